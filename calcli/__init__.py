@@ -1,0 +1,38 @@
+"""calcli calibrates predictions that already exist.
+
+The Python API is the verbs of the command line::
+
+    import calcli
+
+    calcli.fit("train.parquet", method="platt")           # keeps train.platt/ and reports before and after
+    model = calcli.load("train.platt")
+    model.predict(frame)                                  # polars, pandas or pyarrow
+    calcli.evaluate("test.parquet", artifacts=("train.platt",)).to_json()
+    calcli.apply("train.platt", "new.parquet", "scored.parquet")
+
+Nothing heavy is imported before a verb is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "apply", "evaluate", "fit", "inspect", "load"]
+
+if TYPE_CHECKING:
+    from calcli.verbs.api import apply, evaluate, fit, inspect, load
+
+
+def __getattr__(name: str) -> object:
+    """Import the verbs when one is first asked for (PEP 562)."""
+    if name in __all__:
+        from calcli.verbs import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'calcli' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

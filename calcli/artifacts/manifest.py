@@ -1,0 +1,250 @@
+"""The table of contents of an artifact: ``manifest.json``.
+
+The keys are those of the contract. What other rooms put in (parameters, binding, metrics, …) stays JSON and is only
+checked for its type; what this room relies on (payloads, names, hashes) is checked to the letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from calcli.artifacts import strictjson
+from calcli.artifacts.upgrade import SCHEMA, to_current
+from calcli.errors import ArtifactError
+from calcli.state import Json
+
+JsonObject = dict[str, Json]
+
+KINDS = ("calibrator", "ensemble")
+TASKS = ("binary", "multiclass", "regression")
+CODECS = ("json", "npz", "blob")
+
+MANIFEST = "manifest.json"
+_SHA256 = r"[0-9a-f]{64}"
+_ROLE = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
+_OLD_MANIFEST = re.compile(rf"manifest-{_SHA256}\.json")
+_PAYLOAD = re.compile(rf"({_ROLE})-({_SHA256})\.[A-Za-z0-9]{{1,16}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One file beside the manifest.
+
+    Attributes
+    ----------
+    role
+        What it is for: ``state``, or the role of a side input. All files of a role make up one `State`.
+    name
+        ``<role>-<sha256>.<suffix>``.
+    codec
+        ``json`` (the parameters and the index of the role), ``npz`` (its arrays) or ``blob`` (a file as it is).
+    """
+
+    role: str
+    name: str
+    sha256: str
+    bytes: int
+    codec: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What an artifact is, where it comes from, how good it was, and of which files it consists.
+
+    Whoever writes an artifact leaves out `payloads` and `previous`, and the payload names in `sides`: the store knows
+    them. The attributes are the keys of ``manifest.json`` in its order; ``schema`` is always that of this format.
+    """
+
+    schema: ClassVar[str] = SCHEMA
+
+    calcli: str
+    created: str
+    kind: str
+    task: str
+    method: str
+    requested: str
+    preset: str | None
+    params: JsonObject
+    seed: int
+    label: JsonObject
+    binding: JsonObject
+    features: tuple[JsonObject, ...]
+    recipe: JsonObject
+    fit: JsonObject
+    definitions: JsonObject
+    data: JsonObject
+    sides: tuple[JsonObject, ...]
+    contains_rows: bool
+    requires: tuple[str, ...]
+    versions: JsonObject
+    payloads: tuple[Payload, ...] = ()
+    previous: str | None = None
+
+    def as_dict(self) -> JsonObject:
+        """The JSON object that `to_json` writes."""
+        found: JsonObject = {"schema": SCHEMA}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            found[part.name] = list(value) if isinstance(value, tuple) else value
+        found["payloads"] = [{part.name: getattr(one, part.name) for part in fields(one)} for one in self.payloads]
+        return found
+
+    def to_json(self) -> bytes:
+        """UTF-8 text with one key of the manifest a line; equal manifests give equal bytes."""
+        found = self.as_dict()
+        if problem := _problem(found):
+            raise ValueError(f"a manifest cannot be written: {problem}")
+        lines = (f"{strictjson.dumps(key)}: {strictjson.dumps(value)}" for key, value in found.items())
+        return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, where: str = MANIFEST) -> Manifest:
+        """Read what `to_json` wrote, now or in an older format. `where` names the file in errors."""
+        try:
+            found = strictjson.loads(data)
+        except ValueError as error:
+            raise ArtifactError(f"{where} is damaged: {error}", hint=_FIT_AGAIN) from None
+        if not isinstance(found, dict):
+            raise ArtifactError(f"{where} is no manifest of calcli: it holds {_type_name(found)}, not an object")
+        found = to_current(found, where)
+        if problem := _problem(found):
+            raise ArtifactError(f"{where} is damaged: {problem}", hint=_FIT_AGAIN)
+        values: dict[str, Any] = {part.name: found[part.name] for part in fields(cls)}
+        for name in ("features", "sides", "requires"):
+            values[name] = tuple(values[name])
+        values["payloads"] = tuple(
+            Payload(**{part.name: one[part.name] for part in fields(Payload)}) for one in values["payloads"]
+        )
+        return cls(**values)
+
+
+def is_old_manifest(name: str) -> bool:
+    """Whether a file of this name keeps the manifest of an earlier generation."""
+    return _OLD_MANIFEST.fullmatch(name) is not None
+
+
+def is_payload(name: str) -> bool:
+    """Whether a file of this name is a payload of an artifact, and nothing that leaves its directory."""
+    return _PAYLOAD.fullmatch(name) is not None and not is_old_manifest(name)
+
+
+def is_role(name: str) -> bool:
+    """Whether payloads can have this role."""
+    return re.fullmatch(_ROLE, name) is not None and name != "manifest" and len(name) <= 64
+
+
+_FIT_AGAIN = "copy the artifact again from where it came from, or fit it again"
+
+
+def _problem(found: Mapping[str, Json]) -> str | None:
+    """The first thing that keeps a JSON object from being a manifest, by the name of its key."""
+    for key, (words, fits) in _KEYS.items():
+        if key not in found:
+            return f"it has no key {key!r}"
+        if not fits(found[key]):
+            return f"its key {key!r} is {_shown(found[key])}, not {words}"
+    payloads, sides = _objects(found["payloads"]), _objects(found["sides"])
+    return _payload_problem(payloads) or _side_problem(sides, {str(one["name"]) for one in payloads})
+
+
+def _payload_problem(payloads: list[JsonObject]) -> str | None:
+    names: set[str] = set()
+    for place, one in enumerate(payloads):
+        where = f"payloads[{place}]"
+        for key, (words, fits) in _PAYLOAD_KEYS.items():
+            if key not in one:
+                return f"its {where} has no key {key!r}"
+            if not fits(one[key]):
+                return f"its {where}.{key} is {_shown(one[key])}, not {words}"
+        name = str(one["name"])
+        found = _PAYLOAD.fullmatch(name)
+        if not found or (found[1], found[2]) != (one["role"], one["sha256"]):
+            return f"its {where}.name is {_shown(name)}, not <role>-<sha256>.<suffix>"
+        if name in names:
+            return f"its {where}.name is there twice: {name}"
+        names.add(name)
+    return None
+
+
+def _side_problem(sides: list[JsonObject], payloads: set[str]) -> str | None:
+    for place, one in enumerate(sides):
+        role, payload = one.get("role"), one.get("payload")
+        if not isinstance(role, str):
+            return f"its sides[{place}].role is {_shown(role)}, not a text"
+        if payload is not None and payload not in payloads:
+            return f"its sides[{place}].payload is {_shown(payload)}, which is not among its payloads"
+    return None
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    """The objects of a list that was found to hold nothing else."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _shown(value: Json) -> str:
+    return repr(value[:80]) if isinstance(value, str) else _type_name(value)
+
+
+def _type_name(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    names = {type(None): "null", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    return names[type(value)]
+
+
+_Shape = tuple[str, Callable[[Json], bool]]
+
+
+def _one_of(words: tuple[str, ...]) -> _Shape:
+    return f"one of {', '.join(words)}", lambda value: value in words
+
+
+def _list_of(kind: type, words: str) -> _Shape:
+    return words, lambda value: isinstance(value, list) and all(isinstance(one, kind) for one in value)
+
+
+_TEXT: _Shape = "a text", lambda value: isinstance(value, str)
+_TEXT_OR_NULL: _Shape = "a text or null", lambda value: value is None or isinstance(value, str)
+_WHOLE: _Shape = "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
+_BOOLEAN: _Shape = "true or false", lambda value: isinstance(value, bool)
+_OBJECT: _Shape = "an object", lambda value: isinstance(value, dict)
+_OBJECTS = _list_of(dict, "a list of objects")
+
+_KEYS: Mapping[str, _Shape] = {
+    "calcli": _TEXT,
+    "created": _TEXT,
+    "kind": _one_of(KINDS),
+    "task": _one_of(TASKS),
+    "method": _TEXT,
+    "requested": _TEXT,
+    "preset": _TEXT_OR_NULL,
+    "params": _OBJECT,
+    "seed": _WHOLE,
+    "label": _OBJECT,
+    "binding": _OBJECT,
+    "features": _OBJECTS,
+    "recipe": _OBJECT,
+    "fit": _OBJECT,
+    "definitions": _OBJECT,
+    "data": _OBJECT,
+    "sides": _OBJECTS,
+    "contains_rows": _BOOLEAN,
+    "requires": _list_of(str, "a list of texts"),
+    "versions": _OBJECT,
+    "payloads": _OBJECTS,
+    "previous": (
+        "manifest-<sha256>.json or null",
+        lambda value: value is None or (isinstance(value, str) and is_old_manifest(value)),
+    ),
+}
+
+_PAYLOAD_KEYS: Mapping[str, _Shape] = {
+    "role": ("a role", lambda value: isinstance(value, str) and is_role(value)),
+    "name": _TEXT,
+    "sha256": _TEXT,
+    "bytes": ("a size", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0),
+    "codec": _one_of(CODECS),
+}

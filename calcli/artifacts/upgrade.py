@@ -1,0 +1,73 @@
+"""The law of the artifact format, and the steps from older formats to this one.
+
+**The number.** ``"schema": "calcli.artifact/N"`` in ``manifest.json`` covers the manifest and every payload. It is N+1
+as soon as a reader of N could misunderstand what is written: a key changes its meaning or goes away, a payload changes
+its coding, a method changes what its state means. A new key that an old reader may ignore does not change it.
+
+**Old artifacts load forever.** A step from N to N+1 is added to `STEPS` in the same change that raises `CURRENT`. It
+takes the manifest of format N as plain JSON and gives that of N+1. If payloads changed as well, the decoder of N stays
+beside the new one as ``codecs_N.py``. At least one artifact that a release of each format wrote is kept under
+``tests/frozen/`` and is never written again.
+
+**Newer artifacts are refused by name.** A reader that does not know N says N, says what it knows, and says which
+calcli wrote the artifact. It never guesses.
+
+**An old reader is never laxer than a new one.** Whatever a check refuses in format N+1 (a name that leaves the
+directory, a wrong hash, an object array) is refused in all formats before it, because whoever tampers with an artifact
+chooses its number too.
+
+**What is not saved.** The rows that a calibrator was fitted on, unless ``contains_rows`` says so; the state of a
+random generator (the seed is enough); the environment (versions are recorded, not installed); paths of other files
+(what is needed later is kept by its content). There is no code in an artifact and no pickle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from calcli.errors import ArtifactError
+from calcli.state import Json
+
+CURRENT = 1
+SCHEMA = f"calcli.artifact/{CURRENT}"
+
+Step = Callable[[dict[str, Json]], dict[str, Json]]
+
+STEPS: Mapping[int, Step] = {}
+"""The step at N turns a manifest of format N into one of format N+1."""
+
+
+def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:
+    """The manifest of any released format as one of the current format."""
+    number = _format_of(manifest, where)
+    if number > CURRENT:
+        raise ArtifactError(
+            f"{where} is of format {number}, and this calcli reads formats up to {CURRENT}",
+            hint=_which_calcli(manifest),
+        )
+    for step in range(number, CURRENT):
+        manifest = STEPS[step](manifest)
+    return manifest
+
+
+def claims_to_be_ours(manifest: Json) -> bool:
+    """Whether a JSON value says of itself that it is a calcli manifest, of whatever format."""
+    return isinstance(manifest, dict) and str(manifest.get("schema")).startswith("calcli.artifact/")
+
+
+def _format_of(manifest: Mapping[str, Json], where: str) -> int:
+    schema = manifest.get("schema")
+    found = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
+    if not found:
+        shown = repr(schema[:60]) if isinstance(schema, str) else "not a text"
+        raise ArtifactError(f"{where} is no manifest of calcli: its key 'schema' is {shown}, not {SCHEMA!r}")
+    return int(found[1])
+
+
+def _which_calcli(manifest: Mapping[str, Json]) -> str:
+    version = manifest.get("calcli")
+    # The text ends up in a command that somebody pastes into a shell: show it only if it can be a version.
+    if isinstance(version, str) and re.fullmatch(r"[0-9][0-9A-Za-z.+]{0,30}", version):
+        return f"calcli {version} wrote it; try: pip install --upgrade 'calcli>={version}'"
+    return "a newer calcli wrote it; try: pip install --upgrade calcli"

@@ -1,0 +1,109 @@
+"""What is passed around: validated rows as plain arrays.
+
+A `Batch` holds what calibrators need and nothing else. The tables room makes it, after every check has passed, so
+that methods and metrics never meet a null label, a non-finite score or a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
+
+Role = Literal["category", "number", "boolean"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One feature.
+
+    Numbers and booleans are float64 with NaN where the value is missing. Categories are int32 codes into `levels`,
+    with -1 where the value is missing; `levels` belongs to this batch alone, a method maps it to the levels that it
+    was fitted on with `recode`.
+    """
+
+    role: Role
+    values: NDArray[np.float64] | NDArray[np.int32]
+    levels: tuple[str, ...] = ()
+
+    def take(self, rows: Rows) -> Column:
+        return Column(self.role, self.values[rows], self.levels)
+
+    def recode(self, levels: tuple[str, ...], *, unseen: int) -> NDArray[np.int32]:
+        """Codes of a category column into other `levels`; values not among them become `unseen`."""
+        place = {level: code for code, level in enumerate(levels)}
+        table = np.array([place.get(level, unseen) for level in self.levels] + [-1], dtype=np.int32)
+        return table[self.values.astype(np.int32, copy=False)]  # code -1 picks the last entry: missing stays missing
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows with their scores.
+
+    Attributes
+    ----------
+    score
+        Binary: log-odds of the positive class, shape (n,). K > 2 classes: logits, shape (n, K). Always finite.
+    label
+        Class index per row, 0 .. K-1 (binary: 1 is the positive class); None when the labels are not known.
+    weight
+        Non-negative, or None for all ones.
+    features
+        Feature name to column, in the order of the binding.
+    """
+
+    score: FloatArray
+    label: IntArray | None = None
+    weight: FloatArray | None = None
+    features: Mapping[str, Column] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    @property
+    def classes(self) -> int:
+        """K, the number of classes."""
+        return 2 if self.score.ndim == 1 else self.score.shape[1]
+
+    @property
+    def labels(self) -> IntArray:
+        """The labels of rows that must have them."""
+        if self.label is None:
+            raise ValueError("these rows carry no label")
+        return self.label
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights, ones where none were given."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def take(self, rows: Rows) -> Batch:
+        """The rows of an index array, a mask or a slice."""
+        return Batch(
+            score=self.score[rows],
+            label=None if self.label is None else self.label[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            features={name: column.take(rows) for name, column in self.features.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What a method may need beside its rows: other rows, edge lists, the bytes of a user's model.
+
+    Keyed by role (``partition-data``, ``edges``, ``model``). Most methods need none of it.
+    """
+
+    batches: Mapping[str, Batch] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+NO_SIDES = Sides()

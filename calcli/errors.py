@@ -1,0 +1,99 @@
+"""Everything that can go wrong, with the exit code it stands for.
+
+::
+
+    CalcliError                 70  a defect of calcli itself
+    ├── UsageError               2  the command line asks for something that does not exist
+    ├── DataError                3  the table: a column, a label, a score, a format
+    ├── ArtifactError            4  the artifact: missing, damaged, newer, another method
+    ├── MissingExtraError        5  an optional dependency is not installed
+    ├── FitError                 6  the rows do not determine a calibrator
+    └── FileSystemError          7  the disk: full, read-only, in the way
+        └── ClosedPipeError    141  the reader of our output went away
+
+Exit code 1 is not an error: it means that the question was understood and the answer is no
+(a gate failed, a guard kept the old artifact). Code 130 is Ctrl-C.
+
+An error is one line: what was given, what exists, the nearest match, what to run. Raise it where it is
+noticed; only ``cli.main`` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class CalcliError(Exception):
+    """Base of all errors that calcli raises on purpose.
+
+    Parameters
+    ----------
+    message
+        What was given and what was found, in one line.
+    hint
+        What to do about it: a flag, a command, a name.
+    """
+
+    exit_code = 70
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class UsageError(CalcliError):
+    exit_code = 2
+
+
+class DataError(CalcliError):
+    exit_code = 3
+
+
+class ArtifactError(CalcliError):
+    exit_code = 4
+
+
+class MissingExtraError(CalcliError):
+    exit_code = 5
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
+        return cls(
+            f"{purpose} needs the package {package!r}, which is not installed",
+            hint=f"try: pip install 'calcli[{extra}]'",
+        )
+
+
+class FitError(CalcliError):
+    exit_code = 6
+
+
+class FileSystemError(CalcliError):
+    exit_code = 7
+
+
+class ClosedPipeError(FileSystemError):
+    exit_code = 141
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` most likely meant, if one is near enough."""
+    import difflib
+
+    names = list(known)
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12) -> str:
+    """One line that says that `name` is unknown, what exists, and what was probably meant."""
+    names = list(known)
+    listed = ", ".join(names[:limit]) + (f", and {len(names) - limit} more" if len(names) > limit else "")
+    text = f"no {kind} {name!r}; there is {listed or 'none'}"
+    match = nearest(name, names)
+    return f"{text}; did you mean {match!r}?" if match else text

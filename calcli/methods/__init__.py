@@ -1,0 +1,1 @@
+"""How to calibrate: one module per method, one catalog row each."""

@@ -1,0 +1,78 @@
+"""The protocol that every calibration method follows.
+
+A method is a module with two functions, `fit` and `predict`; one that can be fitted from sums over rows has two more,
+`gather` and `finish`. Nothing is registered by importing: the catalog names the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.state import State
+
+ParamValue: TypeAlias = bool | int | float | str | None
+Params: TypeAlias = Mapping[str, ParamValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums over rows, by name: what two halves of a table know adds up to what the whole knows."""
+
+    arrays: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def __add__(self, other: Sums) -> Sums:
+        if self.arrays.keys() != other.arrays.keys():
+            raise ValueError(f"sums of {sorted(self.arrays)} and of {sorted(other.arrays)} do not add up")
+        return Sums({name: self.arrays[name] + other.arrays[name] for name in self.arrays})
+
+    def prefixed(self, prefix: str) -> dict[str, FloatArray]:
+        """The arrays under ``prefix/name``, for putting several sums into one."""
+        return {f"{prefix}/{name}": array for name, array in self.arrays.items()}
+
+    def part(self, prefix: str) -> Sums:
+        """The sums that were put in under `prefix`."""
+        start = f"{prefix}/"
+        return Sums({key.removeprefix(start): a for key, a in self.arrays.items() if key.startswith(start)})
+
+
+class Method(Protocol):
+    """A way to calibrate."""
+
+    def fit(self, batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+        """Learn from rows with labels. The same arguments give the same state, bit for bit."""
+        ...
+
+    def predict(self, state: State, batch: Batch, sides: Sides) -> FloatArray:
+        """Probabilities: of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
+        ...
+
+
+@runtime_checkable
+class SumsMethod(Method, Protocol):
+    """A method that needs only sums over its rows, so that chunks, threads and machines share one code."""
+
+    def gather(self, batch: Batch, params: Params) -> Sums:
+        """The sums of these rows."""
+        ...
+
+    def finish(self, sums: Sums, params: Params) -> State:
+        """The state that `fit` gives on all rows that the sums are of."""
+        ...
+
+
+def number(params: Params, name: str) -> float:
+    """A resolved numeric parameter."""
+    value = params[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"parameter {name!r} is {value!r}, not a number")
+    return value
+
+
+def column_sums(values: FloatArray) -> FloatArray:
+    """Sums down the rows, in float64."""
+    return np.asarray(values, dtype=np.float64).sum(axis=0)

@@ -1,0 +1,204 @@
+"""The methods, as data.
+
+A row says what a method is and what it promises; it is read by ``calcli methods``, by shell completion, by the docs
+and by the contract tests, none of which import the method. A new method is one module and one row here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from calcli.errors import UsageError, unknown_name
+from calcli.methods.base import Method, Params, ParamValue, SumsMethod
+
+Kind = Literal["float", "int", "bool", "choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter that ``--set KEY=VALUE`` can change."""
+
+    name: str
+    kind: Kind
+    default: ParamValue
+    help: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, given: ParamValue) -> ParamValue:
+        """The value that `given` (text from a command line, or a Python value) stands for."""
+        value = self._converted(given)
+        if self.kind == "choice" and value not in self.choices:
+            raise UsageError(unknown_name(f"value for {self.name}:", str(given), self.choices))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            below = self.low is not None and value < self.low
+            above = self.high is not None and value > self.high
+            if below or above or value != value:
+                low = "-inf" if self.low is None else f"{self.low:g}"
+                high = "inf" if self.high is None else f"{self.high:g}"
+                raise UsageError(f"{self.name}={given} is outside [{low}, {high}]")
+        return value
+
+    def _converted(self, given: ParamValue) -> ParamValue:
+        text = str(given).strip()
+        try:
+            if self.kind == "float":
+                return float(text)
+            if self.kind == "int":
+                return int(text)
+        except ValueError:
+            raise UsageError(f"{self.name}={given} is not a number", hint=f"the default is {self.default}") from None
+        if self.kind == "bool":
+            words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+            if text.casefold() not in words:
+                raise UsageError(f"{self.name}={given} is neither true nor false")
+            return words[text.casefold()]
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What calcli knows of a method without importing it.
+
+    Attributes
+    ----------
+    target
+        The module that holds `fit` and `predict`.
+    multiclass
+        ``native``, or ``one-vs-rest``: a binary method on each class probability, renormalised.
+    order
+        Whether the order of binary scores survives: ``kept`` (ties may appear), ``kept or reversed``, ``changed``.
+    sums
+        Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``no``.
+    reaches_ends
+        Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
+    simplicity
+        Rank for ties in a selection: the lower, the simpler.
+    """
+
+    name: str
+    family: Literal["scaling", "binning", "trees", "clusters", "graphs"]
+    target: str
+    summary: str
+    reference: str
+    simplicity: int
+    multiclass: Literal["native", "one-vs-rest"] = "one-vs-rest"
+    weights: bool = True
+    needs_features: bool = False
+    order: Literal["kept", "kept or reversed", "changed"] = "changed"
+    keeps_top_class: bool = False
+    sums: Literal["yes", "binary", "no"] = "no"
+    sql: bool = False
+    reaches_ends: bool = False
+    params: tuple[Param, ...] = ()
+    presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+
+    def load(self) -> Method:
+        """Import the method."""
+        return cast(Method, importlib.import_module(self.target))
+
+    def load_sums(self, classes: int) -> SumsMethod | None:
+        """Import the method if it is fitted from sums for this many classes."""
+        from_sums = self.sums == "yes" or (self.sums == "binary" and classes == 2)
+        return cast(SumsMethod, self.load()) if from_sums else None
+
+    def resolve(self, given: Mapping[str, ParamValue] | None = None, preset: str | None = None) -> Params:
+        """All parameters: the defaults, then the preset's, then those given."""
+        known = {param.name: param for param in self.params}
+        values: dict[str, ParamValue] = {param.name: param.default for param in self.params}
+        if preset is not None:
+            if preset not in self.presets:
+                raise UsageError(unknown_name(f"preset of {self.name}", preset, self.presets))
+            values.update(self.presets[preset])
+        for name, value in (given or {}).items():
+            if name not in known:
+                raise UsageError(unknown_name(f"parameter of {self.name}", name, known))
+            values[name] = known[name].parse(value)
+        return values
+
+
+_ROWS = (
+    Row(
+        name="identity",
+        family="scaling",
+        target="calcli.methods.scaling.identity",
+        summary="no calibration: the row that every comparison has",
+        reference="",
+        simplicity=0,
+        multiclass="native",
+        order="kept",
+        keeps_top_class=True,
+        sums="yes",
+        sql=True,
+    ),
+    Row(
+        name="temperature",
+        family="scaling",
+        target="calcli.methods.scaling.temperature",
+        summary="softmax(V / T): one number that softens or sharpens",
+        reference="Guo et al. 2017",
+        simplicity=1,
+        multiclass="native",
+        order="kept",
+        keeps_top_class=True,
+        sums="binary",
+        sql=True,
+    ),
+    Row(
+        name="platt",
+        family="scaling",
+        target="calcli.methods.scaling.platt",
+        summary="sigmoid(a z + b) on log-odds, with Platt's smoothed targets",
+        reference="Platt 1999",
+        simplicity=2,
+        order="kept or reversed",
+        sums="yes",
+        sql=True,
+    ),
+    Row(
+        name="isotonic",
+        family="binning",
+        target="calcli.methods.binning.isotonic",
+        summary="the best non-decreasing step function of the score (PAV), interpolated",
+        reference="Zadrozny & Elkan 2002",
+        simplicity=8,
+        order="kept",
+        sql=True,
+        reaches_ends=True,
+    ),
+    Row(
+        name="histogram",
+        family="binning",
+        target="calcli.methods.binning.histogram",
+        summary="the label rate of the bin that the score falls into",
+        reference="Zadrozny & Elkan 2001",
+        simplicity=9,
+        sql=True,
+        reaches_ends=True,
+        params=(
+            Param("bins", "int", 15, "number of bins", low=1, high=100_000),
+            Param("binning", "choice", "mass", "equal-mass or equal-width bins", choices=("mass", "width")),
+        ),
+    ),
+)
+
+
+def rows() -> tuple[Row, ...]:
+    """All methods, in the order of the catalog."""
+    return _ROWS
+
+
+def names() -> tuple[str, ...]:
+    return tuple(row.name for row in _ROWS)
+
+
+def find(name: str) -> Row:
+    """The row of a method, or a `UsageError` with the nearest name."""
+    for row in _ROWS:
+        if row.name == name:
+            return row
+    raise UsageError(unknown_name("method", name, names()), hint="try: calcli methods")

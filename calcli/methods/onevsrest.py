@@ -1,0 +1,65 @@
+"""A binary method on K > 2 classes: each class against all others, renormalised.
+
+Each class's own log-odds against the rest are calibrated by the binary method; the K results are divided by their sum.
+A row in which all K are 0 keeps the probabilities it came with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Method, Params, Sums, SumsMethod
+from calcli.numeric.links import one_against_rest, probabilities
+from calcli.state import State, nest, unnest
+
+
+def _part(batch: Batch, index: int) -> Batch:
+    """Class `index` against the rest, as a binary problem."""
+    label = None if batch.label is None else (batch.label == index).astype(np.int64)
+    return Batch(one_against_rest(batch.score, index), label, batch.weight, batch.features)
+
+
+def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
+    for index in range(batch.classes):
+        yield str(index), _part(batch, index)
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsRest:
+    """A method for K classes made of a binary one."""
+
+    binary: Method
+
+    def fit(self, batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+        return nest({name: self.binary.fit(part, sides, params, seed) for name, part in _parts(batch)})
+
+    def predict(self, state: State, batch: Batch, sides: Sides) -> FloatArray:
+        states = unnest(state, [str(index) for index in range(batch.classes)])
+        prob = np.column_stack([self.binary.predict(states[name], part, sides) for name, part in _parts(batch)])
+        total = prob.sum(axis=1, keepdims=True)
+        nothing = total[:, 0] == 0
+        if nothing.any():
+            prob[nothing] = probabilities(batch.score[nothing])
+            total[nothing] = 1.0
+        return prob / total
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsRestSums(OneVsRest):
+    """The same for a method that is fitted from sums."""
+
+    binary: SumsMethod
+
+    def gather(self, batch: Batch, params: Params) -> Sums:
+        arrays: dict[str, FloatArray] = {}
+        for name, part in _parts(batch):
+            arrays |= self.binary.gather(part, params).prefixed(name)
+        return Sums(arrays)
+
+    def finish(self, sums: Sums, params: Params) -> State:
+        names = sorted({key.split("/", 1)[0] for key in sums.arrays}, key=int)
+        return nest({name: self.binary.finish(sums.part(name), params) for name in names})

@@ -1,0 +1,1 @@
+"""Smooth maps of the score with a handful of numbers."""

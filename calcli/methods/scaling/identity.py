@@ -1,0 +1,24 @@
+"""No calibration: what the model said."""
+
+from __future__ import annotations
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params, Sums
+from calcli.numeric.links import probabilities
+from calcli.state import State
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    return finish(gather(batch, params), params)
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums()
+
+
+def finish(sums: Sums, params: Params) -> State:
+    return State()
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    return probabilities(batch.score)

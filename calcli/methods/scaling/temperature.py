@@ -1,0 +1,60 @@
+"""Temperature scaling: softmax(V / T), one number for all classes (Guo et al. 2017).
+
+The log-loss is convex in 1/T, so the one minimum is found by a bracketed Newton search. 1/T is held within
+[exp(-10), exp(10)], as scikit-learn does: on separable rows the best temperature is 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params, Sums
+from calcli.numeric import moments
+from calcli.numeric.links import sigmoid, softmax
+from calcli.numeric.moments import ScoreMoments
+from calcli.numeric.solve import root_between
+from calcli.state import State
+
+BOUND = float(np.exp(10.0))
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    if batch.classes == 2:
+        return finish(gather(batch, params), params)
+    return State({"inverse_temperature": _multiclass(batch)})
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(moments.gather(batch.score, batch.labels, batch.weight))
+
+
+def finish(sums: Sums, params: Params) -> State:
+    rows = ScoreMoments.of(sums.arrays)
+
+    def slope(beta: float) -> tuple[float, float]:
+        _, gradient, hessian = rows.softplus(beta, 0.0)
+        return float(gradient[0]) - rows.score_positive, float(hessian[0, 0])
+
+    return State({"inverse_temperature": root_between(slope, 1 / BOUND, BOUND, 1.0)})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    beta = state.number("inverse_temperature")
+    scaled = batch.score * beta
+    return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)
+
+
+def _multiclass(batch: Batch) -> float:
+    """1/T where the mean over rows of E_p[V] - V_y, the derivative of the log-loss, is zero."""
+    V = batch.score - batch.score.max(axis=1, keepdims=True)
+    weight = batch.weights
+    chosen = np.take_along_axis(V, batch.labels[:, None], axis=1)[:, 0]
+
+    def slope(beta: float) -> tuple[float, float]:
+        p = softmax(beta * V)
+        mean = (p * V).sum(axis=1)
+        variance = (p * (V - mean[:, None]) ** 2).sum(axis=1)
+        return float(weight @ (mean - chosen)), float(weight @ variance)
+
+    return root_between(slope, 1 / BOUND, BOUND, 1.0)

@@ -1,0 +1,1 @@
+"""Formulas: pure functions on arrays, no files, no memory of earlier calls."""

@@ -1,0 +1,29 @@
+"""Seeded splits of rows that keep the classes in proportion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import IntArray
+
+
+def folds(label: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """A fold, 0 .. count-1, for each row: every class is dealt out evenly, in random order.
+
+    Dealing goes on from class to class where the last one stopped, so that the folds are of equal size too.
+    """
+    shuffled = rng.permutation(len(label))
+    dealt = shuffled[np.argsort(label[shuffled], kind="stable")]
+    fold = np.empty(len(label), dtype=np.int64)
+    fold[dealt] = np.arange(len(label)) % count
+    return fold
+
+
+def held_out(label: IntArray, share: float, rng: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """A mask of about `share` of the rows of each class."""
+    shuffled = rng.permutation(len(label))
+    dealt = shuffled[np.argsort(label[shuffled], kind="stable")]
+    place = np.arange(len(label))
+    mask = np.empty(len(label), dtype=np.bool_)
+    mask[dealt] = np.floor((place + 1) * share) > np.floor(place * share)
+    return mask

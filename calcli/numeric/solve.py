@@ -1,0 +1,91 @@
+"""Minimising smooth convex functions of a few variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.errors import FitError
+
+
+class Expansion(NamedTuple):
+    """A function around one point: value, gradient, Hessian."""
+
+    value: float
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+def newton(
+    expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
+) -> FloatArray:
+    """The minimiser of a convex function, by Newton's method with a backtracking line search.
+
+    The Hessian gets just enough of its own diagonal to be invertible, so that a direction the data say nothing about
+    is left where it starts. The search ends when the Newton decrement, which bounds how much there is still to gain,
+    falls below `tolerance` relative to the value.
+    """
+    x = start
+    here = expand(x)
+    for _ in range(steps):
+        step = _direction(here)
+        decrement = -float(here.gradient @ step)
+        if decrement <= tolerance * tolerance * (1.0 + abs(here.value)):
+            return x
+        x, here, moved = _backtrack(expand, x, here, step, decrement)
+        if not moved:
+            return x  # the gain is below what rounding lets us see
+    raise FitError(f"Newton's method did not converge in {steps} steps")
+
+
+def _direction(here: Expansion) -> FloatArray:
+    """The Newton step, along the directions in which the function bends at all."""
+    scale = np.sqrt(np.maximum(np.diag(here.hessian), np.finfo(np.float64).tiny))
+    values, vectors = np.linalg.eigh(here.hessian / np.outer(scale, scale))
+    usable = values > 1e-14 * max(float(values[-1]), 1.0)
+    inverse = np.where(usable, 1.0 / np.where(usable, values, 1.0), 0.0)
+    return -(vectors @ (inverse * (vectors.T @ (here.gradient / scale)))) / scale
+
+
+def _backtrack(
+    expand: Callable[[FloatArray], Expansion], x: FloatArray, here: Expansion, step: FloatArray, decrement: float
+) -> tuple[FloatArray, Expansion, bool]:
+    """Halve the step until the value falls enough (Armijo)."""
+    length = 1.0
+    while length > 1e-10:
+        candidate = x + length * step
+        there = expand(candidate)
+        if np.isfinite(there.value) and there.value <= here.value - 1e-4 * length * decrement:
+            return candidate, there, True
+        length /= 2
+    return x, here, False
+
+
+def root_between(
+    slope: Callable[[float], tuple[float, float]], low: float, high: float, start: float, *, tolerance: float = 1e-13
+) -> float:
+    """Where an increasing function of one variable is zero: Newton's method, held inside a shrinking bracket.
+
+    `slope` gives the function and its derivative. A function that stays negative has its root at `high`, one that
+    stays positive at `low`, and one that is zero at `start` keeps `start`.
+    """
+    x = start
+    for _ in range(200):
+        value, derivative = slope(x)
+        if value == 0.0:
+            return x
+        if value > 0:
+            high = x
+        else:
+            low = x
+        step = x - value / derivative if derivative > 0 else np.nan
+        inside = low < step < high
+        # Without a usable Newton step the bracket is halved on the log scale, on which temperatures live.
+        following = float(step) if inside else float(np.sqrt(low * high))
+        if abs(following - x) <= tolerance * abs(x) or high - low <= tolerance * high:
+            return following
+        x = following
+    raise FitError("the search for the temperature did not converge")

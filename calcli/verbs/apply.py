@@ -1,0 +1,130 @@
+"""`apply`: add the calibrated columns to a table, in a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import Watch, calibrated, calibrated_columns
+from calcli.errors import CalcliError, DataError, UsageError, unknown_name
+from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.checks import BadRows, first_bad_row
+from calcli.tables.formats import format_of, is_text
+from calcli.tables.sink import write
+from calcli.tables.source import Data, Source, open_source
+from calcli.verbs.load import Model, load
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """What `apply` is asked.
+
+    Attributes
+    ----------
+    artifact
+        The directory of a fitted calibrator.
+    data
+        Paths, globs, directories, ``-``, or a frame.
+    output
+        Where the table goes; ``-`` is standard output and needs `output_format`.
+    column
+        The stem of the columns that are added.
+    keep
+        The input columns to pass through; None for all, () for none.
+    """
+
+    artifact: str | Path
+    data: Data
+    output: str | Path
+    column: str = "calibrated"
+    keep: tuple[str, ...] | None = None
+    flags: Flags = Flags()
+    input_format: str | None = None
+    output_format: str | None = None
+    bad_rows: BadRows = "fail"
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What was written.
+
+    Attributes
+    ----------
+    rows, rows_bad
+        All rows, and those that got null because they have no usable score.
+    columns
+        The columns that were added.
+    """
+
+    output: str
+    rows: int
+    rows_bad: int
+    columns: tuple[str, ...]
+    binding: Binding
+
+
+def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
+    """Calibrate every row of a table: same rows, same order, other columns untouched."""
+    model = load(request.artifact)
+    output_format = format_of(request.output, request.output_format, flag="--output-format")
+    with open_source(request.data, format=request.input_format) as source:
+        binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
+        added = calibrated_columns(request.column, binding)
+        kept = _kept_columns(source, request.keep, added)
+        if request.dry_run:
+            return ApplyResult(str(request.output), 0, 0, added, binding)
+        # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
+        frame = source.raw if source.text and is_text(output_format) else source.typed()
+        watch = Watch()
+        frame = calibrated(
+            frame,
+            binding,
+            model.calibrator,
+            added,
+            features=model.needs_features,
+            bad_rows=request.bad_rows,
+            watch=watch,
+        ).select(*kept, *added)
+        with stage(listener, "calibrating"):
+            rows = _write(frame, request, output_format, source, binding, model, watch)
+    return ApplyResult(str(request.output), rows, watch.bad, added, binding)
+
+
+def _write(
+    frame: pl.LazyFrame,
+    request: ApplyRequest,
+    output_format: str,
+    source: Source,
+    binding: Binding,
+    model: Model,
+    watch: Watch,
+) -> int:
+    """Write, and let the error that ended the stream be the one that is seen, not polars' wrapping of it."""
+    try:
+        return write(frame, request.output, format=output_format)
+    except CalcliError:
+        if watch.bad and request.bad_rows == "fail":
+            raise first_bad_row(source, binding, features=model.needs_features) from None
+        if watch.failure is not None:
+            raise watch.failure from None
+        raise
+
+
+def _kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str, ...]) -> list[str]:
+    """The input columns that pass through, in the order of the table."""
+    names = source.columns
+    for name in keep or ():
+        if name not in names:
+            raise UsageError(unknown_name("column to keep:", name, names))
+    kept = [name for name in names if keep is None or name in keep]
+    for name in added:
+        if name in kept:
+            raise DataError(
+                f"the table already has a column {name!r}, which the calibrated one would replace",
+                hint="try: --column NAME",
+            )
+    return kept

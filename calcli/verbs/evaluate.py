@@ -1,0 +1,108 @@
+"""`evaluate`: how good are these scores, and does an artifact make them better?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calcli import __version__
+from calcli.batch import Batch, FloatArray
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.errors import UsageError
+from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Options
+from calcli.numeric.links import probabilities
+from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.checks import BadRows, load
+from calcli.tables.source import Data, Source, open_source
+from calcli.verbs.load import Model, load_model
+from calcli.verbs.measuring import Candidate, data_facts, measure_all
+from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateRequest:
+    """What `evaluate` is asked.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame.
+    artifacts
+        Directories, each as ``DIR`` or ``NAME=DIR``.
+    metrics
+        ``default``, ``all``, or names separated by commas.
+    """
+
+    data: Data
+    artifacts: tuple[str, ...] = ()
+    metrics: str = "default"
+    options: Options = Options()
+    flags: Flags = Flags()
+    input_format: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+
+
+def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
+    """Measure the raw score and each artifact's on the same rows."""
+    chosen = metrics.choose(request.metrics)
+    models = named_models(request.artifacts)
+    with open_source(request.data, format=request.input_format) as source:
+        features = any(model.needs_features for model in models.values())
+        binding = common_binding(source, request.flags, models, features=features)
+        with stage(listener, "reading"):
+            loaded = load(source, binding, features=features, bad_rows=request.bad_rows, suspect=not models)
+        with stage(listener, "measuring"):
+            candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(loaded.batch.score))]
+            candidates += [_candidate(name, model, loaded.batch) for name, model in models.items()]
+            measured = measure_all(candidates, loaded.batch, chosen, request.options, binding.class_names)
+        return Report(
+            command="evaluate",
+            version=__version__,
+            seed=request.seed,
+            data=data_facts(source, loaded, binding),
+            binding=binding.to_json(),
+            definitions=measured.definitions,
+            scores=measured.scores,
+            differences=measured.differences,
+        )
+
+
+def named_models(artifacts: Sequence[str]) -> dict[str, Model]:
+    """The models by the name they have in the report: as given, or the base name of the directory."""
+    models: dict[str, Model] = {}
+    for text in artifacts:
+        name, separator, path = text.partition("=")
+        if not separator:
+            name, path = Path(text).resolve().name, text
+        if name == RAW:
+            raise UsageError(f"'{RAW}' is the name of the uncalibrated score", hint=f"try: --with NAME={path}")
+        if name in models:
+            raise UsageError(f"two scores are named {name!r}", hint=f"try: --with NAME={path}")
+        models[name] = load_model(path)
+    return models
+
+
+def common_binding(source: Source, flags: Flags, models: dict[str, Model], *, features: bool) -> Binding:
+    """The binding under which all models can be applied: that of the first, if there is one."""
+    known = next(iter(models.values())).binding if models else None
+    binding = bind(source, flags, known=known, features=features)
+    for name, model in models.items():
+        for part in ("classes", "score"):
+            theirs, ours = getattr(model.binding, part), getattr(binding, part)
+            if theirs != ours:
+                raise UsageError(
+                    f"{name} was fitted on other {part} than what is evaluated here: {theirs}, not {ours}",
+                    hint="evaluate it on its own",
+                )
+    return binding
+
+
+def _candidate(name: str, model: Model, batch: Batch) -> Candidate:
+    started = time.perf_counter()
+    prob: FloatArray = model.calibrator.predict(batch)
+    source = ScoreSource("artifact", path=str(model.path), method=model.method, sha256=model.sha256)
+    return Candidate(name, source, prob, Seconds(apply=time.perf_counter() - started))

@@ -1,0 +1,77 @@
+"""`load`: an artifact as a Python object that predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from calcli.artifacts import store
+from calcli.artifacts.manifest import Manifest
+from calcli.batch import FloatArray
+from calcli.errors import ArtifactError
+from calcli.methods import catalog
+from calcli.methods.calibrator import Calibrator
+from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.checks import load as load_rows
+from calcli.tables.source import Data, open_source
+
+STATE = "state"
+"""The role under which an artifact keeps its calibrator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A calibrator as an artifact keeps it: what was fitted, and how columns are bound to it.
+
+    Examples
+    --------
+    >>> import calcli
+    >>> model = calcli.load("train.platt")  # doctest: +SKIP
+    >>> model.predict(frame)  # doctest: +SKIP
+    array([0.12, 0.81, 0.44])
+    """
+
+    path: Path
+    manifest: Manifest
+    binding: Binding
+    calibrator: Calibrator
+
+    @property
+    def method(self) -> str:
+        """The key of the method in the catalog."""
+        return self.calibrator.row.name
+
+    @property
+    def needs_features(self) -> bool:
+        return self.calibrator.row.needs_features
+
+    def predict(self, data: Data) -> FloatArray:
+        """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.
+
+        Of the positive class, shape (n,), or for each class, shape (n, K), in the order of ``binding.classes``.
+        A row without a usable score is an error, as ``calcli apply`` treats it.
+        """
+        with open_source(data) as source:
+            binding = bind(source, Flags(), known=self.binding, need_label=False, features=self.needs_features)
+            rows = load_rows(source, binding, features=self.needs_features, label=False)
+        return self.calibrator.predict(rows.batch)
+
+
+def load(path: str | Path) -> Model:
+    """Open an artifact directory. Every payload's hash is checked; nothing in it can run code."""
+    artifact = store.read(Path(path))
+    manifest = artifact.manifest
+    if manifest.kind != "calibrator":
+        raise ArtifactError(f"{path} is an artifact of kind {manifest.kind!r}, not a calibrator")
+    if manifest.method not in catalog.names():
+        raise ArtifactError(
+            f"{path} was fitted with the method {manifest.method!r} of calcli {manifest.calcli}, "
+            "which this version does not have",
+            hint="try: pip install --upgrade calcli",
+        )
+    try:
+        binding = Binding.from_json(manifest.binding, label=manifest.label, features=manifest.features)
+        calibrator = Calibrator.from_state(manifest.method, artifact.states[STATE])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{path} does not hold what a {manifest.method} artifact holds: {error}") from error
+    return Model(Path(path), manifest, binding, calibrator)

@@ -1,0 +1,97 @@
+"""From predictions to the rows of a report: the one place where verbs meet metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray
+from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.catalog import Row, measure
+from calcli.metrics.paired import paired_difference
+from calcli.tables.binding import Binding
+from calcli.tables.checks import Loaded
+from calcli.tables.source import Source
+from calcli.verbs.report import DataFacts, Difference, MetricValue, ScoreRow, ScoreSource, Seconds, finite
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A score to be measured: its name, where it comes from, its probabilities."""
+
+    name: str
+    source: ScoreSource
+    prob: FloatArray
+    seconds: Seconds = Seconds()
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What was measured: the report's `definitions`, `scores` and `differences`."""
+
+    definitions: Mapping[str, Definition]
+    scores: tuple[ScoreRow, ...]
+    differences: tuple[Difference, ...]
+
+
+def measure_all(
+    candidates: Sequence[Candidate], batch: Batch, chosen: Sequence[Row], options: Options, classes: tuple[str, ...]
+) -> Measurements:
+    """Every metric of every score, and the difference of each score to the first, on the same rows."""
+    scored = [Scored(batch.labels, candidate.prob, batch.weight) for candidate in candidates]
+    measured = [measure(chosen, one, options) for one in scored]
+    scores = tuple(
+        ScoreRow(
+            name=candidate.name,
+            source=candidate.source,
+            metrics={name: MetricValue.of(value, classes) for name, value in values.items()},
+            seconds=candidate.seconds,
+        )
+        for candidate, values in zip(candidates, measured, strict=True)
+    )
+    definitions = {name: value.definition for name, value in measured[0].items()}
+    first = candidates[0].name
+    differences = tuple(
+        _difference(row, (candidate.name, first), (one, scored[0]), (values[row.name], measured[0][row.name]))
+        for candidate, one, values in list(zip(candidates, scored, measured, strict=True))[1:]
+        for row in chosen
+    )
+    return Measurements(definitions, scores, differences)
+
+
+def _difference(
+    row: Row, names: tuple[str, str], scored: tuple[Scored, Scored], measured: tuple[Measured, Measured]
+) -> Difference:
+    """One score against another; with an interval where the metric is a mean over rows."""
+    here, there = measured[0].value, measured[1].value
+    value = None if here is None or there is None else finite(here - there)
+    per_row = row.load_rows()
+    if value is None or per_row is None:
+        return Difference(*names, row.name, value)
+    _, lo, hi, p = paired_difference(per_row(scored[0]), per_row(scored[1]), scored[0].weight)
+    return Difference(*names, row.name, value, finite(lo), finite(hi), finite(p))
+
+
+def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
+    """The report's `data`."""
+    batch = loaded.batch
+    return DataFacts(
+        files=tuple({"path": file.path, "bytes": file.bytes, "sha256": file.sha256} for file in source.files()),
+        rows=loaded.rows,
+        rows_bad=loaded.rows_bad,
+        weight_sum=float(batch.weights.sum()),
+        label_rate=label_rate(batch, binding),
+    )
+
+
+def label_rate(batch: Batch, binding: Binding) -> float | dict[str, float] | None:
+    """The weighted share of the positive class, or of each class."""
+    share = np.bincount(batch.labels, batch.weight, minlength=len(binding.classes))
+    total = float(share.sum())
+    if total <= 0:
+        return None
+    if len(binding.classes) == 2:
+        return float(share[1] / total)
+    return {name: float(value / total) for name, value in zip(binding.class_names, share, strict=True)}

@@ -1,0 +1,176 @@
+"""The report: what fit, evaluate and the other verbs found, in the shape that machines may rely on.
+
+`Report.to_json` gives the object of the contract, ``calcli.report/1``; docs/report.schema.json describes it. Keys are
+only ever added within version 1. Numbers that are not defined are null, never NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal, cast
+
+from calcli.metrics.base import Definition, Measured
+from calcli.state import Json
+
+SCHEMA = "calcli.report/1"
+
+RAW = "raw"
+"""The name of the uncalibrated score in every report."""
+
+SourceKind = Literal["raw", "artifact", "column", "method", "ensemble"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One metric of one score."""
+
+    value: float | None
+    lo: float | None = None
+    hi: float | None = None
+    floor: float | None = None
+    p: float | None = None
+    reason: str | None = None
+    per_class: Mapping[str, float | None] | None = None
+
+    @classmethod
+    def of(cls, measured: Measured, classes: tuple[str, ...]) -> MetricValue:
+        """From what a metric gave, with class names in place of indices."""
+        per_class = None
+        if measured.per_class is not None:
+            per_class = {name: finite(value) for name, value in zip(classes, measured.per_class, strict=True)}
+        return cls(
+            value=finite(measured.value),
+            floor=finite(measured.floor),
+            p=finite(measured.p),
+            reason=measured.reason,
+            per_class=per_class,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSource:
+    """Where a score comes from."""
+
+    kind: SourceKind
+    path: str | None = None
+    column: str | None = None
+    method: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    fit: float | None = None
+    apply: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """One score (the raw one, an artifact's, a method's) with its metrics."""
+
+    name: str
+    source: ScoreSource
+    metrics: Mapping[str, MetricValue]
+    status: Literal["ok", "failed", "skipped"] = "ok"
+    reason: str | None = None
+    seconds: Seconds = Seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`score` minus `versus` in one metric, on the same rows."""
+
+    score: str
+    versus: str
+    metric: str
+    value: float | None
+    lo: float | None = None
+    hi: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that a careful reader should see. The code is stable, the message is not."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What the numbers were measured on."""
+
+    files: tuple[Mapping[str, Json], ...]
+    rows: int
+    rows_bad: int
+    weight_sum: float
+    label_rate: float | Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    command: str
+    version: str
+    seed: int
+    data: DataFacts
+    binding: Mapping[str, Json]
+    definitions: Mapping[str, Definition]
+    scores: tuple[ScoreRow, ...]
+    differences: tuple[Difference, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    artifact: str | None = None
+    chosen: str | None = None
+    groups: tuple[Mapping[str, Json], ...] = ()
+    curves: Mapping[str, tuple[Mapping[str, Json], ...]] = field(
+        default_factory=lambda: {"reliability": (), "rejection": ()}
+    )
+    gates: tuple[Mapping[str, Json], ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The object of the contract."""
+        plain = asdict(self)
+        ordered = {"schema": SCHEMA} | {key: plain[key] for key in _KEYS}
+        return cast("dict[str, Json]", _listed(ordered))
+
+    def score(self, name: str) -> ScoreRow:
+        """The row of one score."""
+        return next(row for row in self.scores if row.name == name)
+
+    def value(self, score: str, metric: str) -> float | None:
+        """One number."""
+        return self.score(score).metrics[metric].value
+
+
+_KEYS = (
+    "command",
+    "version",
+    "seed",
+    "artifact",
+    "chosen",
+    "data",
+    "binding",
+    "definitions",
+    "scores",
+    "differences",
+    "groups",
+    "curves",
+    "gates",
+    "warnings",
+)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where it is not one."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _listed(value: object) -> object:
+    """Tuples as lists, all the way down: equal to what reading the JSON back gives."""
+    if isinstance(value, Mapping):
+        return {key: _listed(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_listed(part) for part in value]
+    return value
