@@ -4,9 +4,9 @@ Every table is simulated: first the true probability of each row, then its label
 wrong in a way we chose. README.md beside this file says what is wrong with which score. The true probability is never
 written, since it would leak the label; `build()` returns it beside each table, so that tests can compare with it.
 
-Each group of tables has its own random stream, so that changing one leaves the others as they were. Only uniform and normal
-draws are used and every number is rounded before it is written, which keeps the values equal across machines. NumPy
-may change its streams between releases; should that happen, run this script again and commit what it writes.
+Each group of tables has its own random stream, so that changing one leaves the others as they were. Every number is
+rounded before it is written, which keeps the values equal across machines. NumPy may change its streams between
+releases; should that happen, run this script again and commit what it writes.
 """
 
 import sys
@@ -23,11 +23,17 @@ SEED = 20260301
 
 COUNTRIES = ("us", "gb", "de", "fr", "jp", "br", "in", "ca", "it", "es", "nl", "se")
 DEVICES = ("phone", "desktop", "tablet", "tv")
+DEVICE_MISSED = np.array([-0.15, 0.3, -0.6, 0.7])
+"""Log-odds that the click score misses on each device, before the part that also depends on the country."""
 SLOTS = ("feed", "banner", "sidebar", "interstitial")
-OVERCONFIDENCE = {"feed": 1.4, "banner": 1.8, "sidebar": 1.8, "interstitial": 2.6}
-"""The factor by which the click score exaggerates the distance from `CENTRE`, per slot; about 1.8 over all rows."""
+OVERCONFIDENCE = {"feed": 1.15, "banner": 1.55, "sidebar": 1.55, "interstitial": 2.3}
+"""The factor by which the click score exaggerates the distance from `CENTRE`, per slot.
+
+What the score misses comes on top: over all rows the slope of the label on the logit is about 1/1.8."""
 CENTRE = -2.0
-CLICK_SHIFT = 0.3
+CLICK_SHIFT = 0.1
+HIDDEN = 0.9
+"""How much the click model saw that the tables do not have (the creative, say)."""
 
 CLASSES = ("siamese", "bengal", "persian", "birman")
 """Not in alphabetical order on purpose: the columns must be bound by name, not by position."""
@@ -116,7 +122,7 @@ def _world(rng: np.random.Generator, users: int = 9_000, campaigns: int = 200) -
         campaign_name=_names(rng.permutation(campaigns), [f"c{i:03d}" for i in range(campaigns)]),
         campaign_known=0.4 * rng.standard_normal(campaigns),
         campaign_missed=0.6 * rng.standard_normal(campaigns),
-        place_missed=0.5 * rng.standard_normal((len(DEVICES), len(COUNTRIES))),
+        place_missed=DEVICE_MISSED[:, None] + 0.45 * rng.standard_normal((len(DEVICES), len(COUNTRIES))),
     )
 
 
@@ -148,7 +154,7 @@ def _days(first: date, offset: np.ndarray) -> pl.Series:
     return pl.Series((np.datetime64(first) + offset.astype(int)).astype("datetime64[D]"))
 
 
-def _clicks(rng: np.random.Generator, world: _World, n: int, first_row: int, first_day: date, days: int) -> Made:
+def _clicks(rng: np.random.Generator, world: _World, n: int, *, first_row: int, first_day: date, days: int) -> Made:
     """One table of clicks from the common world."""
     user = _pick(rng, world.user_weight, n)
     # A user mostly keeps to one device and stays at home.
@@ -164,9 +170,8 @@ def _clicks(rng: np.random.Generator, world: _World, n: int, first_row: int, fir
     newcomer = rng.random(n) < 0.15
     logged_in = rng.random(n) < 0.4
 
-    # The model also saw things that the table does not have (the creative, say): the noise term.
     known = _what_the_score_knows(slot, price, recency, age, world.campaign_known[campaign])
-    known += 0.25 * logged_in + 0.6 * rng.standard_normal(n)
+    known += 0.25 * logged_in + HIDDEN * rng.standard_normal(n)
     missed = (
         world.place_missed[device, country]
         + world.campaign_missed[campaign]
@@ -197,14 +202,14 @@ def _clicks(rng: np.random.Generator, world: _World, n: int, first_row: int, fir
 
 
 def _foreign_clicks(rng: np.random.Generator, n: int, first_row: int) -> Made:
-    """Another population in the columns of the training table, without labels: what the model should not trust itself on."""
+    """Another population in the columns of the training table, without labels: where no model should trust itself."""
     countries = ("ng", "ke", "id", "ph", "vn", "in")
     devices = ("tv", "console", "phone")
     slot = _pick(rng, (0.1, 0.1, 0.2, 0.6), n)
     age = np.floor(60 + 35 * rng.random(n))
     price = np.round(np.exp(5.2 + 0.5 * rng.standard_normal(n)), 2)
     recency = np.round(40.0 - 30.0 * np.log1p(-rng.random(n)), 1)
-    known = _what_the_score_knows(slot, price, recency, age, 0.0) + 0.6 * rng.standard_normal(n)
+    known = _what_the_score_knows(slot, price, recency, age, 0.0) + HIDDEN * rng.standard_normal(n)
     frame = pl.DataFrame(
         {
             "row_id": _series(first_row + np.arange(n), pl.Int32),
@@ -271,23 +276,23 @@ def _nearest_pairs(x: np.ndarray, k: int) -> np.ndarray:
     pairs = []
     for start in range(0, len(x), 500):
         rows = np.arange(start, min(start + 500, len(x)))
-        distance = ((x[rows, None, :] - x[None, :, :]) ** 2).sum(axis=2)
+        distance = (x[rows, 0, None] - x[:, 0]) ** 2 + (x[rows, 1, None] - x[:, 1]) ** 2
         distance[np.arange(len(rows)), rows] = np.inf
-        near = np.argsort(distance, axis=1, kind="stable")[:, :k]
+        near = np.argpartition(distance, k, axis=1)[:, :k]
         pairs.append(np.column_stack([np.repeat(rows, k), near.ravel()]))
     return np.concatenate(pairs)
 
 
-def _homes(rng: np.random.Generator, n: int = 4_000) -> tuple[Made, Made]:
+def _homes(rng: np.random.Generator, n: int = 6_000) -> tuple[Made, Made]:
     """Homes on a map, sold above the asking price or not, and the edges between near ones."""
     side = 4
     districts = ("Old Town", "Mill Lane", "Northgate", "Riverside", "Harbour", "St. Anne", "Hilltop", "Westfield")
     districts += ("Kiln Park", "Ferry Road", "Orchard", "Stadium", "Canal End", "Eastgate", "Quarry", "New Quay")
     grid = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
     centre = grid * 0.03 + 0.004 * rng.standard_normal((side * side, 2))
-    # Appeal rises across the map, and the score exaggerates more where appeal is higher: 0.8 times up to 3.4 times.
-    appeal = (grid.sum(axis=1) - side + 1) * 0.4 + 0.2 * rng.standard_normal(side * side)
-    factor = 0.8 + 2.6 * (appeal - appeal.min()) / (appeal.max() - appeal.min())
+    # Appeal rises across the map. Where it is low the score is right, where it is high it exaggerates up to 4 times.
+    appeal = (grid.sum(axis=1) - side + 1) * 0.6 + 0.2 * rng.standard_normal(side * side)
+    factor = 1.0 + 3.0 * _sigmoid(5.0 * appeal)
     district_missed = 0.25 * rng.standard_normal(side * side)
 
     district = _pick(rng, 0.5 + rng.random(side * side), n)
@@ -296,7 +301,7 @@ def _homes(rng: np.random.Generator, n: int = 4_000) -> tuple[Made, Made]:
     rooms = np.clip(np.round(area / 25 + 0.7 * rng.standard_normal(n)), 1, 12)
     built = np.floor(1900 + 123 * rng.random(n) ** 0.7)
     kind = _pick(rng, (0.5, 0.3, 0.2), n)
-    known = appeal[district] + 0.5 * np.log(area / 85) + np.array([-0.2, 0.1, 0.4])[kind] + 0.9 * rng.standard_normal(n)
+    known = appeal[district] + 0.5 * np.log(area / 85) + np.array([-0.2, 0.1, 0.4])[kind] + rng.standard_normal(n)
     known += 0.004 * (built - 1970) - 0.3
     truth = _sigmoid(known + district_missed[district])
     node = 70_000 + np.cumsum(1 + np.floor(3 * rng.random(n))).astype(int)  # with gaps: an id is not a row number
@@ -316,7 +321,7 @@ def _homes(rng: np.random.Generator, n: int = 4_000) -> tuple[Made, Made]:
         }
     )[order]
 
-    pairs = _nearest_pairs(place, 4)
+    pairs = _nearest_pairs(place, 6)
     pairs = np.concatenate(
         [pairs, np.floor(n * rng.random((200, 2))).astype(int)]
     )  # and some far ones: same agent, say
@@ -354,7 +359,9 @@ def _members(rng: np.random.Generator, n: int = 6_000) -> Made:
         # A smooth random function of variance one: a sum of waves of random direction and phase.
         phase = x @ rng.standard_normal((2, waves)) + 2 * np.pi * rng.random(waves)
         wobble = np.sqrt(2 / waves) * np.cos(phase).sum(axis=1)
-        frame[f"member_{m}"] = _series(np.round(_sigmoid(log_odds + doubt * wobble), 4), pl.Float32)
+        frame[f"member_{m}"] = _series(
+            np.round(_sigmoid(log_odds + doubt * wobble).clip(0.0005, 0.9995), 4), pl.Float32
+        )
     return Made(pl.DataFrame(frame), truth)
 
 

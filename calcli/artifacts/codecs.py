@@ -1,41 +1,25 @@
 """States as files, and back, bit for bit.
 
-Each role of an artifact has one index in JSON::
+The files of one role are its index in JSON, its arrays if it has any, and its blobs as they are. The index names the
+others::
 
     {"arrays": "<role>-<sha256>.npz" or null, "blobs": {name: "<role>-<sha256>.<suffix>", …}, "params": {…}}
 
-Arrays go into a plain npz that ``numpy.load`` opens as well; its bytes depend on the arrays alone. Blobs are files as
-they are. Nothing here evaluates, unpickles or decompresses: what is read is compared with the few things that are
-ever written, and refused when it is anything else.
+Nothing here evaluates or unpickles.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import math
 import re
-import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calcli.artifacts import strictjson
+from calcli.artifacts import npz, strictjson
 from calcli.artifacts.manifest import Payload, is_role
-from calcli.errors import ArtifactError
+from calcli.artifacts.names import refuse_unsafe
 from calcli.state import Json, State
-
-Array = NDArray[np.generic]
-
-_MAGIC = b"\x93NUMPY\x01\x00"
-_HEADER = re.compile(
-    rb"\{'descr': '([|<>][biuf][1248])', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,600})\), \} *\n"
-)
-_DTYPES = frozenset("|b1 |i1 |u1 <i2 <i4 <i8 <u2 <u4 <u8 <f2 <f4 <f8 >i2 >i4 >i8 >u2 >u4 >u8 >f2 >f4 >f8".split())
-_MOST_DIMENSIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +31,63 @@ class File:
 
 
 def encode(role: str, state: State) -> list[File]:
-    """The files that keep `state`, the index first. Equal states give equal bytes."""
+    """The files that keep `state`, the index first. Equal states give equal bytes.
+
+    Raises
+    ------
+    ValueError
+        If the state could not be read back as it is: an object array, a NaN in the parameters, a name with ``..``.
+    """
     if not is_role(role):
         raise ValueError(f"{role!r} cannot be the role of a payload")
-    arrays = _file(role, "npz", "npz", pack_arrays(state.arrays)) if state.arrays else None
-    blobs = {name: _file(role, "blob", _suffix(name), data) for name, data in state.blobs.items()}
-    for name in blobs:
-        _refuse_unsafe(name)
+    for name in state.blobs:
+        refuse_unsafe(name)
+    arrays = [_file(role, "npz", npz.pack(state.arrays), "npz")] if state.arrays else []
+    blobs = {name: _file(role, "blob", state.blobs[name], _suffix(name)) for name in sorted(state.blobs)}
     index = {
-        "params": dict(state.params),
-        "arrays": arrays.payload.name if arrays else None,
+        "arrays": arrays[0].payload.name if arrays else None,
         "blobs": {name: file.payload.name for name, file in blobs.items()},
+        "params": dict(state.params),
     }
-    files = [_file(role, "json", "json", strictjson.dumps(index).encode())]
-    files += [arrays] if arrays else []
-    # Two blobs with the same content are one file.
-    return list({file.payload.name: file for file in [*files, *blobs.values()]}.values())
+    files = [_file(role, "json", strictjson.dumps(index).encode(), "json"), *arrays, *blobs.values()]
+    return list({file.payload.name: file for file in files}.values())  # equal blobs are one file
 
 
-def decode(role: str, files: Iterable[File]) -> State:
-    """The state that `encode` made files of. Whatever else the files hold is an `ArtifactError`."""
+def decode(files: Iterable[File]) -> State:
+    """The state that `encode` made files of; whatever else they hold is a `ValueError`."""
     by_name = {file.payload.name: file for file in files}
-    params, arrays, blobs = _index(role, [file for file in by_name.values() if file.payload.codec == "json"])
-    named = [*([arrays] if arrays else []), *blobs.values()]
-    for name in named:
-        if name not in by_name:
-            raise ArtifactError(f"the index of {role} names {name[:120]!r}, which is not a payload of {role}")
-    try:
-        return State(
-            params=params,
-            arrays=unpack_arrays(by_name[arrays].data) if arrays else {},
-            blobs={name: by_name[payload].data for name, payload in blobs.items()},
-        )
-    except ValueError as error:
-        raise ArtifactError(f"{arrays} is damaged: {error}") from None
+    params, arrays, blobs = _index([file for file in by_name.values() if file.payload.codec == "json"])
+    for name in blobs:
+        refuse_unsafe(name)
+    missing = [name for name in (arrays, *blobs.values()) if name is not None and name not in by_name]
+    if missing:
+        raise ValueError(f"the index names {missing[0][:120]!r}, which is not there")
+    return State(
+        params=params,
+        arrays={} if arrays is None else npz.unpack(by_name[arrays].data),
+        blobs={name: by_name[payload].data for name, payload in blobs.items()},
+    )
 
 
-def _index(role: str, files: list[File]) -> tuple[dict[str, Json], str | None, dict[str, str]]:
-    if len(files) != 1:
-        raise ArtifactError(f"the artifact has {len(files)} indexes of {role}, not one")
-    name = files[0].payload.name
-    try:
-        index = strictjson.loads(files[0].data)
-    except ValueError as error:
-        raise ArtifactError(f"{name} is damaged: {error}") from None
-    if isinstance(index, dict):
-        params, arrays, blobs = index.get("params"), index.get("arrays", ""), index.get("blobs")
-        if isinstance(params, dict) and isinstance(arrays, str | None) and arrays != "" and isinstance(blobs, dict):
-            ...
-    raise ArtifactError(f"{name} is damaged: it is not an index of parameters, arrays and blobs")
+def _index(found: list[File]) -> tuple[dict[str, Json], str | None, dict[str, str]]:
+    """Parameters, the name of the payload with the arrays, and the names of those with the blobs."""
+    if len(found) != 1:
+        raise ValueError(f"there are {len(found)} indexes, not one")
+    index = strictjson.loads_object(found[0].data)
+    params, arrays, blobs = index.get("params"), index.get("arrays", 0), index.get("blobs")
+    if isinstance(params, dict) and isinstance(arrays, str | None) and isinstance(blobs, dict):
+        names = {name: payload for name, payload in blobs.items() if isinstance(payload, str)}
+        if len(names) == len(blobs):
+            return params, arrays, names
+    raise ValueError("the index does not hold parameters, arrays and blobs")
+
+
+def _file(role: str, codec: str, data: bytes, suffix: str) -> File:
+    sha256 = hashlib.sha256(data).hexdigest()
+    return File(Payload(role, f"{role}-{sha256}.{suffix}", sha256, len(data), codec), data)
+
+
+def _suffix(name: str) -> str:
+    """The suffix of a blob's own name, so that the file can be opened by what knows it."""
+    suffix = PurePosixPath(name).suffix.removeprefix(".")
+    return suffix if re.fullmatch(r"[A-Za-z0-9]{1,16}", suffix) else "bin"

@@ -104,12 +104,9 @@ class Manifest:
     def from_json(cls, data: bytes, where: str = MANIFEST) -> Manifest:
         """Read what `to_json` wrote, now or in an older format. `where` names the file in errors."""
         try:
-            found = strictjson.loads(data)
+            found = to_current(strictjson.loads_object(data), where)
         except ValueError as error:
             raise ArtifactError(f"{where} is damaged: {error}", hint=_FIT_AGAIN) from None
-        if not isinstance(found, dict):
-            raise ArtifactError(f"{where} is no manifest of calcli: it holds {_type_name(found)}, not an object")
-        found = to_current(found, where)
         if problem := _problem(found):
             raise ArtifactError(f"{where} is damaged: {problem}", hint=_FIT_AGAIN)
         values: dict[str, Any] = {part.name: found[part.name] for part in fields(cls)}
@@ -124,6 +121,16 @@ class Manifest:
 def is_old_manifest(name: str) -> bool:
     """Whether a file of this name keeps the manifest of an earlier generation."""
     return _OLD_MANIFEST.fullmatch(name) is not None
+
+
+def old_manifest_name(sha256: str) -> str:
+    """Under which name a manifest is kept when it is replaced, by the hash of its bytes."""
+    return f"manifest-{sha256}.json"
+
+
+def hash_in_name(name: str) -> str:
+    """The sha256 that the name of an old manifest or a payload carries."""
+    return name.rpartition("-")[2].partition(".")[0]
 
 
 def is_payload(name: str) -> bool:

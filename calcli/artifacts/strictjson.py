@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from calcli.state import Json
@@ -45,31 +45,37 @@ def loads(data: bytes) -> Json:
     return value
 
 
+def loads_object(data: bytes) -> dict[str, Json]:
+    """`loads` for a text that must hold an object."""
+    value = loads(data)
+    if not isinstance(value, dict):
+        raise ValueError(f"it holds {type(value).__name__}, not an object")  # noqa: TRY004 - the text is at fault
+    return value
+
+
 def _fault(value: object, place: str, depth: int) -> str | None:
-    """What keeps `value` from being JSON, or None."""
+    """What keeps `value` from being JSON, and where, or None."""
+    parts: Iterable[tuple[str, object]] = ()
+    if isinstance(value, dict):
+        if unfit := [key for key in value if not isinstance(key, str) or _has_surrogate(key)]:
+            return f"{place} has the key {unfit[0]!r}, which is not text"
+        parts = ((f"{place}.{key}", part) for key, part in value.items())
+    elif isinstance(value, list):
+        parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}; null stands for a number that is not there"
+    elif isinstance(value, str) and _has_surrogate(value):
+        return f"{place} is not text: {value!r}"
+    elif not isinstance(value, str | int | float | None):
+        return f"{place} is of type {type(value).__name__}, which JSON does not have"
     if depth > _DEEPEST:
         return f"{place} is nested deeper than {_DEEPEST}"
-    if value is None or isinstance(value, bool | int):
-        return None
-    if isinstance(value, float):
-        return None if math.isfinite(value) else f"{place} is {value}; null stands for a number that is not there"
-    if isinstance(value, str):
-        # Half of a surrogate pair is a str to Python but no text to UTF-8.
-        return None if value.isascii() or not _has_surrogate(value) else f"{place} is not text: {value!r}"
-    if isinstance(value, list):
-        parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))
-    elif isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str) or _has_surrogate(key):
-                return f"{place} has the key {key!r}, which is not text"
-        parts = ((f"{place}.{key}", part) for key, part in value.items())
-    else:
-        return f"{place} is of type {type(value).__name__}, which JSON does not have"
     return next((found for where, part in parts if (found := _fault(part, where, depth + 1))), None)
 
 
 def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= sign <= "\udfff" for sign in text)
+    """Whether there is half of a surrogate pair in it: a str to Python, but no text to UTF-8."""
+    return not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _finite(text: str) -> float:

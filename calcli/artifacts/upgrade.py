@@ -5,9 +5,9 @@ as soon as a reader of N could misunderstand what is written: a key changes its 
 its coding, a method changes what its state means. A new key that an old reader may ignore does not change it.
 
 **Old artifacts load forever.** A step from N to N+1 is added to `STEPS` in the same change that raises `CURRENT`. It
-takes the manifest of format N as plain JSON and gives that of N+1. If payloads changed as well, the decoder of N stays
-beside the new one as ``codecs_N.py``. At least one artifact that a release of each format wrote is kept under
-``tests/frozen/`` and is never written again.
+takes the manifest of format N as plain JSON and gives that of N+1. A codec name means the same bytes for ever: a new
+coding of payloads gets a new name, and the decoder of the old one stays beside it. At least one artifact that a release
+of each format wrote is kept under ``tests/frozen/`` and is never written again.
 
 **Newer artifacts are refused by name.** A reader that does not know N says N, says what it knows, and says which
 calcli wrote the artifact. It never guesses.
@@ -35,7 +35,7 @@ SCHEMA = f"calcli.artifact/{CURRENT}"
 Step = Callable[[dict[str, Json]], dict[str, Json]]
 
 STEPS: Mapping[int, Step] = {}
-"""The step at N turns a manifest of format N into one of format N+1."""
+"""The step at N, which turns a manifest of format N into one of format N+1."""
 
 
 def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:
@@ -51,9 +51,9 @@ def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:
     return manifest
 
 
-def claims_to_be_ours(manifest: Json) -> bool:
+def claims_to_be_ours(manifest: Mapping[str, Json]) -> bool:
     """Whether a JSON value says of itself that it is a calcli manifest, of whatever format."""
-    return isinstance(manifest, dict) and str(manifest.get("schema")).startswith("calcli.artifact/")
+    return str(manifest.get("schema")).startswith("calcli.artifact/")
 
 
 def _format_of(manifest: Mapping[str, Json], where: str) -> int:

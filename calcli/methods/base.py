@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
-
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.state import State
 
@@ -71,8 +69,3 @@ def number(params: Params, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"parameter {name!r} is {value!r}, not a number")
     return value
-
-
-def column_sums(values: FloatArray) -> FloatArray:
-    """Sums down the rows, in float64."""
-    return np.asarray(values, dtype=np.float64).sum(axis=0)

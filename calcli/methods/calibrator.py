@@ -15,6 +15,7 @@ from calcli.errors import FitError
 from calcli.methods import catalog
 from calcli.methods.base import Method, Params, Sums, SumsMethod
 from calcli.methods.onevsrest import OneVsRest, OneVsRestSums
+from calcli.methods.row import Row
 from calcli.numeric.links import open_interval
 from calcli.state import State, nest, unnest
 
@@ -35,7 +36,7 @@ class Calibrator:
         The method's own numbers.
     """
 
-    row: catalog.Row
+    row: Row
     classes: int
     rows: int
     state: State
@@ -59,20 +60,20 @@ class Calibrator:
         return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state)
 
 
-def fit(row: catalog.Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
+def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
     """Fit a method on rows with labels."""
     _check_rows(len(batch), None if batch.weight is None else float(batch.weight.sum()))
     state = bound_method(row, batch.classes).fit(batch, sides, params, seed)
     return Calibrator(row, batch.classes, len(batch), state)
 
 
-def gather(row: catalog.Row, batch: Batch, params: Params) -> Sums:
+def gather(row: Row, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
     sums = bound_sums(row, batch.classes).gather(batch, params)
     return Sums({**sums.arrays, "rows": np.array([float(len(batch))])})
 
 
-def finish(row: catalog.Row, sums: Sums, params: Params, *, classes: int) -> Calibrator:
+def finish(row: Row, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
     rows = int(sums.arrays["rows"][0])
     _check_rows(rows, None)
@@ -80,13 +81,13 @@ def finish(row: catalog.Row, sums: Sums, params: Params, *, classes: int) -> Cal
     return Calibrator(row, classes, rows, bound_sums(row, classes).finish(own, params))
 
 
-def bound_method(row: catalog.Row, classes: int) -> Method:
+def bound_method(row: Row, classes: int) -> Method:
     """The method, made fit for this many classes."""
     method = row.load()
     return method if classes == 2 or row.multiclass == "native" else OneVsRest(method)
 
 
-def bound_sums(row: catalog.Row, classes: int) -> SumsMethod:
+def bound_sums(row: Row, classes: int) -> SumsMethod:
     """The same for a method that is fitted from sums."""
     method = row.load_sums(classes)
     if method is None:

@@ -6,8 +6,9 @@ several metrics need (the order of the predictions, the top label) is computed o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -15,13 +16,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
+from calcli.errors import UsageError
 
 Direction = Literal["lower", "higher", "target"]
+
+_CHUNK = 1 << 15
+"""Rows that are summed at a time, so that what is computed between them stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How metrics are computed, where there is a choice."""
+    """How metrics are computed, where there is a choice.
+
+    Attributes
+    ----------
+    bins, binning
+        For the ECE family: how many bins, and whether they are of equal width on [0, 1] or hold equal numbers of rows
+        (equal weight, if rows have weights).
+    mvce
+        ``closed``: what infinitely many views would give, sampled only where the closed form does not hold.
+        ``sampled``: always by shuffling.
+    views
+        How many times MVCE shuffles when it is sampled.
+    bin_size
+        Rows in a bin of MVCE; None is 1000, or a 32nd of the rows where there are fewer than 32,000.
+    norm
+        The exponent of the mean over the views of MVCE; the ECE family has one name for each norm.
+    seed
+        Of everything that draws random numbers.
+    """
 
     bins: int = 15
     binning: Literal["width", "mass"] = "width"
@@ -30,6 +53,18 @@ class Options:
     bin_size: float | None = None
     norm: float = 2.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"bins": self.bins, "views": self.views, "bin_size": self.bin_size, "norm": self.norm}
+        for name, value in least.items():
+            if value is not None and not (math.isfinite(value) and value >= 1):
+                raise UsageError(f"{name} is {value}; it must be a finite number, at least 1")
+        for name, given, known in (
+            ("binning", self.binning, ("width", "mass")),
+            ("mvce", self.mvce, ("closed", "sampled")),
+        ):
+            if given not in known:
+                raise UsageError(f"{name} is {given!r}; there is {known[0]} and {known[1]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +94,7 @@ class Measured:
     floor
         What a perfectly calibrated score would show on as many rows, for metrics that are never zero.
     per_class
-        The same metric one-vs-rest, by class index.
+        The same metric one-vs-rest, by class index; only where there are more than two classes.
     """
 
     value: float | None
@@ -67,7 +102,7 @@ class Measured:
     floor: float | None = None
     p: float | None = None
     reason: str | None = None
-    per_class: tuple[float | None, ...] | None = field(default=None)
+    per_class: tuple[float | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,16 +138,36 @@ class Scored:
     def total_weight(self) -> float:
         return float(len(self)) if self.weight is None else float(self.weight.sum())
 
+    @property
+    def nothing(self) -> str | None:
+        """Why nothing can be measured on these rows, if nothing can."""
+        if len(self) == 0:
+            return "there are no rows"
+        if self.total_weight <= 0:
+            return "the weights add up to zero"
+        return None
+
     def mean(self, values: FloatArray) -> float:
-        """The weighted mean over rows."""
-        if self.weight is None:
-            return float(values.mean())
-        return float(np.dot(self.weight, values) / self.total_weight)
+        """The weighted mean over rows of a value for each."""
+        return self._weigh(values) / self.total_weight
+
+    def mean_of(self, rows: Callable[[Scored], FloatArray]) -> float:
+        """The weighted mean of what `rows` gives for each row, without ever holding it for all of them."""
+        return math.fsum(part._weigh(rows(part)) for part in self.parts()) / self.total_weight
+
+    def _weigh(self, values: FloatArray) -> float:
+        return float((values if self.weight is None else self.weight * values).sum())
+
+    def parts(self) -> Iterator[Scored]:
+        """These rows, some at a time and in order."""
+        for start in range(0, len(self), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            yield Scored(self.label[rows], self.prob[rows], None if self.weight is None else self.weight[rows])
 
     @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """Rows by rising probability; binary only."""
-        return np.argsort(self.prob, kind="stable")
+    def order(self) -> NDArray[np.int64]:
+        """Rows by rising probability, equal ones in their own order; binary only."""
+        return rising(self.prob)
 
     @cached_property
     def top(self) -> Scored:
@@ -128,3 +183,28 @@ class Scored:
         if self.binary:
             return self if index == 1 else Scored(1 - self.label, 1.0 - self.prob, self.weight)
         return Scored((self.label == index).astype(np.int64), np.ascontiguousarray(self.prob[:, index]), self.weight)
+
+
+def rising(prob: FloatArray) -> NDArray[np.int64]:
+    """The stable order of probabilities, as ``np.argsort(prob, kind="stable")`` gives it, some four times faster.
+
+    The bits of a non-negative float, read as an integer, rise with it. Their upper part and the row's number together
+    fill one integer, and sorting plain integers is what numpy does fastest. Only rows whose upper bits agree are left
+    to be sorted by the whole value, and those are nearly in order.
+    """
+    low = max(len(prob) - 1, 1).bit_length()
+    keys = (prob + 0.0).view(np.int64)  # adding 0.0 copies, and makes -0.0 an ordinary zero
+    keys >>= low
+    keys <<= low
+    keys |= np.arange(len(prob))
+    keys.sort()
+    order = keys & ((1 << low) - 1)
+    keys >>= low
+    same = keys[1:] == keys[:-1]
+    if same.any():
+        tied = np.zeros(len(prob), dtype=np.bool_)
+        tied[1:] = same
+        tied[:-1] |= same
+        rows = order[tied]
+        order[tied] = rows[np.argsort(prob[rows], kind="stable")]
+    return order

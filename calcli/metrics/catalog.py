@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
+import numpy as np
+
+from calcli.batch import FloatArray
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Direction, Measured, Options, Scored
 
 Metric = Callable[[Scored, Options], Measured]
+RowMetric = Callable[[Scored], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Row:
         ``smooth`` metrics get bootstrap intervals; ``gap`` metrics are never zero on finite data and get a floor.
     default
         Whether `evaluate` shows it unasked.
+    rows
+        ``module:function`` of what each row adds, for a metric that is a mean over rows: paired differences need it.
     """
 
     name: str
@@ -34,15 +41,39 @@ class Row:
     direction: Direction
     kind: Literal["smooth", "gap"]
     default: bool = True
+    rows: str | None = None
 
     def load(self) -> Metric:
-        module, function = self.target.split(":")
-        return cast(Metric, getattr(importlib.import_module(module), function))
+        return cast(Metric, _resolve(self.target))
+
+    def load_rows(self) -> RowMetric | None:
+        return None if self.rows is None else cast(RowMetric, _resolve(self.rows))
+
+
+def _resolve(target: str) -> object:
+    module, function = target.split(":")
+    return getattr(importlib.import_module(module), function)
 
 
 _ROWS = (
-    Row("nll", "proper", "calcli.metrics.proper:nll", "log-loss in nats, p clipped at 1e-12", "lower", "smooth"),
-    Row("brier", "proper", "calcli.metrics.proper:brier", "mean squared error of the probability", "lower", "smooth"),
+    Row(
+        "nll",
+        "proper",
+        "calcli.metrics.proper:nll",
+        "log-loss in nats, p clipped at 1e-12",
+        "lower",
+        "smooth",
+        rows="calcli.metrics.proper:nll_rows",
+    ),
+    Row(
+        "brier",
+        "proper",
+        "calcli.metrics.proper:brier",
+        "mean squared error of the probability",
+        "lower",
+        "smooth",
+        rows="calcli.metrics.proper:brier_rows",
+    ),
     Row("auc", "ranking", "calcli.metrics.ranking:auc", "area under the ROC curve", "higher", "smooth"),
     Row("ece", "binned", "calcli.metrics.ece:ece", "mean gap between prediction and label over bins", "lower", "gap"),
     Row(
@@ -90,5 +121,23 @@ def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
 
 
 def measure(chosen: Iterable[Row], scored: Scored, options: Options) -> dict[str, Measured]:
-    """Each metric's number for one score."""
-    return {row.name: row.load()(scored, options) for row in chosen}
+    """Each metric's number for one score, or None with the reason; never NaN or infinite."""
+    with np.errstate(all="ignore"):
+        return {row.name: _finite(row.load()(scored, options)) for row in chosen}
+
+
+def _finite(measured: Measured) -> Measured:
+    """What was measured, without the numbers that are none: weights near the end of float64 can overflow any sum."""
+
+    def known(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+    value, per_class = known(measured.value), measured.per_class
+    reason = measured.reason
+    if value is None and reason is None:
+        reason = "sums over these rows are beyond what float64 holds"
+    if per_class is not None:
+        per_class = tuple(known(one) for one in per_class)
+    return replace(
+        measured, value=value, floor=known(measured.floor), p=known(measured.p), reason=reason, per_class=per_class
+    )

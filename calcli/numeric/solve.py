@@ -10,6 +10,9 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.errors import FitError
 
+_STALLS = 3
+"""Steps without a lower value after which the search ends."""
+
 
 class Expansion(NamedTuple):
     """A function around one point: value, gradient, Hessian."""
@@ -30,14 +33,18 @@ def newton(
     """
     x = start
     here = expand(x)
+    stalled = 0
     for _ in range(steps):
         step = _direction(here)
         decrement = -float(here.gradient @ step)
         if decrement <= tolerance * tolerance * (1.0 + abs(here.value)):
             return x
-        x, here, moved = _backtrack(expand, x, here, step, decrement)
-        if not moved:
-            return x  # the gain is below what rounding lets us see
+        x, there, moved = _backtrack(expand, x, here, step, decrement)
+        # Near the minimum the value is flat to rounding while steps still add digits: a few are taken, not endlessly.
+        stalled = 0 if there.value < here.value else stalled + 1
+        here = there
+        if not moved or stalled == _STALLS:
+            return x
     raise FitError(f"Newton's method did not converge in {steps} steps")
 
 
@@ -55,7 +62,7 @@ def _backtrack(
 ) -> tuple[FloatArray, Expansion, bool]:
     """Halve the step until the value falls enough (Armijo)."""
     length = 1.0
-    while length > 1e-10:
+    while length > 1e-16:
         candidate = x + length * step
         there = expand(candidate)
         if np.isfinite(there.value) and there.value <= here.value - 1e-4 * length * decrement:

@@ -1,0 +1,1 @@
+"""Tables in, tables out: formats, sources, the binding of columns to their parts, checks, sinks."""

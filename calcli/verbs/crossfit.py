@@ -16,7 +16,7 @@ from calcli.errors import UsageError
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.catalog import Row
+from calcli.methods.row import Row
 from calcli.numeric.folds import folds, held_out
 from calcli.numeric.rng import stream
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from calcli import __version__
 from calcli.artifacts import store
 from calcli.batch import Batch, FloatArray
@@ -17,6 +15,7 @@ from calcli.errors import FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.calibrator import Calibrator
+from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
@@ -128,9 +127,7 @@ class _Checked:
     final: Calibrator | None = None
 
 
-def _check(
-    row: catalog.Row, batch: Batch, params: Params, holdout: Holdout, seed: int, listener: Listener
-) -> _Checked:
+def _check(row: Row, batch: Batch, params: Params, holdout: Holdout, seed: int, listener: Listener) -> _Checked:
     if len(batch) == 0:
         raise FitError("there are no rows to fit on")
     if holdout.kind == "none":
@@ -143,7 +140,7 @@ def _check(
     return _Checked(batch if predicted.rows.all() else batch.take(predicted.rows), predicted.prob, seconds, final)
 
 
-def _final(row: catalog.Row, batch: Batch, params: Params, checked: _Checked, seed: int) -> tuple[Calibrator, float]:
+def _final(row: Row, batch: Batch, params: Params, checked: _Checked, seed: int) -> tuple[Calibrator, float]:
     """The calibrator that is kept, and the time its fit took."""
     if checked.final is not None:
         return checked.final, checked.seconds.fit or 0.0
@@ -169,7 +166,9 @@ def _report(
         candidates.append(Candidate(request.method, origin, checked.prob, seconds))
     measured = measure_all(candidates, checked.batch, chosen, request.options, binding.class_names)
     worse = [
-        Warned("not-better", f"on held-out rows {request.method} has a log-loss {each.value:+.6f} beside no calibration")
+        Warned(
+            "not-better", f"on held-out rows {request.method} has a log-loss {each.value:+.6f} beside no calibration"
+        )
         for each in measured.differences
         if each.metric == "nll" and each.value is not None and each.value > 0
     ]

@@ -12,7 +12,7 @@ from typing import cast
 from calcli import __version__
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.methods.base import Params, ParamValue
-from calcli.methods.catalog import Row
+from calcli.methods.row import Row
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.checks import BadRows

@@ -16,8 +16,7 @@ from calcli.state import State
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     prob = sigmoid(batch.score)
-    count = int(number(params, "bins"))
-    edges = bins.width_edges(count) if params["binning"] == "width" else bins.mass_edges(prob, count, batch.weight)
+    edges = _edges(prob, batch.weight, int(number(params, "bins")), str(params["binning"]))
     place = bins.assign(prob, edges)
     weight = batch.weights
     total = np.bincount(place, weight, minlength=len(edges) - 1)
@@ -30,3 +29,11 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     edges, rate = state.array("edges"), state.array("rate")
     return rate[bins.assign(sigmoid(batch.score), edges)]
+
+
+def _edges(prob: FloatArray, weight: FloatArray | None, count: int, binning: str) -> FloatArray:
+    """Edges from 0 to 1; those that many equal scores have made coincide are one."""
+    if binning == "width":
+        return bins.width_edges(count)
+    inner = bins.mass_edges(prob, count, weight)[1:-1]
+    return np.unique(np.concatenate([[0.0], inner, [1.0]]))

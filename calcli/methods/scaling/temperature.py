@@ -1,7 +1,8 @@
 """Temperature scaling: softmax(V / T), one number for all classes (Guo et al. 2017).
 
 The log-loss is convex in 1/T, so the one minimum is found by a bracketed Newton search. 1/T is held within
-[exp(-10), exp(10)], as scikit-learn does: on separable rows the best temperature is 0.
+[exp(-10), exp(10)], as scikit-learn does: on separable rows the best temperature is 0, and the search ends at that bound
+or where the derivative has vanished.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ BOUND = float(np.exp(10.0))
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     if batch.classes == 2:
         return finish(gather(batch, params), params)
-    return State({"inverse_temperature": _multiclass(batch)})
+    return State({"inverse_temperature": many_classes(batch)})
 
 
 def gather(batch: Batch, params: Params) -> Sums:
@@ -31,6 +32,8 @@ def gather(batch: Batch, params: Params) -> Sums:
 
 def finish(sums: Sums, params: Params) -> State:
     rows = ScoreMoments.of(sums.arrays)
+    if np.hypot(rows.spread, rows.score / rows.weight) <= 1e-9:
+        return State({"inverse_temperature": 1.0})  # all scores are 0: any temperature gives the same
 
     def slope(beta: float) -> tuple[float, float]:
         _, gradient, hessian = rows.softplus(beta, 0.0)
@@ -45,9 +48,11 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)
 
 
-def _multiclass(batch: Batch) -> float:
+def many_classes(batch: Batch) -> float:
     """1/T where the mean over rows of E_p[V] - V_y, the derivative of the log-loss, is zero."""
     V = batch.score - batch.score.max(axis=1, keepdims=True)
+    if float(np.abs(V).max()) <= 1e-9:
+        return 1.0  # all classes are equally likely, always: any temperature gives the same
     weight = batch.weights
     chosen = np.take_along_axis(V, batch.labels[:, None], axis=1)[:, 0]
 

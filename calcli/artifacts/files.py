@@ -1,0 +1,163 @@
+"""Files that are there whole or not at all, and the lock that keeps writers apart.
+
+POSIX only: the promises rest on an atomic rename, on ``fsync`` and on ``flock``. Each operation of the disk goes
+through ``os``, and an error of the disk leaves this module as a `FileSystemError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from calcli.errors import FileSystemError
+
+TEMPORARY = ".new-"
+
+_CHUNK = 1 << 24
+_POLL_SECONDS = 0.05
+_HINTS = {
+    errno.ENOSPC: "free some space, or choose another directory",
+    errno.EDQUOT: "free some space, or choose another directory",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f), or choose another directory",
+    errno.EACCES: "choose a directory that you may write to",
+    errno.EPERM: "choose a directory that you may write to",
+    errno.EROFS: "choose a directory that you may write to",
+    errno.ENOTDIR: "a file is in the way; choose another directory",
+    errno.EEXIST: "a file is in the way; choose another directory",
+    errno.ENOLCK: "the file system has no locks; choose a directory on another one",
+    errno.EOPNOTSUPP: "the file system has no locks; choose a directory on another one",
+}
+
+
+class DamagedFileError(Exception):
+    """What stands under a name is not the file that should stand there."""
+
+
+@contextmanager
+def disk_errors(action: str) -> Iterator[None]:
+    """Turn what the disk raises within into one line: `action` (“cannot write DIR”), why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise FileSystemError(f"{action}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
+
+
+def put(path: Path, data: bytes) -> None:
+    """Make `path` a file with this content, by a temporary sibling and one rename.
+
+    The content is on the disk before the name is. That the name is, too, takes a `sync_directory`.
+    """
+    temporary = path.with_name(TEMPORARY + path.name)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest[:_CHUNK]) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    temporary.replace(path)
+
+
+def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> bytes:
+    """The content of a regular file, checked against what it should be before it is believed.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing stands there.
+    DamagedFileError
+        If it is a link or another thing than a file, or has another size or another hash.
+    """
+    try:
+        # Without O_NONBLOCK a named pipe put in place of a file would hold us for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise DamagedFileError("it is a symbolic link or a socket, not a file") from None
+        raise
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise DamagedFileError("it is not a regular file")
+        if size is not None and found.st_size != size:
+            raise DamagedFileError(f"it has {found.st_size} bytes, not {size}")
+        data = file.read()
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise DamagedFileError("its content is not what was written (sha256)")
+    return data
+
+
+def sync_directory(directory: Path) -> None:
+    """Bring the names in `directory` to the disk."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_directory(directory: Path, made: list[Path]) -> None:
+    """Make `directory` and its parents where they are not, and add those that were made to `made`."""
+    if directory.is_dir() or directory == directory.parent:
+        return
+    make_directory(directory.parent, made)
+    try:
+        directory.mkdir()
+    except FileExistsError:
+        if directory.is_dir():  # another writer was faster
+            return
+        raise
+    made.append(directory)
+    sync_directory(directory.parent)
+
+
+@contextmanager
+def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
+    """Hold the lock file `path`, in a directory that is made if need be; see `make_directory` for `made`.
+
+    The kernel lets go of the lock when its holder dies, so that a lock file that is only there means nothing.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        make_directory(path.parent, made)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            if not _lock(handle, deadline):
+                raise FileSystemError(
+                    f"another calcli is writing to {path.parent}: it has held {path} for {timeout:g} s",
+                    hint="wait until it is done and run this again; a lock whose holder was killed is free",
+                )
+            if _is_at(path, handle):
+                yield
+                return
+            # The holder failed and took its new directory away, with the lock that we waited for: begin again.
+        finally:
+            os.close(handle)
+
+
+def _lock(handle: int, deadline: float) -> bool:
+    import fcntl  # not on Windows, where reading an artifact may still work
+
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        else:
+            return True
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.lstat(), os.fstat(handle))
+    return False

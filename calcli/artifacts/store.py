@@ -1,0 +1,333 @@
+"""Writing and reading artifacts, so that nobody ever sees half of one.
+
+Payloads are named by their content and are on the disk before ``manifest.json`` is replaced, by one rename, with one
+that names them. The manifest that it replaces is kept as ``manifest-<sha256>.json`` beside the payloads that it names:
+this is the previous generation, for a rollback. Only then is swept what neither generation names. Whoever is killed,
+and when, readers see the old artifact or the new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from calcli.artifacts import codecs, files, strictjson
+from calcli.artifacts.cbm import normalise_cbm
+from calcli.artifacts.codecs import File
+from calcli.artifacts.manifest import (
+    MANIFEST,
+    JsonObject,
+    Manifest,
+    Payload,
+    hash_in_name,
+    is_old_manifest,
+    is_payload,
+    old_manifest_name,
+)
+from calcli.artifacts.upgrade import claims_to_be_ours
+from calcli.errors import ArtifactError, CalcliError, FileSystemError, nearest
+from calcli.state import State
+
+Place: TypeAlias = str | os.PathLike[str]
+
+STATE = "state"
+"""The role of the calibrator itself; all others are side inputs."""
+
+LOCK_TIMEOUT = 60.0
+
+_LOCK = ".lock"
+_MOST_RETRIES = 100
+_COPY_AGAIN = "copy the artifact again from where it came from, or fit it again"
+_GO_BACK = "fit it again, or go back to the previous generation with: calcli refit --rollback"
+_ELSEWHERE = "choose another directory, or move this one away"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One generation of an artifact, whole and checked.
+
+    Attributes
+    ----------
+    states
+        Role to state: ``state``, and the side inputs that were kept.
+    sha256
+        Of the manifest, which names everything else by hash: the identity of this generation.
+    """
+
+    path: Path
+    manifest: Manifest
+    states: Mapping[str, State]
+    sha256: str
+
+    @property
+    def state(self) -> State:
+        """The state of the calibrator."""
+        if STATE not in self.states:
+            raise ArtifactError(f"{self.path} keeps no calibrator: no payload has the role {STATE!r}", hint=_COPY_AGAIN)
+        return self.states[STATE]
+
+
+def exists(directory: Place) -> bool:
+    """Whether an artifact is there, sound or not."""
+    return (Path(directory) / MANIFEST).is_file()
+
+
+def describe(directory: Place) -> Manifest:
+    """The manifest alone, without a look at the payloads."""
+    path = Path(directory)
+    return Manifest.from_json(_manifest_bytes(path), str(path / MANIFEST))
+
+
+def read(directory: Place) -> Artifact:
+    """The current generation, with every payload compared with its hash."""
+    path = Path(directory)
+    text = _manifest_bytes(path)
+    for _ in range(_MOST_RETRIES):
+        manifest = Manifest.from_json(text, str(path / MANIFEST))
+        try:
+            return Artifact(path, manifest, _load(path, manifest), hashlib.sha256(text).hexdigest())
+        except FileNotFoundError as error:
+            # Two replacements since the manifest was read sweep what it names; then there is a newer one to read.
+            before, text = text, _manifest_bytes(path)
+            if text == before:
+                raise ArtifactError(f"{error.filename} is missing from the artifact", hint=_GO_BACK) from None
+    raise ArtifactError(f"{path} was replaced {_MOST_RETRIES} times while it was read", hint="try again later")
+
+
+def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, timeout: float = LOCK_TIMEOUT) -> Manifest:
+    """Make `directory` an artifact, or the next generation of the artifact that it is.
+
+    Parameters
+    ----------
+    directory
+        A place where nothing is, an empty directory, or an artifact.
+    draft
+        All but `payloads`, `previous` and the payload names in `sides`, which are filled in here.
+    states
+        Role to state: ``state``, and the side inputs that are kept.
+    timeout
+        Seconds to wait for another writer.
+
+    Returns
+    -------
+    Manifest
+        As it was written.
+    """
+    path = Path(directory)
+    given = {side.get("role") for side in draft.sides}
+    encoded = [
+        file
+        for role in sorted(states)
+        for file in codecs.encode(role, states[role] if role in given else _reproducible(states[role]))
+    ]
+    payloads = tuple(file.payload for file in encoded)
+    sides = tuple({**side, "payload": _payload_of(side, payloads)} for side in draft.sides)
+    manifest = replace(draft, payloads=payloads, sides=sides, previous=None)
+    manifest.to_json()  # whatever is wrong with it comes out before the directory is touched
+    with _writing(path, timeout) as current:
+        for file in encoded:
+            _put_unless_there(path / file.payload.name, file.data)
+        return _commit(path, manifest, current)
+
+
+def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
+    """Make the previous generation the current one, and the other way round: done twice, it has changed nothing."""
+    path = Path(directory)
+    describe(path)  # before a lock file is put into a place that is no artifact
+    with _writing(path, timeout) as current:
+        older = _previous(path, describe(path))
+        if older is None:
+            raise ArtifactError(f"{path} has no previous generation", hint="it has been written only once")
+        try:
+            _load(path, older)
+        except FileNotFoundError as error:
+            raise ArtifactError(f"{error.filename} is missing from the previous generation", hint=_COPY_AGAIN) from None
+        return _commit(path, older, current)
+
+
+def _commit(directory: Path, manifest: Manifest, current: bytes | None) -> Manifest:
+    """Make `manifest`, whose payloads are there, the current one, and `current` the previous."""
+    previous = None
+    if current is not None:
+        previous = old_manifest_name(hashlib.sha256(current).hexdigest())
+        _put_unless_there(directory / previous, current)
+    committed = replace(manifest, previous=previous)
+    # Names may reach the disk in another order than they were made in: first all others, then the one that counts.
+    files.sync_directory(directory)
+    files.put(directory / MANIFEST, committed.to_json())
+    files.sync_directory(directory)
+    return committed
+
+
+@contextmanager
+def _writing(directory: Path, timeout: float) -> Iterator[bytes | None]:
+    """Be the only writer, from the manifest that is there to a directory without leftovers, however it ends."""
+    made: list[Path] = []
+    with files.disk_errors(f"cannot write {directory}"):
+        _replaceable(directory)  # before a lock file is put into a place that is not ours
+        with files.locked(directory / _LOCK, timeout, made):
+            try:
+                yield _replaceable(directory)
+            finally:
+                # The outcome is decided by now. What cannot be swept is swept by the next writer.
+                with suppress(OSError, CalcliError):
+                    _sweep(directory, made)
+
+
+def check_target(directory: Place) -> None:
+    """Raise now what `write` would raise later: something is in the way, or nothing may be written there."""
+    path = Path(directory)
+    with files.disk_errors(f"cannot write {path}"):
+        _replaceable(path)
+        there = path.absolute()
+        while not there.exists():
+            there = there.parent
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _replaceable(directory: Path) -> bytes | None:
+    """``manifest.json``, or None for an empty place; an error if something else is in the way."""
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise FileSystemError(f"{directory} is there and is not a directory", hint="choose another directory")
+    try:
+        current = files.read(directory / MANIFEST)
+    except FileNotFoundError:
+        if foreign := _foreign(directory):
+            raise FileSystemError(f"{directory} is no artifact: {foreign!r} is in it", hint=_ELSEWHERE) from None
+        return None
+    except files.DamagedFileError as error:
+        raise FileSystemError(f"{directory / MANIFEST} is in the way: {error}", hint=_ELSEWHERE) from None
+    if not _claims_to_be_ours(current):
+        raise FileSystemError(f"{directory} is no artifact: its {MANIFEST} is not calcli's", hint=_ELSEWHERE)
+    try:
+        Manifest.from_json(current, str(directory / MANIFEST))
+    except ArtifactError as error:
+        raise ArtifactError(f"{directory} cannot be replaced: {error.message}", hint=_ELSEWHERE) from None
+    return current
+
+
+def _sweep(directory: Path, made: list[Path]) -> None:
+    """Remove those of our own files that the generations in `directory` do not name.
+
+    What they name is read from the disk, not remembered: after an interrupt nobody knows how far things had come.
+    """
+    current = _replaceable(directory)
+    needed = {_LOCK}
+    if current is not None:
+        manifest = Manifest.from_json(current)
+        older = _previous(directory, manifest)
+        needed |= {MANIFEST, str(manifest.previous)}
+        needed |= {payload.name for one in (manifest, older) if one for payload in one.payloads}
+    for entry in list(os.scandir(directory)):
+        if entry.name not in needed and _is_ours(entry):
+            Path(entry.path).unlink()
+    if current is None:  # a first write that failed
+        (directory / _LOCK).unlink()
+        for path in reversed(made):
+            path.rmdir()
+
+
+def _put_unless_there(path: Path, data: bytes) -> None:
+    with suppress(FileNotFoundError, files.DamagedFileError):
+        if files.read(path, size=len(data)) == data:
+            return
+    files.put(path, data)
+
+
+def _load(directory: Path, manifest: Manifest) -> dict[str, State]:
+    """All states of a generation. A payload that is not there is a `FileNotFoundError`."""
+    found: dict[str, list[File]] = {}
+    for payload in manifest.payloads:
+        data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256)
+        found.setdefault(payload.role, []).append(File(payload, data))
+    try:
+        return {role: codecs.decode(encoded) for role, encoded in found.items()}
+    except ValueError as error:
+        raise ArtifactError(f"{directory} is damaged: {error}", hint=_COPY_AGAIN) from None
+
+
+def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
+    """The generation before that of `manifest`."""
+    if manifest.previous is None:
+        return None
+    path = directory / manifest.previous
+    try:
+        return Manifest.from_json(_checked(path, sha256=hash_in_name(path.name)), str(path))
+    except FileNotFoundError:
+        raise ArtifactError(f"{path}, the previous generation, is missing", hint=_COPY_AGAIN) from None
+
+
+def _manifest_bytes(directory: Path) -> bytes:
+    """``manifest.json``, or an `ArtifactError` that says what is there instead."""
+    try:
+        return _checked(directory / MANIFEST)
+    except FileNotFoundError:
+        raise ArtifactError(_nothing_at(directory), hint="calcli fit makes one") from None
+
+
+def _nothing_at(directory: Path) -> str:
+    if directory.is_dir():
+        return f"{directory} is no artifact: it holds no {MANIFEST}"
+    if directory.exists():
+        return f"{directory} is a file; an artifact is a directory"
+    try:
+        beside = [path.name for path in directory.absolute().parent.iterdir() if exists(path)]
+    except OSError:
+        beside = []
+    match = nearest(directory.name, beside)
+    return f"there is no artifact {directory}" + (f"; did you mean {directory.with_name(match)}?" if match else "")
+
+
+def _checked(path: Path, *, size: int | None = None, sha256: str | None = None) -> bytes:
+    """`files.read` with errors for whoever reads an artifact; a `FileNotFoundError` passes."""
+    try:
+        return files.read(path, size=size, sha256=sha256)
+    except files.DamagedFileError as error:
+        raise ArtifactError(f"{path} is damaged: {error}", hint=_GO_BACK) from None
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+    except OSError as error:
+        raise FileSystemError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _claims_to_be_ours(manifest: bytes) -> bool:
+    try:
+        return claims_to_be_ours(strictjson.loads_object(manifest))
+    except ValueError:
+        return False
+
+
+def _foreign(directory: Path) -> str | None:
+    """Something in `directory` that calcli did not put there."""
+    if not directory.is_dir():
+        return None
+    return min((entry.name for entry in os.scandir(directory) if not _is_ours(entry)), default=None)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    name = entry.name.removeprefix(files.TEMPORARY)
+    ours = name in (MANIFEST, _LOCK) or is_payload(name) or is_old_manifest(name)
+    return ours and entry.is_file(follow_symlinks=False)
+
+
+def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
+    """Where a side input is kept: the file that is its content, or else the index of its role."""
+    own = [payload for payload in payloads if payload.role == side.get("role")]
+    same = [payload for payload in own if payload.sha256 == side.get("sha256")]
+    return (same or own)[0].name if own else None  # the index is the first of a role
+
+
+def _reproducible(state: State) -> State:
+    """The state with CatBoost's random names taken out of the models that calcli trained.
+
+    The models that users hand in are side inputs and stay as they are: their hash is their identity.
+    """
+    trained = {name: normalise_cbm(blob) for name, blob in state.blobs.items() if name.endswith(".cbm")}
+    return replace(state, blobs={**state.blobs, **trained}) if trained else state

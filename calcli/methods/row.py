@@ -1,0 +1,118 @@
+"""A method as data: what it is, what it can be told, what it promises."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, cast
+
+from calcli.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
+    from calcli.methods.base import Method, Params, ParamValue, SumsMethod
+
+Kind = Literal["float", "int", "bool", "choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter that ``--set KEY=VALUE`` can change."""
+
+    name: str
+    kind: Kind
+    default: ParamValue
+    help: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, given: ParamValue) -> ParamValue:
+        """The value that `given` (text from a command line, or a Python value) stands for."""
+        value = self._converted(given)
+        if self.kind == "choice" and value not in self.choices:
+            raise UsageError(unknown_name(f"value for {self.name}:", str(given), self.choices))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            below = self.low is not None and value < self.low
+            above = self.high is not None and value > self.high
+            if below or above or value != value:
+                low = "-inf" if self.low is None else f"{self.low:g}"
+                high = "inf" if self.high is None else f"{self.high:g}"
+                raise UsageError(f"{self.name}={given} is outside [{low}, {high}]")
+        return value
+
+    def _converted(self, given: ParamValue) -> ParamValue:
+        text = str(given).strip()
+        try:
+            if self.kind == "float":
+                return float(text)
+            if self.kind == "int":
+                return int(text)
+        except ValueError:
+            raise UsageError(f"{self.name}={given} is not a number", hint=f"the default is {self.default}") from None
+        if self.kind == "bool":
+            words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+            if text.casefold() not in words:
+                raise UsageError(f"{self.name}={given} is neither true nor false")
+            return words[text.casefold()]
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What calcli knows of a method without importing it.
+
+    Attributes
+    ----------
+    target
+        The module that holds `fit` and `predict`.
+    multiclass
+        ``native``, or ``one-vs-rest``: a binary method on each class probability, renormalised.
+    order
+        Whether the order of binary scores survives: ``kept`` (ties may appear), ``kept or reversed``, ``changed``.
+    sums
+        Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``no``.
+    reaches_ends
+        Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
+    simplicity
+        Rank for ties in a selection: the lower, the simpler.
+    """
+
+    name: str
+    family: Literal["scaling", "binning", "trees", "clusters", "graphs"]
+    target: str
+    summary: str
+    reference: str
+    simplicity: int
+    multiclass: Literal["native", "one-vs-rest"] = "one-vs-rest"
+    weights: bool = True
+    needs_features: bool = False
+    order: Literal["kept", "kept or reversed", "changed"] = "changed"
+    keeps_top_class: bool = False
+    sums: Literal["yes", "binary", "no"] = "no"
+    reaches_ends: bool = False
+    params: tuple[Param, ...] = ()
+    presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+
+    def load(self) -> Method:
+        """Import the method."""
+        return cast("Method", importlib.import_module(self.target))
+
+    def load_sums(self, classes: int) -> SumsMethod | None:
+        """Import the method if it is fitted from sums for this many classes."""
+        from_sums = self.sums == "yes" or (self.sums == "binary" and classes == 2)
+        return cast("SumsMethod", self.load()) if from_sums else None
+
+    def resolve(self, given: Mapping[str, ParamValue] | None = None, preset: str | None = None) -> Params:
+        """All parameters: the defaults, then the preset's, then those given."""
+        known = {param.name: param for param in self.params}
+        values: dict[str, ParamValue] = {param.name: param.default for param in self.params}
+        if preset is not None:
+            if preset not in self.presets:
+                raise UsageError(unknown_name(f"preset of {self.name}", preset, self.presets))
+            values.update(self.presets[preset])
+        for name, value in (given or {}).items():
+            if name not in known:
+                raise UsageError(unknown_name(f"parameter of {self.name}", name, known))
+            values[name] = known[name].parse(value)
+        return values

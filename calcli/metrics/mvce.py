@@ -1,0 +1,182 @@
+"""The multi-view calibration error of MBCT (Huang et al. 2022, equation 10): gaps over bins of shuffled rows.
+
+In a view the rows are shuffled and cut into bins of equal row count; the view's error is the mean over bins of
+|mean p - mean y|, bins counting by their weight. MVCE is the root of the mean square (or another norm) over views.
+
+It measures the mean error, over a noise floor of about sqrt(2/pi S^2/c): what a calibrated score shows on bins of c
+rows. Errors that cancel, such as symmetric over-confidence, are invisible to it. So it always comes with its floor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.numeric import losses
+from calcli.numeric.rng import stream
+
+BIN_SIZE = 1000.0
+LEAST_BINS = 32
+"""Where rows are too few for so many bins of `BIN_SIZE` rows, bins are smaller."""
+
+ENOUGH = 4.0
+"""The closed form is right to 3 % where a bin expects at least so many rows of the rarer label."""
+
+SAMPLED_BINS = 20_000
+"""Sampled in place of the closed form, MVCE stops shuffling after so many bins: its standard error is then 0.5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSums:
+    """What the closed form needs of the rows, e = p - y. Sums over parts of the rows add up to those over all.
+
+    Attributes
+    ----------
+    rows
+        How many have a positive weight.
+    weight, error, square, noise
+        Sums of w, w e, w^2 e^2 and w^2 p (1 - p); the last is what w^2 e^2 would be if the score were calibrated.
+    positive, positive_square, weight_square
+        Sums of w and w^2 where y = 1, and of w^2.
+    """
+
+    rows: float = 0.0
+    weight: float = 0.0
+    error: float = 0.0
+    square: float = 0.0
+    noise: float = 0.0
+    positive: float = 0.0
+    positive_square: float = 0.0
+    weight_square: float = 0.0
+
+    def __add__(self, other: ErrorSums) -> ErrorSums:
+        return ErrorSums(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    @classmethod
+    def of(cls, scored: Scored) -> ErrorSums:
+        total = cls()
+        for part in scored.parts():
+            total += cls._of_part(part)
+        return total
+
+    @classmethod
+    def _of_part(cls, part: Scored) -> ErrorSums:
+        noise = part.prob - np.square(part.prob)
+        error = part.prob - part.label
+        positive = part.label == 1
+        if part.weight is None:
+            n, n1 = float(len(part)), float(np.count_nonzero(positive))
+            return cls(n, n, float(error.sum()), float(np.square(error).sum()), float(noise.sum()), n1, n1, n)
+        w, w2 = part.weight, np.square(part.weight)
+        return cls(
+            rows=float(np.count_nonzero(w)),
+            weight=float(w.sum()),
+            error=float((w * error).sum()),
+            square=float((w2 * np.square(error)).sum()),
+            noise=float((w2 * noise).sum()),
+            positive=float(w[positive].sum()),
+            positive_square=float(w2[positive].sum()),
+            weight_square=float(w2.sum()),
+        )
+
+    @property
+    def rarer(self) -> float:
+        """How many rows of the rarer label there are; weighted rows count by Kish's effective number."""
+        negative, negative_square = self.weight - self.positive, self.weight_square - self.positive_square
+        counts = [(self.positive, self.positive_square), (negative, negative_square)]
+        return min(weight**2 / square if square > 0 else 0.0 for weight, square in counts)
+
+
+def mvce(scored: Scored, options: Options) -> Measured:
+    """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
+    reduction = "positive class" if scored.binary else "top label"
+    if scored.nothing:
+        return Measured(None, Definition("lower", reduction=reduction, norm=options.norm), reason=scored.nothing)
+    rows = scored.top
+    sums = ErrorSums.of(rows)
+    bins = losses.shuffled_bins(sums.rows, options.bin_size or default_bin_size(sums.rows))
+    views, approximation = _plan(sums, bins, options)
+    definition = Definition(
+        "lower",
+        bins=bins,
+        binning="shuffled",
+        reduction=reduction,
+        norm=options.norm,
+        views=views,
+        bin_size=sums.rows / bins,
+        approximation=approximation,
+    )
+    if views is None:
+        norm = options.norm if bins > 1 else 1.0  # all norms agree on one bin
+        return Measured(closed(sums, bins, norm), definition, floor=closed_floor(sums, bins, norm))
+    value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
+    floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
+    return Measured(value, definition, floor=floor)
+
+
+def default_bin_size(rows: float) -> float:
+    """1000 rows, or fewer where that would leave less than 32 bins; at least one."""
+    return max(1.0, min(BIN_SIZE, rows / LEAST_BINS))
+
+
+def _plan(sums: ErrorSums, bins: int, options: Options) -> tuple[int | None, str | None]:
+    """How many views to sample, None for the closed form, and what to say about it."""
+    if options.mvce == "sampled":
+        return options.views, f"sampled: {options.views} shuffles"
+    if bins == 1:
+        return None, "one bin: the absolute mean error"
+    views = min(options.views, -(-SAMPLED_BINS // bins))
+    if options.norm not in {1.0, 2.0}:
+        return views, f"sampled: {views} shuffles; the closed form is for the norms 1 and 2"
+    if sums.rarer / bins < ENOUGH:
+        return views, f"sampled: {views} shuffles; a bin expects fewer than {ENOUGH:g} rows of the rarer label"
+    return None, "closed form of infinitely many shuffles, by the folded normal distribution"
+
+
+def closed(sums: ErrorSums, bins: int, norm: float) -> float:
+    """MVCE of infinitely many views, from sums."""
+    mean, variance = losses.shuffled_moments(sums.rows, sums.weight, sums.error, sums.square)
+    return float(losses.shuffled_gap(mean, variance, sums.rows, bins, norm))
+
+
+def closed_floor(sums: ErrorSums, bins: int, norm: float) -> float:
+    """MVCE of infinitely many views if the mean error were 0 and the variance that of a calibrated score."""
+    variance = sums.noise * sums.rows / sums.weight**2
+    return float(losses.shuffled_gap(0.0, variance, sums.rows, bins, norm))
+
+
+def sampled(scored: Scored, bins: int, views: int, norm: float, rng: np.random.Generator) -> float:
+    """MVCE from `views` shuffles."""
+    errors = _weighed(scored, scored.prob - scored.label)
+    return _norm([_view(errors, bins, rng) for _ in range(views)], norm)
+
+
+def sampled_floor(scored: Scored, bins: int, views: int, norm: float, rng: np.random.Generator) -> float:
+    """MVCE from `views` shuffles, each with labels drawn anew from the probabilities and the mean error taken out."""
+    found = []
+    for _ in range(views):
+        errors = _weighed(scored, scored.prob - (rng.random(len(scored)) < scored.prob))
+        errors -= errors.mean()
+        found.append(_view(errors, bins, rng))
+    return _norm(found, norm)
+
+
+def _weighed(scored: Scored, errors: FloatArray) -> FloatArray:
+    """What each row of positive weight adds to the mean error."""
+    if scored.weight is None:
+        return errors / scored.total_weight
+    return (scored.weight * errors)[scored.weight > 0] / scored.total_weight
+
+
+def _view(errors: FloatArray, bins: int, rng: np.random.Generator) -> float:
+    """The error of one view. `errors` is left shuffled: a shuffle of a shuffle is as good as a fresh one."""
+    rng.shuffle(errors)
+    starts = np.arange(bins) * len(errors) // bins
+    return float(np.abs(np.add.reduceat(errors, starts)).sum())
+
+
+def _norm(values: list[float], norm: float) -> float:
+    return float((np.array(values) ** norm).mean() ** (1.0 / norm))

@@ -1,0 +1,87 @@
+"""Bins of probabilities: where their edges are, and which bin a probability falls into.
+
+Bins are right-closed: bin j holds the values in (edges[j], edges[j + 1]]. The first bin also holds everything below,
+the last one everything above, so that every value has a bin. This is the convention of scikit-learn's
+``calibration_curve``, and of the code published with Guo et al. 2017 and Kumar et al. 2019.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray, IntArray
+
+_FEW_EDGES = 32
+"""Up to so many edges, comparing with each of them in turn is faster than a binary search."""
+
+_CHUNK = 1 << 15
+"""Rows that are compared at a time: they stay in the processor's cache while all edges pass by."""
+
+
+def width_edges(count: int) -> FloatArray:
+    """The edges of `count` bins of equal width on [0, 1]."""
+    return np.linspace(0.0, 1.0, count + 1)
+
+
+def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -> FloatArray:
+    """The edges of `count` bins that hold equal shares of the rows, or of their weight.
+
+    They are the quantiles of `prob` at 0, 1/count, .. 1, interpolated linearly between order statistics (type 7 of
+    Hyndman & Fan 1996, numpy's default). With weights the order statistics stand at the middles of their weights, and
+    the first and the last one at the quantiles 0 and 1: equal weights give exactly what no weights give, and neither
+    the scale of the weights nor rows of weight zero matter.
+
+    Where many rows share one value, edges coincide, and the bins between them are empty.
+
+    Parameters
+    ----------
+    prob
+        At least one value.
+    count
+        How many bins.
+    weight
+        Non-negative and not all zero, or None for all ones.
+    """
+    share = np.linspace(0.0, 1.0, count + 1)
+    if weight is not None:
+        held = weight > 0
+        if not held.all():
+            prob, weight = prob[held], weight[held]
+        if weight.min() < weight.max():
+            return _weighted_quantiles(prob, weight, share)
+    edges: FloatArray = np.percentile(prob, share * 100.0)
+    return edges
+
+
+def _weighted_quantiles(prob: FloatArray, weight: FloatArray, share: FloatArray) -> FloatArray:
+    """Quantiles of type 7, with every row at the middle of its weight.
+
+    Rows that share a value share their weight evenly, so that their order does not matter.
+    """
+    value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
+    mass = np.bincount(group, weight)
+    half = mass / rows / 2.0
+    above = np.cumsum(mass)
+    first = above - mass + half  # where the first of the rows with this value stands,
+    last = above - half  # and the last of them
+    place = np.maximum.accumulate(np.column_stack([first, last]).ravel())  # rounding may have swapped neighbours
+    target = first[0] + share * (last[-1] - first[0])
+    quantiles: FloatArray = np.interp(target, place, np.repeat(value, 2))
+    return quantiles
+
+
+def assign(prob: FloatArray, edges: FloatArray) -> IntArray:
+    """The bin of each value, 0 .. len(edges) - 2."""
+    inner = edges[1:-1]
+    place: IntArray = np.empty(len(prob), dtype=np.int64)
+    if len(inner) > _FEW_EDGES:
+        place[:] = np.searchsorted(inner, prob, side="left")
+        return place
+    for start in range(0, len(prob), _CHUNK):
+        chunk = prob[start : start + _CHUNK]
+        passed: NDArray[np.uint8] = np.zeros(len(chunk), dtype=np.uint8)
+        for edge in inner:
+            passed += chunk > edge
+        place[start : start + _CHUNK] = passed
+    return place

@@ -1,0 +1,105 @@
+"""Losses: of each row, and of shuffled rows as a function of a few sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calcli.batch import FloatArray, IntArray
+from calcli.numeric.links import CLIP
+
+Numbers = float | FloatArray
+"""One number, or an array of candidates that are judged at once."""
+
+
+def prob_of_label(prob: FloatArray, label: IntArray) -> FloatArray:
+    """The probability that was given to what happened; `prob` is P(positive), or a column for each class."""
+    if prob.ndim == 1:
+        happened: FloatArray = np.abs(prob - (label == 0))  # |p - 0| where y = 1, |p - 1| where y = 0
+        return happened
+    return np.take_along_axis(prob, label[:, None], axis=1)[:, 0]
+
+
+def log_loss(prob: FloatArray, label: IntArray) -> FloatArray:
+    """-ln of the probability of what happened, which is held inside [1e-12, 1 - 1e-12]."""
+    loss = prob_of_label(prob, label)
+    np.clip(loss, CLIP, 1.0 - CLIP, out=loss)
+    np.log(loss, out=loss)
+    return np.negative(loss, out=loss)
+
+
+def squared_error(prob: FloatArray, label: IntArray) -> FloatArray:
+    """(p - y)^2 of the positive class; the sum over the classes where there are more than two."""
+    if prob.ndim == 1:
+        return np.square(prob - label)
+    error = prob.copy()
+    error[np.arange(len(label)), label] -= 1.0
+    loss: FloatArray = np.einsum("ij,ij->i", error, error)
+    return loss
+
+
+def shuffled_bins(rows: float, bin_size: float) -> int:
+    """How many bins of `bin_size` rows are cut from shuffled rows: floor(n / c), at least one."""
+    return max(1, math.floor(rows / bin_size))
+
+
+def shuffled_moments(rows: Numbers, weight: Numbers, error: Numbers, square: Numbers) -> tuple[Numbers, Numbers]:
+    """Mean and sample variance of the errors e = p - y from their sums.
+
+    Parameters
+    ----------
+    rows
+        n, the number of rows.
+    weight, error, square
+        The sums of w, of w e and of w^2 e^2. Weighted rows count as the errors u = n w e / sum w.
+    """
+    mean = error / weight
+    about: FloatArray = np.maximum(square * (rows / weight) ** 2 - rows * mean**2, 0.0)
+    return mean, about / np.maximum(rows - 1.0, 1.0)
+
+
+def shuffled_gap(mean: Numbers, variance: Numbers, rows: Numbers, bins: Numbers, norm: float = 2.0) -> FloatArray:
+    """The multi-view calibration error in closed form: what infinitely many shuffles would give.
+
+    In a view the rows are shuffled and cut into bins of equal row count; its error is the mean over bins of
+    |mean p - mean y|, and MVCE is the `norm`-mean of that over views (Huang et al. 2022, MBCT, equation 10).
+
+    The mean error of a bin is that of a sample without replacement, close to normal with mean mu and variance
+    v = S^2/c (1 - 1/t) where c = n/t. So its absolute value is folded normal, which gives the mean m of a view. Bins
+    add up to the whole, so any two of a view correlate by -1/(t - 1), which gives the variance of a view.
+
+    Parameters
+    ----------
+    mean, variance
+        Mean mu and sample variance S^2 of the errors p - y.
+    rows, bins
+        n and t.
+    norm
+        1 or 2; there is no closed form for others.
+    """
+    if norm not in {1.0, 2.0}:
+        raise ValueError(f"there is no closed form for the norm {norm}")
+    mu = np.abs(np.asarray(mean, dtype=np.float64))
+    v = np.asarray(variance * bins / rows * (1.0 - 1.0 / bins), dtype=np.float64)
+    s = np.sqrt(v)
+    d = np.minimum(np.divide(mu, s, out=np.full(np.broadcast(mu, s).shape, 40.0), where=s > 0), 40.0)
+    density = np.exp(-np.square(d) / 2.0) / math.sqrt(2.0 * math.pi)
+    inside = _erf(d / math.sqrt(2.0))
+    gap: FloatArray = 2.0 * s * density + mu * inside
+    if norm == 1.0:
+        return gap
+    pairs = 2.0 * v * np.square(density) / np.maximum(bins - 1.0, 1.0)
+    of_view = np.maximum(0.0, np.square(mu) + v - np.square(gap) - v * np.square(inside) + pairs)
+    gap = np.sqrt(np.square(gap) + of_view / bins)
+    return gap
+
+
+def _erf(x: FloatArray) -> FloatArray:
+    """The error function; for one number without scipy, whose import takes longer than measuring a small file."""
+    if x.ndim == 0:
+        return np.asarray(math.erf(x))
+    from scipy.special import erf
+
+    result: FloatArray = erf(x)
+    return result

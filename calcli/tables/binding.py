@@ -1,0 +1,181 @@
+"""Deciding which column plays which part: flags first, then the artifact, then names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.numeric.links import probabilities
+from calcli.tables.checks import encode
+from calcli.tables.features import find_features, known_features
+from calcli.tables.labels import Labels, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.parts import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
+from calcli.tables.scores import Candidate, Wanted, find_scores
+from calcli.tables.source import Source
+from calcli.tables.trouble import reading
+
+__all__ = ["NO_FLAGS", "Binding", "Dropped", "Feature", "Flags", "Label", "LabelType", "Score", "ScoreKind", "bind"]
+
+LABEL_NAMES = ("label", "y", "target", "class")
+AGREEMENT = 1e-6
+
+
+def bind(
+    source: Source,
+    flags: Flags = NO_FLAGS,
+    *,
+    known: Binding | None = None,
+    need_label: bool = True,
+    features: bool = True,
+) -> Binding:
+    """Which column plays which part.
+
+    Parameters
+    ----------
+    source
+        The table.
+    flags
+        What the user said; it decides.
+    known
+        The binding of an artifact: its classes are frozen, its columns are looked for before any other names.
+    need_label
+        Whether a table without labels is refused. Without need an artifact's label is not looked at.
+    features
+        Whether features are wanted. Without, the binding has none, and the passes that tell ids from features are
+        saved; for text files also the one that finds the types.
+    """
+    _check_flags(source.columns, flags, known)
+    names = [name for name in source.columns if name not in flags.ignore]
+    label = _label_column(names, flags, known, need=need_label)
+    seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
+    labels, fixed = _classes(seen, flags, known)
+    candidates = _find_scores(names, flags, known, Wanted(labels, fixed))
+    chosen = candidates[0]
+    classes = chosen.classes or labels or Labels("int", (0, 1))
+    if len(classes.values) < 2:
+        raise DataError(
+            f"the label {label!r} has one class only: {classes.values[0]!r}", hint="name both with --classes"
+        )
+    notes: list[str] = []
+    binding = Binding(
+        label=label,
+        label_type=classes.type,
+        classes=classes.values,
+        positive=known.positive if known else positive_class(classes, flags.positive),
+        score=chosen.score,
+        weight=_weight_column(source, flags, known, notes, need=need_label),
+    )
+    if len(candidates) > 1:
+        _check_agreement(source, binding, candidates[1])
+        notes.append(f"{candidates[0]} and {candidates[1]} agree: using {chosen}")
+    _check_score_types(source, binding.score)
+    if features and known is not None and flags.features is None:
+        binding = replace(binding, features=known_features(source, known), dropped=known.dropped)
+    elif features:
+        found, dropped = find_features(source, flags, binding)
+        notes += _label_like(found)
+        binding = replace(binding, features=found, dropped=dropped)
+    return replace(binding, notes=tuple(notes))
+
+
+def _check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
+    for flag, value in (("--label", flags.label), ("--weight", flags.weight)):
+        if value is not None and value not in names:
+            raise DataError(f"{flag}: {unknown_name('column', value, names)}")
+    for value in flags.ignore:
+        if value not in names:
+            raise DataError(f"--ignore: {unknown_name('column', value, names)}")
+    if known is None:
+        return
+    if flags.classes is not None and parse_classes(flags.classes, None).values != known.classes:
+        raise UsageError(f"--classes: the artifact's classes are {', '.join(map(str, known.classes))}, and stay so")
+    if flags.positive is not None and positive_class(Labels(known.label_type, known.classes), flags.positive) != known.positive:
+        raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and stays so")
+
+
+def _label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
+    if flags.label is not None:
+        return flags.label
+    if known is not None and known.label in names:
+        return known.label
+    found = [name for name in LABEL_NAMES if name in names and name != flags.weight]
+    if len(found) == 1:
+        return found[0]
+    if not need:
+        return None
+    if found:
+        raise DataError(f"the label could be {' or '.join(map(repr, found))}", hint=f"choose with --label {found[0]}")
+    raise DataError(f"no label column; {unknown_name('column', 'label', names)}", hint="name it with --label COL")
+
+
+def _classes(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[Labels | None, bool]:
+    """The classes as far as labels, flags and artifact tell, and whether the score columns may add to them."""
+    if known is not None:
+        frozen = Labels(known.label_type, known.classes)
+        check_seen(seen, frozen)
+        return frozen, True
+    if flags.classes is not None:
+        return parse_classes(flags.classes, seen), True
+    return seen, False
+
+
+def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, wanted: Wanted) -> list[Candidate]:
+    if known is not None and flags.prob is None and flags.logit is None:
+        if all(column in names for column in known.score.columns):
+            return [Candidate(known.score, wanted.labels)]
+    return find_scores(names, flags, wanted)
+
+
+def _weight_column(
+    source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool
+) -> str | None:
+    name = flags.weight
+    if name is None and known is not None and need:
+        name = known.weight
+        if name is not None and name not in source.columns:
+            notes.append(f"the artifact was fitted with the weight {name!r}, which is not here: all rows count the same")
+            return None
+    if name is not None and not source.text and not source.schema[name].is_numeric():
+        raise DataError(f"the weight {name!r} is {source.schema[name]}, not a number", hint="choose with --weight")
+    return name
+
+
+def _check_score_types(source: Source, score: Score) -> None:
+    for column in score.columns:
+        if not source.text and not source.schema[column].is_numeric():
+            raise DataError(
+                f"the score {column!r} is {source.schema[column]}, not a number",
+                hint="choose with --logit or --prob, or cast it",
+            )
+
+
+def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:
+    """Refuse two scores that say different things."""
+    second = replace(binding, score=other.score)
+    row = 0
+    with reading(source.name):
+        batches = source.raw.select(*binding.score.columns, *other.score.columns).collect_batches()
+        for frame in batches:
+            one = encode(frame, binding, label=False, features=False)
+            two = encode(frame, second, label=False, features=False)
+            gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
+            gap = gap if gap.ndim == 1 else gap.max(axis=1)
+            wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
+            if wrong.any():
+                place = int(wrong.argmax())
+                raise DataError(
+                    f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + place + 1}",
+                    hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
+                )
+            row += len(frame)
+
+
+def _label_like(features: Sequence[Feature]) -> list[str]:
+    return [
+        f"{feature.name!r} is named like a label but used as a feature; if it is one: --ignore {feature.name}"
+        for feature in features
+        if feature.name in LABEL_NAMES
+    ]

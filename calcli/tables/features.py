@@ -1,0 +1,131 @@
+"""Which columns calibration may depend on, and why the others are no features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from calcli.batch import Role
+from calcli.errors import DataError, UsageError, nearest, unknown_name
+from calcli.tables.parts import Binding, Dropped, Feature, Flags
+from calcli.tables.scores import score_named
+from calcli.tables.source import Source
+from calcli.tables.trouble import reading
+
+ID_NAMES: Final = ("id", "node_id", "row_id", "index")
+HEADS: Final = (10_000, 1_000_000)
+"""Where the search for a repeated value stops for good, if there is one; only columns without go on to all rows."""
+
+
+def role_of(dtype: pl.DataType) -> Role | None:
+    """The part a type can play; None for dates, binary and nested types."""
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "category"
+    if dtype == pl.Boolean:
+        return "boolean"
+    return "number" if dtype.is_numeric() else None
+
+
+def find_features(source: Source, flags: Flags, binding: Binding) -> tuple[tuple[Feature, ...], tuple[Dropped, ...]]:
+    """The features by the flags, or else all columns that can be some."""
+    schema = source.schema
+    if flags.features is not None:
+        return _flagged(flags.features, schema, binding), ()
+    taken = {binding.label, binding.weight, *binding.score.columns}
+    reasons: dict[str, str] = {}
+    rest: list[str] = []
+    for name, dtype in schema.items():
+        if name in taken:
+            continue
+        reason = "named by --ignore" if name in flags.ignore else _reason(name, dtype, binding)
+        if reason is None:
+            rest.append(name)
+        else:
+            reasons[name] = reason
+    keys = [name for name in rest if schema[name].is_integer() or schema[name] == pl.String]
+    for name in all_distinct(source, keys):
+        reasons[name] = "every value is different, as in an id"
+    features = tuple(_feature(name, schema) for name in rest if name not in reasons)
+    return features, tuple(Dropped(name, reasons[name]) for name in schema if name in reasons)
+
+
+def _feature(name: str, schema: pl.Schema) -> Feature:
+    role = role_of(schema[name])
+    if role is None:
+        raise DataError(
+            f"the column {name!r} is {schema[name]}, which is no feature", hint="cast it, or leave it out of --features"
+        )
+    return Feature(name, role, str(schema[name]))
+
+
+def _flagged(names: Sequence[str], schema: pl.Schema, binding: Binding) -> tuple[Feature, ...]:
+    taken = {binding.label: "label", binding.weight: "weight"}
+    for name in names:
+        if name not in schema:
+            raise DataError(f"--features: {unknown_name('column', name, schema)}")
+        if name in taken:
+            raise UsageError(f"--features names {name!r}, which is the {taken[name]}")
+    return tuple(_feature(name, schema) for name in dict.fromkeys(names))
+
+
+def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
+    if score_named(name, binding.classes, binding.score):
+        return "named like a score"
+    if name.startswith(("calibrated", "uncertainty_")):
+        return "written by calcli"
+    if name.lower() in ID_NAMES:
+        return "named like an id"
+    if dtype.is_temporal():
+        return "a date or time"
+    if dtype.is_nested():
+        return "a nested type"
+    if dtype == pl.Null:
+        return "no value in any row"
+    return None if role_of(dtype) else f"of type {dtype}"
+
+
+def all_distinct(source: Source, names: Sequence[str]) -> list[str]:
+    """The columns in which no value comes twice."""
+    left = list(names)
+    for limit in (*HEADS, None):
+        if not left:
+            return []
+        frame = source.typed(left)
+        counts = (frame if limit is None else frame.head(limit)).select(
+            pl.len(),
+            *(pl.col(name).drop_nulls().n_unique().name.prefix("unique ") for name in left),
+            *(pl.col(name).count().name.prefix("count ") for name in left),
+        )
+        with reading(source.name):
+            row = counts.collect(engine="streaming").row(0, named=True)
+        left = [name for name in left if row[f"unique {name}"] == row[f"count {name}"] > 0]
+        if limit is not None and row["len"] < limit:
+            break
+    return left
+
+
+def known_features(source: Source, known: Binding) -> tuple[Feature, ...]:
+    """The features of an artifact, found again in another table."""
+    for feature in known.features:
+        if feature.name not in source.columns:
+            match = nearest(feature.name, source.columns)
+            raise DataError(
+                f"no column {feature.name!r}, a feature that the artifact was fitted with",
+                hint=f"did you mean {match!r}?" if match else "null is a value, an absent column is not",
+            )
+        if not source.text:
+            _check_role(feature, source.schema[feature.name])
+    return known.features
+
+
+def _check_role(feature: Feature, dtype: pl.DataType) -> None:
+    """Text files are checked value by value when they are encoded; here the type decides."""
+    role = role_of(dtype)
+    fine = role == feature.role or dtype == pl.Null or (feature.role == "number" and role == "boolean")
+    if not fine and not (feature.role == "category" and dtype.is_integer()):
+        raise DataError(
+            f"the feature {feature.name!r} is {dtype}, but the artifact was fitted with {feature.dtype}",
+            hint="cast the column",
+        )

@@ -1,0 +1,172 @@
+"""Classes: what the distinct labels of a table are, and which of them is the positive one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.tables.infer import MISSING
+from calcli.tables.parts import Label, LabelType
+from calcli.tables.source import Source
+from calcli.tables.trouble import reading
+
+MOST = 10_000
+"""More distinct labels than this are no classes."""
+
+PAIRS = (("no", "yes"), ("false", "true"), ("neg", "pos"), ("0", "1"))
+"""Two labels whose positive one everybody knows."""
+
+INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Classes in order, and how the table writes them."""
+
+    type: LabelType
+    values: tuple[Label, ...]
+
+
+def distinct_labels(source: Source, column: str) -> Labels:
+    """The sorted distinct labels, by one pass over the column."""
+    seen: set[Label | float] = set()
+    with reading(source.name):
+        frame = source.raw.select(column)
+        dtype = frame.collect_schema()[column]
+        _check_type(column, dtype)
+        for batch in frame.collect_batches():
+            seen.update(batch[column].cast(pl.String if _is_text(dtype) else dtype).unique().drop_nulls().to_list())
+            if len(seen) > MOST:
+                raise DataError(
+                    f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
+                )
+    found = _from_text(seen) if source.text else _from_values(column, dtype, seen)
+    if not found.values:
+        raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
+    return found
+
+
+def _is_text(dtype: pl.DataType) -> bool:
+    return dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
+def _check_type(column: str, dtype: pl.DataType) -> None:
+    if not (dtype.is_numeric() or _is_text(dtype) or dtype in (pl.Boolean, pl.Null)):
+        raise DataError(
+            f"the label {column!r} is {dtype}; labels are integers, booleans or text", hint="name the label with --label"
+        )
+
+
+def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> Labels:
+    if dtype == pl.Boolean:
+        return Labels("bool", tuple(value for value in (False, True) if value in seen))
+    if _is_text(dtype):
+        return Labels("string", tuple(sorted(str(value) for value in seen)))
+    if dtype.is_integer():
+        return Labels("int", tuple(sorted(int(value) for value in seen)))
+    numbers = [float(value) for value in seen if not math.isnan(float(value))]
+    broken = [value for value in numbers if not value.is_integer()]
+    if broken:
+        raise DataError(
+            f"the label {column!r} holds {broken[0]!r}: it looks like a regression target or soft labels",
+            hint="labels are integers, booleans or text; name the label with --label",
+        )
+    return Labels("float", tuple(sorted({int(value) for value in numbers})))
+
+
+def _from_text(seen: Iterable[Label | float]) -> Labels:
+    """Labels of a text file, by the same ladder as all its columns; what stands for missing is one only beside numbers."""
+    texts = {str(value) for value in seen}
+    present = texts - set(MISSING)
+    if present and all(value.lower() in ("true", "false") for value in present):
+        return Labels("bool", tuple(sorted({value.lower() == "true" for value in present})))
+    if present and all(re.fullmatch(r"[+-]?(0|[1-9]\d{0,17})", value) for value in present):
+        return Labels("int", tuple(sorted({int(value) for value in present})))
+    numbers = [_number(value) for value in present]
+    if present and None not in numbers:
+        return _from_values("", pl.Float64(), {value for value in numbers if value is not None})
+    return Labels("string", tuple(sorted(texts)))
+
+
+def _number(text: str) -> float | None:
+    if re.match(r"[+-]?0\d", text):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def class_text(label: Label) -> str:
+    """A class as column names and flags write it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def as_class(value: Label | float, kind: LabelType) -> Label | None:
+    """What a value of some table is among classes of `kind`: a lossless cast, or None."""
+    if kind == "string":
+        return class_text(value) if isinstance(value, bool | int | str) else None
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lower() in ("true", "false"):
+            value = text.lower() == "true"
+        elif INTEGER.fullmatch(text):
+            value = int(float(text)) if "." in text else int(text)
+        else:
+            return None
+    if not isinstance(value, bool | int) and not float(value).is_integer():
+        return None
+    number = int(value)
+    if kind == "bool":
+        return bool(number) if number in (0, 1) else None
+    return number
+
+
+def parse_classes(texts: Sequence[str], labels: Labels | None) -> Labels:
+    """What ``--classes`` names, in its order, as labels of the table's own type."""
+    if len(texts) < 2 or len(set(texts)) < len(texts):
+        raise UsageError(f"--classes {','.join(texts)}: it takes two or more different classes")
+    kind = labels.type if labels else ("int" if all(INTEGER.fullmatch(text) for text in texts) else "string")
+    values = [as_class(text, kind) for text in texts]
+    for text, value in zip(texts, values, strict=True):
+        if value is None:
+            raise DataError(f"--classes names {text!r}, but the labels are of type {kind}")
+    named = Labels(kind, tuple(value for value in values if value is not None))
+    check_seen(labels, named)
+    return named
+
+
+def check_seen(seen: Labels | None, classes: Labels) -> None:
+    """Refuse a label that is none of the classes."""
+    for value in seen.values if seen else ():
+        if as_class(value, classes.type) not in classes.values:
+            listed = unknown_name("class", class_text(value), [class_text(label) for label in classes.values])
+            raise DataError(f"the label {value!r} is none of the classes: {listed}")
+
+
+def positive_class(labels: Labels, flag: str | None) -> Label | None:
+    """Which of two classes is the positive one; None where there are more."""
+    texts = [class_text(label) for label in labels.values]
+    if len(texts) != 2:
+        if flag is not None:
+            raise UsageError(f"--positive {flag}: there are {len(texts)} classes, and it is for two")
+        return None
+    if flag is not None:
+        chosen = as_class(flag, labels.type)
+        if chosen is None or chosen not in labels.values:
+            raise DataError(f"--positive: {unknown_name('class', flag, texts)}")
+        return chosen
+    if labels.type != "string":
+        return max(labels.values)
+    for pair in PAIRS:
+        if {text.lower() for text in texts} == set(pair):
+            return labels.values[[text.lower() for text in texts].index(pair[1])]
+    raise DataError(
+        f"which of the classes {texts[0]!r} and {texts[1]!r} is the positive one?",
+        hint=f"say --positive {texts[0]} or --positive {texts[1]}",
+    )

@@ -1,0 +1,121 @@
+"""Which column plays which part: the words in which a binding is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from calcli.batch import Role
+
+Label: TypeAlias = bool | int | str
+LabelType: TypeAlias = Literal["int", "bool", "string", "float"]
+ScoreKind: TypeAlias = Literal["logit", "prob"]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the command line says about columns; None and () where it says nothing."""
+
+    label: str | None = None
+    prob: str | None = None
+    logit: str | None = None
+    weight: str | None = None
+    positive: str | None = None
+    features: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    classes: tuple[str, ...] | None = None
+
+
+NO_FLAGS = Flags()
+
+
+@dataclass(frozen=True)
+class Score:
+    """The columns that hold the prediction: one for the positive class, or one for each class, in class order."""
+
+    kind: ScoreKind
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column that calibration may depend on; `dtype` is what polars calls its type."""
+
+    name: str
+    role: Role
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A column that is no feature, and why."""
+
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Which column plays which part.
+
+    Attributes
+    ----------
+    label
+        None where the labels are not known, or not asked for.
+    label_type
+        Of the label in the table that the classes were found in; "float" is integers written as floats.
+    classes
+        In the order of the class index, sorted unless the flags order them.
+    positive
+        The class that a binary score speaks of; None for more than two classes.
+    notes
+        What was decided where there was a choice, in sentences.
+    """
+
+    label: str | None
+    label_type: LabelType
+    classes: tuple[Label, ...]
+    positive: Label | None
+    score: Score
+    weight: str | None = None
+    features: tuple[Feature, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def binary(self) -> bool:
+        return len(self.classes) == 2
+
+    def to_json(self) -> dict[str, Any]:
+        """The ``binding`` object of reports and manifests."""
+        return {
+            "label": self.label,
+            "label_type": self.label_type,
+            "positive": self.positive,
+            "classes": list(self.classes),
+            "score": {"kind": self.score.kind, "columns": list(self.score.columns)},
+            "weight": self.weight,
+            "features": [feature.name for feature in self.features],
+            "feature_types": [{"role": feature.role, "dtype": feature.dtype} for feature in self.features],
+            "dropped": [{"column": gone.column, "reason": gone.reason} for gone in self.dropped],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, d: Mapping[str, Any]) -> Binding:
+        """The binding that `to_json` wrote; keys that it does not know are ignored."""
+        return cls(
+            label=d["label"],
+            label_type=d["label_type"],
+            classes=tuple(d["classes"]),
+            positive=d["positive"],
+            score=Score(d["score"]["kind"], tuple(d["score"]["columns"])),
+            weight=d["weight"],
+            features=tuple(
+                Feature(name, kind["role"], kind["dtype"])
+                for name, kind in zip(d["features"], d["feature_types"], strict=True)
+            ),
+            dropped=tuple(Dropped(gone["column"], gone["reason"]) for gone in d["dropped"]),
+            notes=tuple(d.get("notes", ())),
+        )

@@ -1,0 +1,184 @@
+"""Finding the columns that hold the prediction, by flags and by names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.tables.labels import Labels, class_text
+from calcli.tables.parts import Flags, Label, LabelType, Score, ScoreKind
+
+STEMS: Mapping[str, ScoreKind] = {
+    "logit": "logit",
+    "prob": "prob",
+    "proba": "prob",
+    "probability": "prob",
+    "pred_proba": "prob",
+    "p": "prob",
+    "score": "prob",
+}
+
+INTEGER = re.compile(r"-?(0|[1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Columns that could be the score.
+
+    `classes` is what they say about the classes: None for a single column, which says nothing.
+    """
+
+    score: Score
+    classes: Labels | None = None
+
+    def __str__(self) -> str:
+        columns = self.score.columns
+        return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is known of the classes before the score columns are looked for.
+
+    `fixed`: by a flag or an artifact, so that columns can add none.
+    """
+
+    labels: Labels | None
+    fixed: bool
+
+    @property
+    def count(self) -> int | None:
+        return len(self.labels.values) if self.labels else None
+
+
+def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Candidate]:
+    """The score columns: one candidate, or two where logits and probabilities are both there."""
+    if flags.prob is not None and flags.logit is not None:
+        raise UsageError("--prob and --logit are both given", hint="keep the one that calcli shall use")
+    if flags.prob is not None:
+        return [_flagged(names, flags.prob, "prob", wanted)]
+    if flags.logit is not None:
+        return [_flagged(names, flags.logit, "logit", wanted)]
+    found = list(_by_name(names, wanted))
+    for kind in ("logit", "prob"):
+        same = [candidate for candidate in found if candidate.score.kind == kind]
+        if len(same) > 1:
+            stem = same[0].score.columns[0]
+            raise DataError(
+                f"{len(same)} scores are possible: {'; '.join(map(str, same))}",
+                hint=f"choose one, for example --{kind} {stem}",
+            )
+    return found or [_none_found(names, wanted)]
+
+
+def _flagged(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted) -> Candidate:
+    many = per_class(names, value, kind, wanted)
+    if many is not None and (value not in names or (wanted.count or 2) > 2):
+        return many
+    if value not in names:
+        raise DataError(f"--{kind}: {unknown_name('column', value, names)}", hint=f"nor are there columns {value}_<class>")
+    if wanted.count is not None and wanted.count > 2:
+        raise DataError(
+            f"--{kind} {value} is one column, but there are {wanted.count} classes",
+            hint=f"a column for each is expected: {', '.join(_expected(value, wanted))}",
+        )
+    return Candidate(Score(kind, (value,)))
+
+
+def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
+    binary = wanted.count is None or wanted.count <= 2
+    singles = [Candidate(Score(kind, (stem,))) for stem, kind in STEMS.items() if binary and stem in names]
+    yield from singles
+    for stem, kind in STEMS.items():
+        many = per_class(names, stem, kind, wanted)
+        # p_value beside p is no class; without labels only 0, 1, 2 ... after a stem are believed to be classes.
+        if many is not None and not (wanted.labels is None and singles and many.classes and many.classes.type == "string"):
+            yield many
+
+
+def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) -> Candidate | None:
+    """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class."""
+    ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_") and len(name) > len(stem) + 1}
+    if len(ends) < 2:
+        return None
+    labels = _unlabelled(ends) if wanted.labels is None else wanted.labels
+    if labels is None:
+        return None
+    if not wanted.fixed and wanted.labels is not None:
+        labels = _widened(labels, ends)
+    columns = [ends.get(class_text(value), ends.get(str(value), "")) for value in labels.values]
+    if not all(columns):
+        if labels.type == "string" and not wanted.fixed:
+            return None  # an index says nothing about the order of classes that are words
+        columns = [ends.get(str(place), "") for place in range(len(labels.values))]
+        if not all(columns) or (not wanted.fixed and str(len(columns)) in ends):
+            return None
+    return Candidate(Score(kind, tuple(columns)), labels) if len(columns) > 1 else None
+
+
+def _unlabelled(ends: Mapping[str, str]) -> Labels | None:
+    """The classes that the columns name, where there are no labels."""
+    count = _counted(ends)
+    if count:
+        return Labels("int", tuple(range(count)))
+    return Labels("string", tuple(sorted(ends)))
+
+
+def _counted(ends: Mapping[str, str]) -> int:
+    """How many classes 0 .. K-1 the ends name; 0 where they name anything else."""
+    count = sum(INTEGER.fullmatch(end) is not None for end in ends)
+    return count if count > 1 and all(str(place) in ends for place in range(count)) else 0
+
+
+def _widened(labels: Labels, ends: Mapping[str, str]) -> Labels:
+    """Labels and the further classes that columns name: a class may be absent from a sample."""
+    values: tuple[Label, ...]
+    if labels.type == "string":
+        values = tuple(sorted(ends))
+    elif labels.type == "bool":
+        return labels
+    else:
+        values = tuple(sorted(int(end) for end in ends if INTEGER.fullmatch(end)))
+    return Labels(labels.type, values) if set(labels.values) <= set(values) else labels
+
+
+def _expected(stem: str, wanted: Wanted) -> list[str]:
+    texts = [f"{stem}_{class_text(label)}" for label in (wanted.labels.values if wanted.labels else ())]
+    return texts if len(texts) <= 4 else [*texts[:3], "…", texts[-1]]
+
+
+def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
+    for stem in STEMS:
+        ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_")}
+        count = _counted(ends)
+        if count and wanted.labels is not None and wanted.labels.type == "string":
+            raise DataError(
+                f"the columns {stem}_0 … {stem}_{count - 1} do not say which class is which: the labels are "
+                + ", ".join(class_text(label) for label in wanted.labels.values[:8]),
+                hint="name the classes in the order of the columns: --classes a,b,c",
+            )
+    single = [stem for stem in STEMS if stem in names]
+    if single and wanted.count is not None:
+        raise DataError(
+            f"{single[0]!r} is one column, but there are {wanted.count} classes",
+            hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
+        )
+    raise DataError(
+        f"no score column; {unknown_name('column', 'logit', names)}", hint="name it with --logit COL or --prob COL"
+    )
+
+
+def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
+    """Whether a column's name says that it holds a prediction."""
+    ends = {class_text(label) for label in classes} | {str(place) for place in range(len(classes))}
+    return (
+        name in STEMS
+        or name in score.columns
+        or any(name.startswith(f"{stem}_") and name[len(stem) + 1 :] in ends for stem in STEMS)
+    )
+
+
+def label_type_of(labels: Labels | None) -> LabelType:
+    return labels.type if labels else "int"

@@ -1,0 +1,223 @@
+"""Where rows come from.
+
+A `Source` is opened once and read as often as needed: files, globs, directories, standard input, or frames that are
+in memory already. It owns the temporary copies that it had to make, and deletes them when it is closed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from calcli.errors import DataError, UsageError
+from calcli.tables.carry import ArrowTypes, types_to_restore
+from calcli.tables.formats import SEPARATORS, Format
+from calcli.tables.infer import cast_text, infer_schema
+from calcli.tables.paths import Inputs, find_inputs
+from calcli.tables.scan import TypedFile, scan_typed
+from calcli.tables.spool import Spool
+from calcli.tables.text import TextFile, scan_text
+from calcli.tables.trouble import one_line, reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Data: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pl.DataFrame | pl.LazyFrame | pd.DataFrame | pa.Table | pa.RecordBatch"
+
+
+@dataclass(frozen=True)
+class FileFact:
+    """What a report says about an input file; `path` is None for standard input."""
+
+    path: str | None
+    bytes: int
+    sha256: str
+
+
+class Source:
+    """Rows, to be read as often as needed.
+
+    Attributes
+    ----------
+    name
+        What messages call it.
+    format
+        None for what was in memory already.
+    paths
+        The files; none for what was in memory, or came through standard input.
+    raw
+        The columns as they are in the file. In text formats every column is a String, so that ``007`` and ``1.50``
+        pass through as they were written.
+    text
+        Whether it is a text format.
+    arrow_types
+        What `sink.write` must be told to give columns the types back that polars does not have.
+    stem
+        The input file's name with all suffixes off; None for several inputs, a directory, standard input, memory.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> with open_source(pl.DataFrame({"prob": [0.2, 0.9], "label": [0, 1]})) as source:
+    ...     source.columns, source.rows()
+    (('prob', 'label'), 2)
+    """
+
+    def __init__(
+        self,
+        raw: pl.LazyFrame,
+        *,
+        name: str,
+        format: Format | None = None,  # noqa: A002: the word of the command line
+        arrow_types: ArrowTypes | None = None,
+        inputs: Inputs | None = None,
+        local: Sequence[Path] = (),
+        spool: Spool | None = None,
+    ) -> None:
+        self.raw = raw
+        self.name = name
+        self.format = format
+        self.text = format in SEPARATORS
+        self.arrow_types: ArrowTypes = arrow_types or {}
+        self.stem = inputs.stem if inputs else None
+        self.paths = tuple(file.path for file in inputs.files if file.path is not None) if inputs else ()
+        self._inputs = inputs
+        self._local = tuple(local)
+        self._spool = spool
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the temporary files."""
+        if self._spool is not None:
+            self._spool.clear()
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The column names; costs no pass over the rows."""
+        with reading(self.name):
+            return tuple(self.raw.collect_schema().names())
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """The column types; for text formats what all values of a column can be read as, found by a pass over all rows."""
+        with reading(self.name):
+            return infer_schema(self.raw) if self.text else self.raw.collect_schema()
+
+    def typed(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """The rows with the types of `schema`, all columns or some."""
+        names = self.columns if columns is None else tuple(columns)
+        if not self.text:
+            return self.raw if columns is None else self.raw.select(names)
+        return self.raw.select(cast_text(name, self.schema[name]) for name in names)
+
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> int:
+        with reading(self.name):
+            return int(self.raw.select(pl.len()).collect(engine="streaming").item())
+
+    def files(self) -> tuple[FileFact, ...]:
+        """Size and hash of each input file, as it came (compressed, if it was); reads them all the first time."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> tuple[FileFact, ...]:
+        if self._inputs is None:
+            return ()
+        return tuple(
+            _fact(local if file.path is None or not file.path.is_file() else file.path, file.path)
+            for file, local in zip(self._inputs.files, self._local, strict=True)
+        )
+
+
+def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A002: the word of the command line
+    """Open a table.
+
+    Parameters
+    ----------
+    data
+        A path, a glob, a directory (of files of one format, searched to its bottom; ``key=value`` directories become
+        columns), ``-`` for standard input, several of those, or a frame of polars, pandas or pyarrow.
+    format
+        Of the files, where their suffixes do not tell.
+    """
+    if isinstance(data, pl.LazyFrame):
+        return Source(data, name="the lazy frame")
+    if not isinstance(data, str | os.PathLike | Sequence):
+        return _from_memory(data)
+    inputs = find_inputs(data, format)
+    spool = Spool()
+    try:
+        source = _from_files(inputs, spool)
+        with reading(source.name):
+            empty = source.raw.head(1).collect(engine="streaming").is_empty()
+        if empty:
+            raise DataError(f"{source.name} has no rows")
+    except BaseException:
+        spool.clear()
+        raise
+    return source
+
+
+def _from_files(inputs: Inputs, spool: Spool) -> Source:
+    kind = inputs.files[0].format
+    local = [spool.local(file) for file in inputs.files]
+    pairs = list(zip(inputs.files, local, strict=True))
+    if kind in SEPARATORS:
+        frame = scan_text([TextFile(path, file.name, SEPARATORS[kind], file.partition) for file, path in pairs])
+        return Source(frame, name=inputs.name, format=kind, inputs=inputs, local=local, spool=spool)
+    scanned = scan_typed([TypedFile(path, file.name, file.partition) for file, path in pairs], kind)
+    return Source(
+        scanned.frame,
+        name=inputs.name,
+        format=kind,
+        arrow_types=scanned.arrow_types,
+        inputs=inputs,
+        local=local,
+        spool=spool,
+    )
+
+
+def _from_memory(data: object) -> Source:
+    name = "the frame"
+    arrow_types: Mapping[str, pa.DataType] = {}
+    try:
+        if isinstance(data, pl.DataFrame):
+            frame = data
+        elif isinstance(data, pa.Table | pa.RecordBatch):
+            arrow_types = types_to_restore(data.schema, name)
+            frame = pl.DataFrame(data)
+        elif type(data).__module__.partition(".")[0] == "pandas":
+            frame = pl.from_pandas(data, nan_to_null=False)  # type: ignore[call-overload]
+        else:
+            raise UsageError(
+                f"cannot read rows from a {type(data).__name__}",
+                hint="pass paths, or a frame of polars, pandas or pyarrow",
+            )
+    except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(f"{name} cannot be read: {one_line(error)}") from error
+    if frame.is_empty():
+        raise DataError(f"{name} has no rows")
+    return Source(frame.lazy(), name=name, arrow_types=arrow_types)
+
+
+def _fact(content: Path, path: Path | None) -> FileFact:
+    with reading(str(content)), content.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        return FileFact(None if path is None else str(path), stream.tell(), digest)

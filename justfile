@@ -1,0 +1,29 @@
+# Everyday commands; `just` alone lists them. PYTHON chooses the interpreter of a virtual environment.
+
+python := env_var_or_default("PYTHON", "python")
+
+default:
+    @just --list
+
+# run the tests
+test *args:
+    {{python}} -m pytest {{args}}
+
+# check style, types and layers
+lint:
+    {{python}} -m ruff check .
+    {{python}} -m ruff format --check .
+    {{python}} -m mypy -p calcli
+    lint-imports
+
+# write what is generated: help pages, golden help texts, the table of methods
+docs:
+    {{python}} docs/generate.py
+
+# write the sample data anew
+sample-data:
+    {{python}} sample_data/generate.py
+
+# calcli beside its comparators; writes Markdown to stdout
+bench *args:
+    {{python}} benchmarks/speed/foundation.py {{args}}

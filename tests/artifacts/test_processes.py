@@ -1,0 +1,55 @@
+"""Killed writers, writers at once, readers that look meanwhile: see `process_harness`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+ROOT = Path(__file__).parents[2]
+
+
+def run(what):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.artifacts.process_harness", what],
+        cwd=ROOT,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_whoever_is_killed_and_when_readers_see_the_old_or_the_new_whole():
+    found = run("kills")
+    assert set(found) == {"first", "overwrite", "overwrite with previous", "rollback"}
+    assert all(len(seen) == 2 for seen in found.values()), "no kill point before, or none after the change"
+    assert sum(sum(seen.values()) for seen in found.values()) >= 100
+
+
+def test_two_writers_at_once_leave_one_artifact_and_the_other_as_previous():
+    assert run("writers") == 30
+
+
+def test_a_reader_during_fifty_replacements_always_gets_a_whole_generation():
+    found = run("readers")
+    assert found["reads"] >= 50
+    assert found["generations"] >= 5
+
+
+def test_a_lock_that_is_held_is_named_and_goes_with_its_holder():
+    message = run("locked")
+    assert ".lock" in message
+    assert "for 0.1 s" in message
+
+
+def test_a_limit_of_the_system_leaves_the_old_artifact():
+    assert "ulimit" in run("limit")

@@ -1,0 +1,116 @@
+"""Rows for testing methods: ordinary ones, and those that break a calibrator that was not thought through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from calcli.batch import Batch, Column
+from calcli.numeric.links import logit
+
+
+def ordinary(rows: int = 600, classes: int = 2, seed: int = 0, *, weighted: bool = False) -> Batch:
+    """Over-confident scores with informative labels, and features of each kind with missing values."""
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(0, 4, rows).astype(float) if weighted else None
+    if classes == 2:
+        truth = rng.normal(-0.4, 1.2, rows)
+        label = (rng.random(rows) < 1 / (1 + np.exp(-truth))).astype(np.int64)
+        score = 2.2 * truth + 0.7
+    else:
+        truth = rng.normal(0, 1.2, (rows, classes))
+        label = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1).astype(np.int64)
+        score = 2.2 * truth + np.linspace(-0.5, 0.5, classes)
+    return Batch(score, label, weight, features(rows, rng))
+
+
+def features(rows: int, rng: np.random.Generator) -> dict[str, Column]:
+    number = rng.normal(size=rows)
+    number[rng.random(rows) < 0.1] = np.nan
+    return {
+        "number": Column("number", number),
+        "flag": Column("boolean", rng.integers(0, 2, rows).astype(float)),
+        "place": Column("category", rng.integers(-1, 3, rows).astype(np.int32), ("a", "b", "c")),
+    }
+
+
+def _with(batch: Batch, **changes: object) -> Batch:
+    parts = {"score": batch.score, "label": batch.label, "weight": batch.weight, "features": batch.features}
+    return Batch(**(parts | changes))  # type: ignore[arg-type]
+
+
+def one_class_absent(classes: int) -> Batch:
+    batch = ordinary(200, classes)
+    return _with(batch, label=np.where(batch.labels == 1, 0, batch.labels))
+
+
+def constant_score(classes: int) -> Batch:
+    batch = ordinary(200, classes)
+    return _with(batch, score=np.full_like(batch.score, 0.3))
+
+
+def single_row(classes: int) -> Batch:
+    return ordinary(1, classes)
+
+
+def ends_of_probability(classes: int) -> Batch:
+    """Probabilities of exactly 0 and 1, as they come out of the tables room: clipped before the logarithm."""
+    rng = np.random.default_rng(1)
+    label = rng.integers(0, classes, 200)
+    label[:classes] = np.arange(classes)
+    said = np.where(rng.random(200) < 0.8, label, rng.integers(0, classes, 200))
+    if classes == 2:
+        return Batch(logit(said.astype(float)), label, None, features(200, rng))
+    return Batch(np.log(np.clip(np.eye(classes)[said], 1e-12, 1)), label, None, features(200, rng))
+
+
+def huge_logits(classes: int) -> Batch:
+    batch = ordinary(200, classes)
+    return _with(batch, score=np.sign(batch.score) * 700.0)
+
+
+def all_weight_on_one_row(classes: int) -> Batch:
+    weight = np.zeros(200)
+    weight[7] = 3.0
+    return _with(ordinary(200, classes), weight=weight)
+
+
+def twenty_rows(classes: int) -> Batch:
+    return ordinary(20, classes)
+
+
+def class_with_two_rows(classes: int) -> Batch:
+    batch = ordinary(300, classes)
+    label = np.where(batch.labels == 1, 0, batch.labels)
+    label[[3, 150]] = 1
+    return _with(batch, label=label)
+
+
+def separable(classes: int) -> Batch:
+    batch = ordinary(200, classes)
+    if classes == 2:
+        return _with(batch, label=(batch.score > 0).astype(np.int64))
+    return _with(batch, label=batch.score.argmax(axis=1).astype(np.int64))
+
+
+def upside_down(classes: int) -> Batch:
+    batch = ordinary(400, classes)
+    return _with(batch, score=-batch.score)
+
+
+HARD: dict[str, Callable[[int], Batch]] = {
+    case.__name__: case
+    for case in (
+        one_class_absent,
+        constant_score,
+        single_row,
+        ends_of_probability,
+        huge_logits,
+        all_weight_on_one_row,
+        twenty_rows,
+        class_with_two_rows,
+        separable,
+        upside_down,
+    )
+}

@@ -1,0 +1,188 @@
+"""What every method of the catalog promises. A new catalog row inherits the whole suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calcli.artifacts import store
+from calcli.batch import Batch
+from calcli.errors import CalcliError
+from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import Calibrator
+from calcli.methods.row import Row
+from calcli.numeric.links import probabilities
+from tests.artifacts.drafts import draft
+from tests.methods.cases import HARD, ordinary
+
+ROWS = catalog.rows()
+EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
+
+
+def fitted(row: Row, batch: Batch, seed: int = 0) -> Calibrator:
+    return calibrator.fit(row, batch, row.resolve(), seed=seed)
+
+
+def assert_probabilities(prob: np.ndarray, batch: Batch) -> None:
+    assert prob.dtype == np.float64
+    assert prob.shape == batch.score.shape
+    assert np.isfinite(prob).all()
+    assert (prob > 0).all()
+    assert (prob < 1).all()
+    if prob.ndim == 2:
+        np.testing.assert_allclose(prob.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+
+
+@EACH
+@BINARY_OR_NOT
+@pytest.mark.parametrize("weighted", [False, True])
+def test_outputs_are_probabilities(row: Row, classes: int, weighted: bool) -> None:
+    batch = ordinary(classes=classes, weighted=weighted)
+    assert_probabilities(fitted(row, batch).predict(batch), batch)
+
+
+@EACH
+@BINARY_OR_NOT
+@pytest.mark.parametrize("case", HARD.values(), ids=HARD)
+def test_hard_rows_give_a_result_or_a_named_error(row: Row, classes: int, case) -> None:
+    batch = case(classes)
+    try:
+        model = fitted(row, batch)
+    except CalcliError as error:
+        assert str(error)
+        return
+    assert_probabilities(model.predict(batch), batch)
+    other = ordinary(50, classes, seed=9)
+    assert_probabilities(model.predict(other), other)
+
+
+@EACH
+@BINARY_OR_NOT
+def test_chunks_predict_what_the_whole_predicts(row: Row, classes: int) -> None:
+    batch = ordinary(classes=classes)
+    model = fitted(row, batch)
+    chunks = [model.predict(batch.take(slice(start, start + 97))) for start in range(0, len(batch), 97)]
+    np.testing.assert_array_equal(np.concatenate(chunks), model.predict(batch))
+
+
+@EACH
+@BINARY_OR_NOT
+def test_permuting_rows_permutes_the_output(row: Row, classes: int) -> None:
+    batch = ordinary(classes=classes)
+    model = fitted(row, batch)
+    shuffled = np.random.default_rng(3).permutation(len(batch))
+    np.testing.assert_array_equal(model.predict(batch.take(shuffled)), model.predict(batch)[shuffled])
+
+
+@EACH
+@BINARY_OR_NOT
+def test_the_order_of_calibration_rows_does_not_matter(row: Row, classes: int) -> None:
+    batch = ordinary(classes=classes, weighted=True)
+    shuffled = np.random.default_rng(3).permutation(len(batch))
+    one, other = fitted(row, batch), fitted(row, batch.take(shuffled))
+    np.testing.assert_allclose(other.predict(batch), one.predict(batch), rtol=1e-8, atol=1e-12)
+
+
+@EACH
+@BINARY_OR_NOT
+def test_predictions_need_no_labels_and_change_no_input(row: Row, classes: int) -> None:
+    batch = ordinary(classes=classes)
+    model = fitted(row, batch)
+    bare = Batch(batch.score.copy(), features=batch.features)
+    np.testing.assert_array_equal(model.predict(bare), model.predict(batch))
+    np.testing.assert_array_equal(bare.score, batch.score)
+
+
+@EACH
+@BINARY_OR_NOT
+def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: Row, classes: int, tmp_path: Path) -> None:
+    batch = ordinary(classes=classes)
+    names = []
+    for place in ("one", "other"):
+        state = fitted(row, batch, seed=5).to_state()
+        names.append([payload.name for payload in store.write(tmp_path / place, draft(), {"state": state}).payloads])
+    assert names[0] == names[1]
+    back = Calibrator.from_state(row.name, store.read(tmp_path / "one").states["state"])
+    np.testing.assert_array_equal(back.predict(batch), fitted(row, batch, seed=5).predict(batch))
+
+
+@EACH
+def test_the_promised_order_holds(row: Row) -> None:
+    batch = ordinary(2000)
+    model = fitted(row, batch)
+    grid = Batch(np.linspace(-40, 40, 4001), features=ordinary(4001).features)
+    steps = np.diff(model.predict(grid))
+    if row.order == "kept":
+        assert (steps >= 0).all()
+    elif row.order == "kept or reversed":
+        assert (steps >= 0).all() or (steps <= 0).all()
+
+
+@EACH
+def test_the_promised_top_class_holds(row: Row) -> None:
+    if not row.keeps_top_class:
+        pytest.skip("promises no top class")
+    batch = ordinary(2000, 4)
+    np.testing.assert_array_equal(fitted(row, batch).predict(batch).argmax(axis=1), batch.score.argmax(axis=1))
+
+
+@EACH
+@BINARY_OR_NOT
+def test_sums_of_chunks_are_the_sums_of_the_whole(row: Row, classes: int) -> None:
+    if row.load_sums(classes) is None:
+        pytest.skip("is not fitted from sums")
+    batch, params = ordinary(1000, classes, weighted=True), row.resolve()
+    chunks = [calibrator.gather(row, batch.take(slice(start, start + 130)), params) for start in range(0, 1000, 130)]
+    model = calibrator.finish(row, sum(chunks[1:], start=chunks[0]), params, classes=classes)
+    whole = calibrator.fit(row, batch, params)
+    assert model.rows == whole.rows
+    np.testing.assert_allclose(model.predict(batch), whole.predict(batch), rtol=1e-11, atol=1e-15)
+
+
+@EACH
+@BINARY_OR_NOT
+def test_a_weight_of_two_is_the_row_twice(row: Row, classes: int) -> None:
+    """The law of weights. Laws of the number of rows (the mix, bin edges) are left out by comparing the method itself."""
+    if not row.weights:
+        pytest.skip("takes no weights")
+    given = {"binning": "width"} if any(param.name == "binning" for param in row.params) else {}
+    params = row.resolve(given)
+    batch = ordinary(400, classes, weighted=True)
+    repeated = batch.take(np.repeat(np.arange(400), batch.weights.astype(int)))
+    plain = Batch(repeated.score, repeated.label, None, repeated.features)
+    method = calibrator.bound_method(row, classes)
+    outputs = []
+    for rows in (batch, plain):
+        state = calibrator.fit(row, rows, params).state
+        outputs.append(method.predict(state, batch, calibrator.NO_SIDES))
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12)
+
+
+@EACH
+def test_it_helps_where_the_scores_are_over_confident(row: Row) -> None:
+    """Rows from the same source: everything but the identity must lower the log-loss of scores that shout."""
+    train, test = ordinary(8000, seed=1), ordinary(8000, seed=2)
+    prob = fitted(row, train).predict(test)
+
+    def loss(p: np.ndarray) -> float:
+        return float(-np.log(np.where(test.labels == 1, p, 1 - p)).mean())
+
+    raw = loss(np.clip(probabilities(test.score), 1e-12, 1 - 1e-12))
+    if row.name == "identity":
+        assert loss(prob) == pytest.approx(raw, rel=1e-9)
+    else:
+        assert loss(prob) < 0.9 * raw
+
+
+def test_no_name_stands_twice_in_the_catalog() -> None:
+    assert len(set(catalog.names())) == len(catalog.rows())
+
+
+@EACH
+def test_a_row_names_its_module_and_its_test(row: Row) -> None:
+    stem = row.name.replace("-", "_")
+    assert row.target.rsplit(".", 1)[1] == stem
+    assert (Path(__file__).parent / f"test_{stem}.py").exists()

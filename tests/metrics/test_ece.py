@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.ece import binned_sums, ece, gap_norm, sums_by
+from calcli.numeric.bins import assign, width_edges
+from tests.strategies import any_rows, binary_rows, multiclass_rows
+
+
+def plain(label, prob, weight, bins) -> float:
+    """Equal width, by a loop over rows and the definition of a right-closed bin."""
+    edges = np.linspace(0, 1, bins + 1)
+    weight = np.ones(len(label)) if weight is None else weight
+    gaps = np.zeros(bins)
+    for y, p, w in zip(label, prob, weight, strict=True):
+        (bin_,) = [j for j in range(bins) if edges[j] < p <= edges[j + 1]] or [0]
+        gaps[bin_] += w * (p - y)
+    return float(np.abs(gaps).sum() / weight.sum())
+
+
+@given(binary_rows(weighted=False), st.sampled_from(["width", "mass"]), st.integers(1, 40))
+def test_as_scikit_learn_bins(rows, binning, bins):
+    strategy = {"width": "uniform", "mass": "quantile"}[binning]
+    label = rows.label
+    true, predicted = calibration_curve(label, rows.prob, n_bins=bins, strategy=strategy, pos_label=1)
+    inner = (np.linspace(0, 1, bins + 1) if binning == "width" else np.percentile(rows.prob, np.linspace(0, 100, bins + 1)))
+    count = np.bincount(np.searchsorted(inner[1:-1], rows.prob), minlength=bins)
+    oracle = np.average(np.abs(true - predicted), weights=count[count > 0])
+    assert ece(rows, Options(bins=bins, binning=binning)).value == pytest.approx(oracle, rel=1e-9, abs=1e-14)
+
+
+@given(binary_rows(), st.sampled_from([1, 2, 10, 15, 40]))
+def test_equal_width_by_definition(rows, bins):
+    oracle = plain(rows.label, rows.prob, rows.weight, bins)
+    assert ece(rows, Options(bins=bins)).value == pytest.approx(oracle, rel=1e-9, abs=1e-14)
+
+
+@given(multiclass_rows())
+def test_more_classes_take_the_predicted_one(rows):
+    measured = ece(rows, Options())
+    top = rows.prob.argmax(axis=1)
+    right = (top == rows.label).astype(int)
+    assert measured.value == pytest.approx(plain(right, rows.prob.max(axis=1), rows.weight, 15), abs=1e-14)
+    one_vs_rest = [plain(rows.label == k, rows.prob[:, k], rows.weight, 15) for k in range(rows.classes)]
+    assert measured.per_class == pytest.approx(one_vs_rest, abs=1e-14)
+    assert measured.definition.reduction == "top label"
+
+
+@given(any_rows(), st.sampled_from(["width", "mass"]))
+def test_it_is_never_more_than_one(rows, binning):
+    assert 0 <= ece(rows, Options(binning=binning)).value <= 1 + 1e-12
+
+
+@given(binary_rows())
+def test_one_bin_is_the_mean_error(rows):
+    error = abs(np.average(rows.prob - rows.label, weights=rows.weight))
+    assert ece(rows, Options(bins=1)).value == pytest.approx(error, abs=1e-14)
+
+
+@given(binary_rows(), st.integers(2, 20))
+def test_norms_are_ordered(rows, bins):
+    options = Options(bins=bins)
+    values = [gap_norm(rows, options, norm) for norm in (1.0, 2.0, 5.0)]
+    largest = binned_sums(rows, width_edges(bins)).gaps.max()
+    assert np.all(np.diff([*values, largest]) > -1e-12)
+
+
+@given(binary_rows(least=2))
+def test_sums_add_up_over_parts(rows):
+    edges = width_edges(15)
+    place = assign(rows.prob, edges)
+    half = len(rows) // 2
+    weight = rows.weight
+    parts = [
+        sums_by(Scored(rows.label[s], rows.prob[s], None if weight is None else weight[s]), place[s], 15)
+        for s in (slice(0, half), slice(half, None))
+    ]
+    added, whole = parts[0] + parts[1], binned_sums(rows, edges)
+    for name in ("weight", "prob", "label"):
+        np.testing.assert_allclose(getattr(added, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+
+
+def test_many_rows_are_binned_in_parts_that_fit_together():
+    rng = np.random.default_rng(8)
+    label, prob = rng.integers(0, 2, 100_003), rng.random(100_003)
+    true, predicted = calibration_curve(label, prob, n_bins=15)
+    count = np.bincount(np.searchsorted(np.linspace(0, 1, 16)[1:-1], prob))
+    oracle = np.average(np.abs(true - predicted), weights=count)
+    assert ece(Scored(label, prob), Options()).value == pytest.approx(oracle, rel=1e-12)
+
+
+def test_the_definition_is_complete():
+    definition = ece(Scored(np.array([0, 1]), np.array([0.2, 0.7])), Options(bins=7, binning="mass")).definition
+    assert (definition.bins, definition.binning, definition.norm) == (7, "mass", 1.0)
+    assert definition.edge == "right-closed, 0 in the first bin"
+    assert definition.reduction == "positive class"

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from sklearn.metrics import brier_score_loss, log_loss
+
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.proper import brier, brier_rows, nll, nll_rows
+from tests.strategies import any_rows, binary_rows, multiclass_rows
+
+DEFAULT = Options()
+
+
+def held_inside(positive: np.ndarray) -> np.ndarray:
+    """A column for each of two classes, both held away from 0: 1 - (1 - 1e-12) would keep only five digits."""
+    return np.clip(np.column_stack([1 - positive, positive]), 1e-12, 1 - 1e-12)
+
+
+@given(binary_rows())
+def test_nll_of_two_classes_is_that_of_scikit_learn(rows):
+    oracle = log_loss(rows.label, held_inside(rows.prob), sample_weight=rows.weight, labels=[0, 1])
+    assert nll(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+@given(multiclass_rows())
+def test_nll_of_more_classes_is_that_of_scikit_learn(rows):
+    clipped = np.clip(rows.prob, 1e-12, 1 - 1e-12)
+    # scikit-learn wants rows that add up to one; the clipped ones miss it by less than its tolerance
+    oracle = log_loss(rows.label, clipped, sample_weight=rows.weight, labels=range(rows.classes))
+    assert nll(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+@given(binary_rows())
+def test_brier_of_two_classes_is_that_of_scikit_learn(rows):
+    oracle = brier_score_loss(rows.label, rows.prob, sample_weight=rows.weight, pos_label=1)
+    assert brier(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+@given(multiclass_rows())
+def test_brier_of_more_classes_is_that_of_scikit_learn(rows):
+    oracle = brier_score_loss(
+        rows.label, rows.prob, sample_weight=rows.weight, labels=range(rows.classes), scale_by_half=False
+    )
+    assert brier(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+@given(multiclass_rows())
+def test_brier_one_vs_rest_adds_up(rows):
+    measured = brier(rows, DEFAULT)
+    assert sum(measured.per_class) == pytest.approx(measured.value, abs=1e-12)
+
+
+@given(multiclass_rows())
+def test_nll_one_vs_rest_is_the_log_loss_of_each_class_probability(rows):
+    oracle = [
+        log_loss(rows.label == k, held_inside(rows.prob[:, k]), sample_weight=rows.weight, labels=[0, 1])
+        for k in range(rows.classes)
+    ]
+    assert nll(rows, DEFAULT).per_class == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+@given(any_rows())
+@pytest.mark.parametrize(("metric", "per_row"), [(nll, nll_rows), (brier, brier_rows)])
+def test_the_value_is_the_mean_of_the_rows(metric, per_row, rows):
+    assert metric(rows, DEFAULT).value == pytest.approx(np.average(per_row(rows), weights=rows.weight), rel=1e-12)
+
+
+def test_certain_and_wrong_costs_what_the_clip_allows():
+    rows = Scored(np.array([1, 0]), np.array([0.0, 1.0]))
+    assert nll(rows, DEFAULT).value == pytest.approx(-np.log(1e-12), rel=1e-12)
+    right = Scored(np.array([0, 1]), np.array([0.0, 1.0]))
+    assert 0 < nll(right, DEFAULT).value < 1.1e-12
+
+
+def test_many_rows_are_summed_in_parts_that_fit_together():
+    rng = np.random.default_rng(5)
+    label, prob, weight = rng.integers(0, 2, 100_003), rng.random(100_003), rng.random(100_003)
+    for given_weight in (None, weight):
+        rows = Scored(label, prob, given_weight)
+        assert nll(rows, DEFAULT).value == pytest.approx(log_loss(label, prob, sample_weight=given_weight), rel=1e-12)

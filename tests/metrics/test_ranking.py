@@ -1,0 +1,94 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from sklearn.metrics import roc_auc_score
+
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.ranking import auc
+from tests.strategies import binary_rows, multiclass_rows
+
+DEFAULT = Options()
+
+
+def pairs(rows: Scored) -> Fraction | None:
+    """By the definition: over all pairs of a positive and a negative row, in rational numbers."""
+    weight = [Fraction(float(w)) for w in (np.ones(len(rows)) if rows.weight is None else rows.weight)]
+    above = total = Fraction(0)
+    for i in np.flatnonzero(rows.label == 1):
+        for j in np.flatnonzero(rows.label == 0):
+            mass = weight[i] * weight[j]
+            total += mass
+            above += mass * Fraction(int(np.sign(rows.prob[i] - rows.prob[j])) + 1, 2)
+    return above / total if total else None
+
+
+@given(binary_rows(weighted=False))
+def test_without_weights_it_is_exact(rows):
+    exact = pairs(rows)
+    assert auc(rows, DEFAULT).value == (None if exact is None else float(exact))
+
+
+@given(binary_rows(weighted=True))
+def test_with_weights_it_is_right_to_rounding(rows):
+    exact = pairs(rows)
+    assert auc(rows, DEFAULT).value == (None if exact is None else pytest.approx(float(exact), rel=1e-12, abs=1e-14))
+
+
+@given(binary_rows())
+def test_two_classes_as_in_scikit_learn(rows):
+    assume(pairs(rows) is not None)
+    oracle = roc_auc_score(rows.label, rows.prob, sample_weight=rows.weight)
+    assert auc(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-12)
+
+
+@given(multiclass_rows(least=5))
+def test_more_classes_as_in_scikit_learn(rows):
+    held = np.unique(rows.label[rows.weight > 0] if rows.weight is not None else rows.label)
+    assume(len(held) == rows.classes)
+    oracle = roc_auc_score(
+        rows.label, rows.prob, sample_weight=rows.weight, multi_class="ovr", average="macro", labels=range(rows.classes)
+    )
+    measured = auc(rows, DEFAULT)
+    assert measured.value == pytest.approx(oracle, rel=1e-9, abs=1e-12)
+    assert measured.reason is None
+
+
+def test_negative_zero_ties_with_zero():
+    rows = Scored(np.array([0, 1]), np.array([0.0, -0.0]))
+    assert auc(rows, DEFAULT).value == 0.5
+    weighted = Scored(rows.label, rows.prob, np.ones(2))
+    assert auc(weighted, DEFAULT).value == 0.5
+
+
+def test_neighbouring_floats_do_not_tie():
+    low = 0.3
+    rows = Scored(np.array([0, 1, 0, 1]), np.array([low, np.nextafter(low, 1), np.nextafter(low, 0), low]))
+    assert auc(rows, DEFAULT).value == float(pairs(rows))
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_class_alone_has_no_area(label):
+    measured = auc(Scored(np.full(4, label), np.linspace(0, 1, 4)), DEFAULT)
+    assert measured.value is None
+    assert measured.reason == "the rows are all of one class"
+
+
+def test_a_class_with_weight_zero_is_absent():
+    measured = auc(Scored(np.array([0, 1, 1]), np.array([0.1, 0.2, 0.3]), np.array([0.0, 1.0, 2.0])), DEFAULT)
+    assert measured.value is None
+
+
+def test_a_class_that_does_not_occur_is_left_out_of_the_mean_and_named():
+    prob = np.array([[0.7, 0.2, 0.1, 0.0], [0.1, 0.8, 0.1, 0.0], [0.5, 0.3, 0.1, 0.1]])
+    measured = auc(Scored(np.array([0, 1, 1]), prob), DEFAULT)
+    assert measured.per_class == (1.0, 1.0, None, None)
+    assert measured.value == 1.0
+    assert measured.reason == "mean over 2 classes; no row has class 2, 3"
+
+
+def test_many_rows_with_many_ties():
+    rng = np.random.default_rng(3)
+    label, prob = rng.integers(0, 2, 200_000), rng.integers(0, 500, 200_000) / 500
+    assert auc(Scored(label, prob), DEFAULT).value == pytest.approx(roc_auc_score(label, prob), rel=1e-12)

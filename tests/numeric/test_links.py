@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import special
+
+from calcli.numeric import links
+
+LOGITS = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e4, 1e4))
+ROWS = hnp.arrays(np.float64, st.tuples(st.integers(1, 20), st.integers(2, 6)), elements=st.floats(-800, 800))
+
+
+@given(LOGITS)
+def test_sigmoid_is_scipys(z: np.ndarray) -> None:
+    # Below -709 the true value is denormal or 0; ours is 0 there.
+    np.testing.assert_allclose(links.sigmoid(z), special.expit(z), rtol=4e-16 * 8, atol=1e-307)
+
+
+def test_sigmoid_leaves_its_argument_alone() -> None:
+    z = np.array([-1.0, 2.0])
+    links.sigmoid(z)
+    np.testing.assert_array_equal(z, [-1.0, 2.0])
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(1e-11, 1 - 1e-11)))
+def test_logit_undoes_sigmoid(p: np.ndarray) -> None:
+    np.testing.assert_allclose(links.sigmoid(links.logit(p)), p, rtol=1e-12)
+
+
+def test_logit_of_the_ends_is_that_of_the_clip() -> None:
+    np.testing.assert_allclose(links.logit(np.array([0.0, 1.0])), [-27.631021, 27.631021], atol=1e-4)
+
+
+@given(ROWS)
+def test_softmax_is_scipys(v: np.ndarray) -> None:
+    np.testing.assert_allclose(links.softmax(v), special.softmax(v, axis=1), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(links.log_softmax(v), special.log_softmax(v, axis=1), rtol=1e-12, atol=1e-12)
+
+
+@given(LOGITS)
+def test_softplus_is_the_logarithm_of_one_plus_exp(z: np.ndarray) -> None:
+    np.testing.assert_allclose(links.softplus(z), np.logaddexp(0, z), rtol=1e-15)
+
+
+@given(ROWS)
+def test_one_against_rest_is_the_log_odds_of_the_softmax(v: np.ndarray) -> None:
+    for index in range(v.shape[1]):
+        z = links.one_against_rest(v, index)
+        np.testing.assert_allclose(links.sigmoid(z), special.softmax(v, axis=1)[:, index], rtol=1e-9, atol=1e-300)
+
+
+def test_one_against_rest_of_two_columns_is_their_difference() -> None:
+    v = np.array([[0.0, 3.0], [2.0, -1.0]])
+    np.testing.assert_allclose(links.one_against_rest(v, 1), [3.0, -3.0])
+    np.testing.assert_allclose(links.one_against_rest(np.array([3.0, -3.0]), 0), [-3.0, 3.0])
+
+
+def test_the_open_interval_excludes_both_ends_and_keeps_the_rest() -> None:
+    held = links.open_interval(np.array([0.0, 1e-300, 0.5, 1.0]))
+    assert held[0] > 0
+    assert held[-1] < 1
+    np.testing.assert_array_equal(held[1:3], [1e-300, 0.5])
+
+
+@given(ROWS)
+def test_scores_of_probabilities_say_the_same(v: np.ndarray) -> None:
+    p = links.softmax(np.clip(v, -10, 10))
+    np.testing.assert_allclose(links.probabilities(links.scores(p)), p, rtol=1e-9)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from calcli.numeric.solve import Expansion, newton, root_between
+
+
+def quadratic(centre: np.ndarray, hessian: np.ndarray):
+    def expand(x: np.ndarray) -> Expansion:
+        d = x - centre
+        return Expansion(float(d @ hessian @ d) / 2, hessian @ d, hessian)
+
+    return expand
+
+
+def test_a_quadratic_takes_one_step() -> None:
+    centre = np.array([3.0, -1.0])
+    found = newton(quadratic(centre, np.array([[4.0, 1.0], [1.0, 2.0]])), np.zeros(2))
+    np.testing.assert_allclose(found, centre, atol=1e-12)
+
+
+def test_a_flat_direction_stays_where_it_starts() -> None:
+    found = newton(quadratic(np.array([3.0, 0.0]), np.diag([4.0, 0.0])), np.array([0.0, 5.0]))
+    np.testing.assert_allclose(found, [3.0, 5.0], atol=1e-12)
+
+
+def test_badly_scaled_directions_are_both_solved() -> None:
+    found = newton(quadratic(np.array([1e6, 1e-6]), np.diag([1e-10, 1e10])), np.zeros(2))
+    np.testing.assert_allclose(found, [1e6, 1e-6], rtol=1e-9)
+
+
+@given(st.floats(-15, 15))
+def test_steps_that_overshoot_are_cut_back(start: float) -> None:
+    """ln cosh is nearly straight far out: the full Newton step would fly away."""
+
+    def expand(x: np.ndarray) -> Expansion:
+        t = float(x[0]) - 1.0
+        value = abs(t) + np.log1p(np.exp(-2 * abs(t)))
+        return Expansion(value, np.array([np.tanh(t)]), np.array([[1 - np.tanh(t) ** 2]]))
+
+    assert newton(expand, np.array([start]))[0] == pytest.approx(1.0, abs=1e-6)
+
+
+@given(st.floats(-6, 6), st.floats(0.1, 5))
+def test_a_root_is_brents(centre: float, steepness: float) -> None:
+    def slope(x: float) -> tuple[float, float]:
+        u = steepness * (np.log(x) - centre)
+        return float(np.tanh(u)), float((1 - np.tanh(u) ** 2) * steepness / x)
+
+    expected = brentq(lambda x: slope(x)[0], np.exp(-10), np.exp(10), xtol=1e-14, rtol=1e-12)
+    assert root_between(slope, np.exp(-10), np.exp(10), 1.0) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_function_without_a_root_ends_at_its_bound() -> None:
+    assert root_between(lambda x: (1.0, 0.0), 0.01, 100.0, 1.0) == pytest.approx(0.01, rel=1e-6)
+    assert root_between(lambda x: (-1.0, 0.0), 0.01, 100.0, 1.0) == pytest.approx(100.0, rel=1e-6)
+
+
+def test_a_function_that_is_zero_keeps_the_start() -> None:
+    assert root_between(lambda x: (0.0, 0.0), 0.01, 100.0, 1.5) == 1.5
