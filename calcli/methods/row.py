@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
@@ -35,7 +36,7 @@ class Param:
         if isinstance(value, int | float) and not isinstance(value, bool):
             below = self.low is not None and value < self.low
             above = self.high is not None and value > self.high
-            if below or above or value != value:
+            if below or above or math.isnan(value):
                 low = "-inf" if self.low is None else f"{self.low:g}"
                 high = "inf" if self.high is None else f"{self.high:g}"
                 raise UsageError(f"{self.name}={given} is outside [{low}, {high}]")

@@ -19,7 +19,7 @@ GREATEST = 1.0 - float(np.finfo(np.float64).epsneg)
 
 
 def sigmoid(z: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-z)), right at both ends: exp overflows to infinity there, and 1 / infinity is the 0 that is meant."""
+    """1 / (1 + exp(-z)). Where exp overflows to infinity, 1 / infinity is the 0 that is meant."""
     with np.errstate(over="ignore"):
         p = np.negative(z)
         np.exp(p, out=p)

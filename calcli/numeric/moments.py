@@ -7,7 +7,8 @@ the score (they are even on the asinh axis). A hundred million rows are a megaby
 threads and machines.
 
 The series is cut after the fourth moment. With the map sigmoid(a z + b) the relative error of a sum is below
-(a w / 2)^5 / 120, w the width of the cells that hold rows: 1e-10 for a = 1 at z = 20. `ScoreMoments.coarseness` tells a w / 2.
+(a w / 2)^5 / 120, w the width of the cells that hold rows: 1e-10 for a = 1 at z = 20. `ScoreMoments.coarseness` tells
+a w / 2.
 """
 
 from __future__ import annotations

@@ -51,9 +51,8 @@ def test_hard_rows_give_a_result_or_a_named_error(row: Row, classes: int, case) 
     batch = case(classes)
     try:
         model = fitted(row, batch)
-    except CalcliError as error:
-        assert str(error)
-        return
+    except CalcliError:
+        return  # named
     assert_probabilities(model.predict(batch), batch)
     other = ordinary(50, classes, seed=9)
     assert_probabilities(model.predict(other), other)
@@ -145,7 +144,7 @@ def test_sums_of_chunks_are_the_sums_of_the_whole(row: Row, classes: int) -> Non
 @EACH
 @BINARY_OR_NOT
 def test_a_weight_of_two_is_the_row_twice(row: Row, classes: int) -> None:
-    """The law of weights. Laws of the number of rows (the mix, bin edges) are left out by comparing the method itself."""
+    """The law of weights; the mix, which counts rows, is left out by comparing the method itself."""
     if not row.weights:
         pytest.skip("takes no weights")
     given = {"binning": "width"} if any(param.name == "binning" for param in row.params) else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def test_each_bin_gives_its_label_rate(binning: str, weighted: bool) -> None:
     ours, edges = rates(batch, bins=12, binning=binning)
     prob = 1 / (1 + np.exp(-batch.score))
     checked = 0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         inside = (prob > low) & (prob <= high)
         if batch.weights[inside].sum() > 0:
             expected = np.average(batch.labels[inside], weights=batch.weights[inside])

@@ -1,8 +1,8 @@
 """Temperature scaling: softmax(V / T), one number for all classes (Guo et al. 2017).
 
 The log-loss is convex in 1/T, so the one minimum is found by a bracketed Newton search. 1/T is held within
-[exp(-10), exp(10)], as scikit-learn does: on separable rows the best temperature is 0, and the search ends at that bound
-or where the derivative has vanished.
+[exp(-10), exp(10)], as scikit-learn does: on separable rows the best temperature is 0, and the search ends at that
+bound or where the derivative has vanished.
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""One column of a table as an array.
+
+All of these take typed columns and the String columns of text files alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calcli.batch import Column, FloatArray, IntArray
+from calcli.errors import DataError
+from calcli.tables.infer import MISSING, is_present
+from calcli.tables.labels import as_class
+from calcli.tables.parts import Binding, Feature, Label
+
+UNKNOWN = -1
+"""The class index of a label that is missing."""
+
+
+def numbers(values: pl.Series) -> FloatArray:
+    """As float64, NaN where there is no number."""
+    array: FloatArray = values.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    return array
+
+
+def no_number(values: pl.Series) -> pl.Series:
+    """Where a text stands for something, but for no number."""
+    return is_present(values) & values.cast(pl.Float64, strict=False).is_null()
+
+
+def class_indices(values: pl.Series, binding: Binding, offset: int) -> IntArray:
+    """The class index of each label, `UNKNOWN` where it is missing; binary: 1 is the positive class."""
+    fast = _counted(values, binding)
+    if fast is not None:
+        return fast
+    if values.dtype.is_float():
+        values = values.fill_nan(None)
+    elif values.dtype == pl.String and binding.label_type != "string":
+        values = values.set(~is_present(values), None)
+    elif values.dtype in (pl.Categorical, pl.Enum):
+        values = values.cast(pl.String)
+    place = {label: index for index, label in enumerate(index_order(binding))}
+    found: dict[Any, int] = {}
+    for value in values.unique().drop_nulls().to_list():
+        label = as_class(value, binding.label_type)
+        if label is None or label not in place:
+            row = int((values == value).fill_null(value=False).arg_max() or 0)
+            listed = ", ".join(map(repr, binding.classes[:12]))
+            raise DataError(
+                f"the label {value!r} in row {offset + row + 1} is none of the classes {listed}",
+                hint="the classes are those of --classes, of the artifact, or of the labels that were found first",
+            )
+        found[value] = place[label]
+    codes = values.replace_strict(list(found), list(found.values()), default=UNKNOWN, return_dtype=pl.Int64)
+    return codes.to_numpy()
+
+
+def index_order(binding: Binding) -> tuple[Label, ...]:
+    """The classes by the index that batches give them: for two, the positive one last."""
+    if not binding.binary or binding.classes[1] == binding.positive:
+        return binding.classes
+    return (binding.classes[1], binding.classes[0])
+
+
+def _counted(values: pl.Series, binding: Binding) -> IntArray | None:
+    """Integer labels 0 .. K-1 without a gap are their own index."""
+    if not values.dtype.is_integer() or index_order(binding) != tuple(range(len(binding.classes))):
+        return None
+    if values.has_nulls() or not len(values) or binding.label_type not in ("int", "float"):
+        return None
+    array = values.to_numpy()
+    if array.min() < 0 or array.max() >= len(binding.classes):
+        return None
+    return array.astype(np.int64, copy=False)
+
+
+def feature_column(values: pl.Series, feature: Feature, offset: int) -> Column:
+    """A feature as methods want it."""
+    if feature.role == "category":
+        return _category(values)
+    text = values.dtype == pl.String
+    if text and feature.role == "boolean":
+        lower = values.str.to_lowercase()
+        known = lower.replace_strict({"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}, default=None, return_dtype=pl.Float64)
+        _refuse(values, is_present(values) & known.is_null(), feature, offset)
+        return Column("boolean", numbers(known))
+    if text:
+        _refuse(values, no_number(values), feature, offset)
+    return Column(feature.role, numbers(values))
+
+
+def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) -> None:
+    if wrong.any():
+        row = wrong.arg_max() or 0
+        raise DataError(
+            f"the {feature.role} feature {feature.name!r} is {values[row]!r} in row {offset + row + 1}",
+            hint="what stands for missing is " + ", ".join(repr(text) for text in MISSING),
+        )
+
+
+def _category(values: pl.Series) -> Column:
+    text = values.cast(pl.String)
+    levels = text.unique().drop_nulls().sort()
+    codes = text.cast(pl.Enum(levels)).to_physical().cast(pl.Int32).fill_null(-1)
+    return Column("category", codes.to_numpy(), tuple(levels.to_list()))
+
+
+def join_columns(parts: list[Column]) -> Column:
+    """The columns of successive chunks as one; levels are sorted, so that it does not matter where chunks end."""
+    role = parts[0].role
+    if role != "category":
+        return Column(role, np.concatenate([part.values for part in parts]).astype(np.float64, copy=False))
+    levels = tuple(sorted({level for part in parts for level in part.levels}))
+    return Column(role, np.concatenate([part.recode(levels, unseen=-1) for part in parts]), levels)
+
+
+def join_arrays(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays end to end; empties the list, so that the pieces can go as soon as they are copied."""
+    joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
+    parts.clear()
+    return joined
+
+
+def count_reasons(masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
+    """How many rows each reason holds for; reasons without rows are left out."""
+    return {reason: int(mask.sum()) for reason, mask in masks.items() if mask.any()}

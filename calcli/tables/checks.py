@@ -1,0 +1,353 @@
+"""Rows as arrays, after every check.
+
+A bad row has no label or weight where they are wanted, a negative or infinite weight, a score that is missing or not
+finite, or probabilities that are none. Bad rows keep their place in a chunk, with a score of 0, and are marked; `load`
+refuses or drops them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calcli.batch import Batch, Column, FloatArray, IntArray
+from calcli.errors import DataError
+from calcli.numeric.links import CLIP, scores
+from calcli.tables.arrays import (
+    UNKNOWN,
+    class_indices,
+    count_reasons,
+    feature_column,
+    index_order,
+    join_arrays,
+    join_columns,
+    no_number,
+    numbers,
+)
+from calcli.tables.parts import Binding
+from calcli.tables.source import Source
+from calcli.tables.trouble import reading
+
+Mask = NDArray[np.bool_]
+
+SLACK = 1e-6
+"""How far outside [0, 1] a probability may be: float32 rounds."""
+
+SUM_SLACK = 1e-3
+"""How far from 1 the probabilities of a row may add up to."""
+
+ENOUGH = 20
+"""So many rows must agree before logits are suspected to be probabilities."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One chunk of rows.
+
+    Attributes
+    ----------
+    batch
+        All rows of the chunk, in their places.
+    bad
+        Which of them are bad; None where none is.
+    why
+        How many rows each reason holds for.
+    first
+        The first bad row (from 0, in this chunk) and what is wrong with it.
+    """
+
+    batch: Batch
+    bad: Mask | None = None
+    why: Mapping[str, int] = field(default_factory=dict)
+    first: tuple[int, str] | None = None
+
+    @property
+    def is_bad(self) -> Mask:
+        """A mark for each row."""
+        return np.zeros(len(self.batch), dtype=np.bool_) if self.bad is None else self.bad
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """All rows of a table that are fit for use.
+
+    Attributes
+    ----------
+    batch
+        The good rows, in order.
+    rows
+        How many there are in the table, bad ones included.
+    rows_bad
+        How many were dropped.
+    row_numbers
+        Where the good rows stand in the table, from 0; None if they are all.
+    """
+
+    batch: Batch
+    rows: int
+    rows_bad: int = 0
+    row_numbers: IntArray | None = None
+
+
+def bound_columns(binding: Binding, *, label: bool, features: bool) -> list[str]:
+    """The columns that `encode` reads, each once."""
+    names = list(binding.score.columns)
+    if label:
+        names += [name for name in (binding.label, binding.weight) if name is not None]
+    if features:
+        names += [feature.name for feature in binding.features]
+    return list(dict.fromkeys(names))
+
+
+def encode(frame: pl.DataFrame, binding: Binding, *, label: bool, features: bool, offset: int = 0) -> Encoded:
+    """One chunk as arrays.
+
+    Parameters
+    ----------
+    frame
+        Typed columns, or the String columns of a text file.
+    binding
+        Which column plays which part.
+    label
+        Whether labels and weights are wanted.
+    features
+        Whether features are wanted.
+    offset
+        How many rows stand before this chunk, for messages.
+    """
+    wrong: dict[str, Mask] = {}
+    score = _score(frame, binding, wrong)
+    indices = weight = None
+    if label and binding.label is not None:
+        indices = class_indices(frame[binding.label], binding, offset)
+        _mark(wrong, "the label is missing", indices == UNKNOWN)
+    if label and binding.weight is not None:
+        weight = _weight(frame[binding.weight], wrong)
+    columns = {f.name: feature_column(frame[f.name], f, offset) for f in binding.features} if features else {}
+    bad = np.logical_or.reduce(list(wrong.values())) if wrong else None
+    if bad is None:
+        return Encoded(Batch(score, indices, weight, columns))
+    score = np.where(bad if score.ndim == 1 else bad[:, None], 0.0, score)
+    indices = None if indices is None else np.where(bad, 0, indices)
+    weight = None if weight is None else np.where(bad, 0.0, weight)
+    row = int(bad.argmax())
+    reason = next(reason for reason, mask in wrong.items() if mask[row])
+    return Encoded(Batch(score, indices, weight, columns), bad, count_reasons(wrong), (row, reason))
+
+
+def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
+    if mask.any():
+        wrong[reason] = mask
+
+
+def _score(frame: pl.DataFrame, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
+    columns = binding.score.columns
+    values = np.column_stack([numbers(frame[name]) for name in columns]) if len(columns) > 1 else numbers(frame[columns[0]])
+    finite = np.isfinite(values) if values.ndim == 1 else np.isfinite(values).all(axis=1)
+    if not finite.all():
+        _mark_not_finite(frame.select(columns), values, wrong)
+    if binding.score.kind == "prob":
+        return score_from_probabilities(values, binding, wrong)
+    return _two_columns(values, binding) if values.ndim == 2 and binding.binary else values
+
+
+def _mark_not_finite(frame: pl.DataFrame, values: FloatArray, wrong: dict[str, Mask]) -> None:
+    """Tell apart, now that it matters, what is missing, what is no number, and what is infinite."""
+    text = [column for column in frame if column.dtype == pl.String]
+    word = np.zeros(len(frame), dtype=np.bool_)
+    for column in text:
+        word |= no_number(column).to_numpy()
+    missing = np.isnan(values) if values.ndim == 1 else np.isnan(values).any(axis=1)
+    infinite = np.isinf(values) if values.ndim == 1 else np.isinf(values).any(axis=1)
+    _mark(wrong, "the score is not a number", word)
+    _mark(wrong, "the score is missing", missing & ~word)
+    _mark(wrong, "the score is infinite", infinite & ~missing)
+
+
+def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
+    """Log-odds or log-probabilities, clipped; rows that are no probabilities are added to `wrong`."""
+    with np.errstate(invalid="ignore"):
+        outside = (values < -SLACK) | (values > 1.0 + SLACK)
+        if values.ndim == 1:
+            _mark(wrong, "the probability is outside [0, 1]", outside)
+            return scores(values)
+        _mark(wrong, "a probability is outside [0, 1]", outside.any(axis=1))
+        _mark(wrong, "the probabilities do not add up to 1", np.abs(values.sum(axis=1) - 1.0) > SUM_SLACK)
+        if binding.binary:
+            return _two_columns(np.log(np.clip(values, CLIP, 1.0 - CLIP)), binding)
+        return scores(values)
+
+
+def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
+    """z = v1 - v0, where v1 is the positive class."""
+    positive = binding.classes.index(index_order(binding)[1])
+    z: FloatArray = values[:, positive] - values[:, 1 - positive]
+    return z
+
+
+def _weight(values: pl.Series, wrong: dict[str, Mask]) -> FloatArray:
+    weight = numbers(values)
+    if np.isfinite(weight).all() and (weight >= 0).all():
+        return weight
+    if values.dtype == pl.String:
+        _mark(wrong, "the weight is not a number", no_number(values).to_numpy())
+    word = wrong.get("the weight is not a number", np.zeros(len(weight), dtype=np.bool_))
+    _mark(wrong, "the weight is missing", np.isnan(weight) & ~word)
+    _mark(wrong, "the weight is infinite", np.isinf(weight))
+    _mark(wrong, "the weight is negative", weight < 0)
+    return weight
+
+
+def load(
+    source: Source,
+    binding: Binding,
+    *,
+    features: bool,
+    bad_rows: Literal["fail", "null"] = "fail",
+    label: bool = True,
+    check_scale: bool = True,
+) -> Loaded:
+    """All rows as one batch, read in chunks; only the bound columns are held.
+
+    Parameters
+    ----------
+    source
+        The table.
+    binding
+        Which column plays which part.
+    features
+        Whether features are wanted; without, a row costs 24 bytes for two classes.
+    bad_rows
+        ``fail`` refuses a table with bad rows; ``null`` drops them and counts.
+    label
+        Whether labels and weights are wanted.
+    check_scale
+        Whether logits that look like probabilities are refused, and the reverse.
+    """
+    gathered = _Gathered(source.name, keep_going=bad_rows == "null")
+    scale = _Scale(binding) if check_scale else None
+    with reading(source.name):
+        names = bound_columns(binding, label=label, features=features)
+        for frame in source.raw.select(names).collect_batches():
+            if scale is not None:
+                scale.see(frame)
+            gathered.add(encode(frame, binding, label=label, features=features, offset=gathered.rows))
+    if scale is not None:
+        scale.judge()
+    return gathered.finish()
+
+
+class _Gathered:
+    """The chunks so far."""
+
+    def __init__(self, name: str, *, keep_going: bool) -> None:
+        self.name = name
+        self.keep_going = keep_going
+        self.rows = 0
+        self.rows_bad = 0
+        self.why: Counter[str] = Counter()
+        self.first: tuple[int, str] | None = None
+        self.batches: list[Batch] = []
+        self.kept: list[IntArray] = []
+
+    def add(self, chunk: Encoded) -> None:
+        batch = chunk.batch
+        start, self.rows = self.rows, self.rows + len(batch)
+        if chunk.bad is not None and chunk.first is not None:
+            self.rows_bad += int(chunk.bad.sum())
+            self.why.update(chunk.why)
+            self.first = self.first or (start + chunk.first[0], chunk.first[1])
+            batch = batch.take(~chunk.bad)
+        if self.keep_going:
+            self.kept.append(start + np.flatnonzero(~chunk.is_bad))
+        elif self.rows_bad:
+            self.batches.clear()  # there will be no result: only the count still matters
+            return
+        self.batches.append(batch)
+
+    def finish(self) -> Loaded:
+        if not self.rows:
+            raise DataError(f"{self.name} has no rows")
+        if self.rows_bad and (not self.keep_going or self.rows_bad == self.rows):
+            raise bad_rows_error(self.name, self.rows_bad, self.rows, self.why, self.first)
+        kept = join_arrays(self.kept) if self.rows_bad else None
+        return Loaded(join_batches(self.batches), self.rows, self.rows_bad, kept)
+
+
+def bad_rows_error(
+    name: str, bad: int, rows: int, why: Mapping[str, int], first: tuple[int, str] | None
+) -> DataError:
+    """What ``--bad-rows fail`` says."""
+    reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(why.items(), key=lambda item: -item[1]))
+    place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
+    hint = None if bad == rows else "mend them, or pass --bad-rows null to go on without them"
+    return DataError(f"{name} has {bad:,} bad rows of {rows:,} ({reasons}){place}", hint=hint)
+
+
+def join_batches(batches: list[Batch]) -> Batch:
+    """Chunks as one batch; empties the list."""
+    first = batches[0]
+    names = list(first.features)
+    score = [batch.score for batch in batches]
+    label = [batch.label for batch in batches if batch.label is not None]
+    weight = [batch.weight for batch in batches if batch.weight is not None]
+    features: dict[str, list[Column]] = {name: [batch.features[name] for batch in batches] for name in names}
+    batches.clear()
+    return Batch(
+        score=join_arrays(score),
+        label=join_arrays(label) if label else None,
+        weight=join_arrays(weight) if weight else None,
+        features={name: join_columns(features.pop(name)) for name in names},
+    )
+
+
+class _Scale:
+    """Whether logits look like probabilities, or probabilities like logits."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.score = binding.score
+        self.rows = 0
+        self.least = np.inf
+        self.greatest = -np.inf
+        self.outside = 0
+        self.sums_to_one = True
+
+    def see(self, frame: pl.DataFrame) -> None:
+        values = np.column_stack([numbers(frame[name]) for name in self.score.columns])
+        values = values[np.isfinite(values).all(axis=1)]
+        if not len(values):
+            return
+        self.rows += len(values)
+        self.least = min(self.least, float(values.min()))
+        self.greatest = max(self.greatest, float(values.max()))
+        if self.score.kind == "prob":
+            self.outside += int(((values < -SLACK) | (values > 1.0 + SLACK)).any(axis=1).sum())
+        elif values.shape[1] > 1 and self.sums_to_one:
+            self.sums_to_one = bool((np.abs(values.sum(axis=1) - 1.0) <= SUM_SLACK).all())
+
+    def judge(self) -> None:
+        first = self.score.columns[0]
+        inside = self.least >= 0.0 and self.greatest <= 1.0
+        if self.score.kind == "logit" and self.rows >= ENOUGH and inside and self.sums_to_one:
+            raise DataError(
+                f"{first!r} looks like probabilities, not logits: all {self.rows:,} values lie in [0, 1]",
+                hint=f"pass --prob {self._stem(first)}",
+            )
+        if self.score.kind == "prob" and self.outside > self.rows / 10:
+            percent = self.least >= 0.0 and self.greatest <= 100.0
+            raise DataError(
+                f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
+                f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
+                hint="divide it by 100" if percent else f"pass --logit {self._stem(first)}",
+            )
+
+    def _stem(self, first: str) -> str:
+        return first if len(self.score.columns) == 1 else first.rpartition("_")[0]
+
+
