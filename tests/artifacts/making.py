@@ -53,16 +53,23 @@ def state(seed: int = 0) -> State:
     )
 
 
+def side(seed: int = 0) -> State:
+    """A side input, one half of it the same in all generations."""
+    return State(arrays={"pairs": np.arange(6).reshape(3, 2)}, blobs={"edges.parquet": bytes([seed])})
+
+
 def put(directory: Path, seed: int) -> Manifest:
     """Write generation `seed`."""
-    return store.write(directory, draft(seed), {"state": state(seed)})
+    kept = {"role": "edges", "name": "edges.parquet", "sha256": hashlib.sha256(bytes([seed])).hexdigest()}
+    return store.write(directory, draft(seed, sides=(kept,)), {"state": state(seed), "edges": side(seed)})
 
 
 def generation(directory: Path) -> int:
     """Which generation a reader gets; all of it must be of that one."""
     artifact = store.read(directory)
     seed = artifact.manifest.seed
-    assert same(artifact.state, state(seed)), f"generation {seed} is mixed with another"
+    whole = same(artifact.state, state(seed)) and same(artifact.states["edges"], side(seed))
+    assert whole, f"generation {seed} is mixed with another"
     return seed
 
 
@@ -106,7 +113,7 @@ def replace_payload(directory: Path, codec: str, data: bytes) -> None:
     """Put other bytes in place of a payload, with name, size and hash that fit: the work of a careful forger."""
 
     def change(manifest: dict[str, Any]) -> None:
-        entry = next(one for one in manifest["payloads"] if one["codec"] == codec)
+        entry = next(one for one in manifest["payloads"] if (one["role"], one["codec"]) == ("state", codec))
         sha256 = hashlib.sha256(data).hexdigest()
         name = entry["name"].replace(entry["sha256"], sha256)
         before[entry["name"]] = name

@@ -94,7 +94,7 @@ def _killed(scenario: scenarios.Scenario, directory: Path, place: int) -> None:
 
 def writers(root: Path) -> int:
     """Two writers at once, many times: one artifact, with the other's as its previous generation."""
-    rounds = 30
+    rounds = 15
     for number in range(rounds):
         directory = root / str(number)
         start = time.monotonic() + 0.02
