@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,10 @@ import polars as pl
 from calcli.errors import CalcliError, DataError
 from calcli.methods.calibrator import Calibrator
 from calcli.tables.binding import Binding
-from calcli.tables.checks import BadRows, encode
+from calcli.tables.checks import bound_columns, encode
+
+BadRows: TypeAlias = Literal["fail", "null"]
+"""What to do with a row that cannot be used: refuse the table, or go on without it."""
 
 
 @dataclass(slots=True)
@@ -44,55 +48,54 @@ def calibrated_columns(stem: str, binding: Binding) -> tuple[str, ...]:
     """The columns that `apply` adds: one for two classes, else one for each."""
     if len(binding.classes) == 2:
         return (stem,)
-    return tuple(f"{stem}_{name}" for name in binding.class_names)
+    return tuple(f"{stem}_{name}" for name in binding.classes)
 
 
-def calibrated(
-    frame: pl.LazyFrame,
-    binding: Binding,
-    calibrator: Calibrator,
-    columns: Sequence[str],
-    *,
-    features: bool,
-    bad_rows: BadRows,
-    watch: Watch,
-) -> pl.LazyFrame:
-    """The rows of `frame` with the calibrated `columns` added, lazily.
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How rows are calibrated as they pass.
 
-    One expression over the bound columns alone, so that polars streams it and never copies the others.
+    Attributes
+    ----------
+    columns
+        The names of what is added.
+    features
+        Whether the method reads them.
     """
-    bound = binding.input_columns(features=features)
-    kind: pl.DataType = pl.Struct({name: pl.Float64() for name in columns})
 
-    def add(bound_rows: pl.Series) -> pl.Series:
+    binding: Binding
+    calibrator: Calibrator
+    columns: Sequence[str]
+    features: bool
+    bad_rows: BadRows
+    watch: Watch
+
+    def through(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows with the calibrated columns added, lazily.
+
+        One expression over the bound columns alone, so that polars streams it and never copies the others.
+        """
+        bound = bound_columns(self.binding, label=False, features=self.features)
+        kind = pl.Struct({name: pl.Float64() for name in self.columns})
+        added = pl.struct(bound).map_batches(self._add, return_dtype=kind, is_elementwise=True)
+        return frame.with_columns(added.alias(self.columns[0]).struct.unnest())
+
+    def _add(self, rows: pl.Series) -> pl.Series:
         try:
-            return _predicted(bound_rows.struct.unnest(), binding, calibrator, columns, features, bad_rows, watch)
+            return self._predicted(rows.struct.unnest())
         except CalcliError as failure:
-            watch.keep(failure)
+            self.watch.keep(failure)
             raise
 
-    added = pl.struct(bound).map_batches(add, return_dtype=kind, is_elementwise=True).alias("")
-    return frame.with_columns(added.struct.unnest())
-
-
-def _predicted(
-    rows: pl.DataFrame,
-    binding: Binding,
-    calibrator: Calibrator,
-    columns: Sequence[str],
-    features: bool,
-    bad_rows: BadRows,
-    watch: Watch,
-) -> pl.Series:
-    encoded = encode(rows, binding, label=False, features=features)
-    prob = calibrator.predict(encoded.batch)
-    parts = [prob] if prob.ndim == 1 else [np.ascontiguousarray(part) for part in prob.T]
-    series = [pl.Series(name, part) for name, part in zip(columns, parts, strict=True)]
-    if encoded.bad is not None:
-        watch.count_bad(int(encoded.bad.sum()))
-        if bad_rows == "fail":
-            raise DataError("there are rows that cannot be calibrated")
-        good = pl.Series(~encoded.bad)
-        nothing = pl.Series([None], dtype=pl.Float64)
-        series = [one.zip_with(good, nothing.new_from_index(0, len(one)).alias(one.name)) for one in series]
-    return pl.DataFrame(series).to_struct()
+    def _predicted(self, rows: pl.DataFrame) -> pl.Series:
+        encoded = encode(rows, self.binding, label=False, features=self.features)
+        prob = self.calibrator.predict(encoded.batch)
+        parts = [prob] if prob.ndim == 1 else [np.ascontiguousarray(part) for part in prob.T]
+        added = pl.DataFrame(dict(zip(self.columns, parts, strict=True)))
+        if encoded.bad is not None:
+            self.watch.count_bad(int(encoded.bad.sum()))
+            if self.bad_rows == "fail":
+                raise DataError("there are rows that cannot be calibrated")
+            good = pl.Series(~encoded.bad)
+            added = added.select(pl.when(good).then(pl.all()))
+        return added.to_struct()

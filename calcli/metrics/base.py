@@ -164,6 +164,14 @@ class Scored:
             rows = slice(start, start + _CHUNK)
             yield Scored(self.label[rows], self.prob[rows], None if self.weight is None else self.weight[rows])
 
+    @property
+    def held(self) -> Scored:
+        """The rows of positive weight."""
+        if self.weight is None or self.weight.all():
+            return self
+        rows = self.weight > 0
+        return Scored(self.label[rows], self.prob[rows], self.weight[rows])
+
     @cached_property
     def order(self) -> NDArray[np.int64]:
         """Rows by rising probability, equal ones in their own order; binary only."""

@@ -95,7 +95,7 @@ def mvce(scored: Scored, options: Options) -> Measured:
     reduction = "positive class" if scored.binary else "top label"
     if scored.nothing:
         return Measured(None, Definition("lower", reduction=reduction, norm=options.norm), reason=scored.nothing)
-    rows = scored.top
+    rows = scored.top.held
     sums = ErrorSums.of(rows)
     bins = losses.shuffled_bins(sums.rows, options.bin_size or default_bin_size(sums.rows))
     views, approximation = _plan(sums, bins, options)
@@ -165,10 +165,8 @@ def sampled_floor(scored: Scored, bins: int, views: int, norm: float, rng: np.ra
 
 
 def _weighed(scored: Scored, errors: FloatArray) -> FloatArray:
-    """What each row of positive weight adds to the mean error."""
-    if scored.weight is None:
-        return errors / scored.total_weight
-    return (scored.weight * errors)[scored.weight > 0] / scored.total_weight
+    """What each row adds to the mean error."""
+    return (errors if scored.weight is None else scored.weight * errors) / scored.total_weight
 
 
 def _view(errors: FloatArray, bins: int, rng: np.random.Generator) -> float:

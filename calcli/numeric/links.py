@@ -41,15 +41,16 @@ def softplus(u: FloatArray) -> FloatArray:
 
 def softmax(v: FloatArray) -> FloatArray:
     """Rows of logits to rows of probabilities."""
-    e = np.exp(v - v.max(axis=1, keepdims=True))
+    e: FloatArray = np.exp(v - v.max(axis=1, keepdims=True))
     e /= e.sum(axis=1, keepdims=True)
     return e
 
 
 def log_softmax(v: FloatArray) -> FloatArray:
     """Rows of logits to rows of log-probabilities."""
-    centred = v - v.max(axis=1, keepdims=True)
-    return centred - np.log(np.exp(centred).sum(axis=1, keepdims=True))
+    centred: FloatArray = v - v.max(axis=1, keepdims=True)
+    total: FloatArray = np.exp(centred).sum(axis=1, keepdims=True)
+    return centred - np.log(total)
 
 
 def probabilities(score: FloatArray) -> FloatArray:

@@ -86,7 +86,9 @@ def feature_column(values: pl.Series, feature: Feature, offset: int) -> Column:
     text = values.dtype == pl.String
     if text and feature.role == "boolean":
         lower = values.str.to_lowercase()
-        known = lower.replace_strict({"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}, default=None, return_dtype=pl.Float64)
+        known = lower.replace_strict(
+            {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}, default=None, return_dtype=pl.Float64
+        )
         _refuse(values, is_present(values) & known.is_null(), feature, offset)
         return Column("boolean", numbers(known))
     if text:

@@ -92,7 +92,10 @@ def _check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> N
         return
     if flags.classes is not None and parse_classes(flags.classes, None).values != known.classes:
         raise UsageError(f"--classes: the artifact's classes are {', '.join(map(str, known.classes))}, and stay so")
-    if flags.positive is not None and positive_class(Labels(known.label_type, known.classes), flags.positive) != known.positive:
+    if (
+        flags.positive is not None
+        and positive_class(Labels(known.label_type, known.classes), flags.positive) != known.positive
+    ):
         raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and stays so")
 
 
@@ -129,14 +132,14 @@ def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, want
     return find_scores(names, flags, wanted)
 
 
-def _weight_column(
-    source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool
-) -> str | None:
+def _weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:
     name = flags.weight
     if name is None and known is not None and need:
         name = known.weight
         if name is not None and name not in source.columns:
-            notes.append(f"the artifact was fitted with the weight {name!r}, which is not here: all rows count the same")
+            notes.append(
+                f"the artifact was fitted with the weight {name!r}, which is not here: all rows count the same"
+            )
             return None
     if name is not None and not source.text and not source.schema[name].is_numeric():
         raise DataError(f"the weight {name!r} is {source.schema[name]}, not a number", hint="choose with --weight")

@@ -148,7 +148,9 @@ def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
 
 def _score(frame: pl.DataFrame, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
     columns = binding.score.columns
-    values = np.column_stack([numbers(frame[name]) for name in columns]) if len(columns) > 1 else numbers(frame[columns[0]])
+    values = (
+        np.column_stack([numbers(frame[name]) for name in columns]) if len(columns) > 1 else numbers(frame[columns[0]])
+    )
     finite = np.isfinite(values) if values.ndim == 1 else np.isfinite(values).all(axis=1)
     if not finite.all():
         _mark_not_finite(frame.select(columns), values, wrong)
@@ -280,9 +282,7 @@ class _Gathered:
         return Loaded(join_batches(self.batches), self.rows, self.rows_bad, kept)
 
 
-def bad_rows_error(
-    name: str, bad: int, rows: int, why: Mapping[str, int], first: tuple[int, str] | None
-) -> DataError:
+def bad_rows_error(name: str, bad: int, rows: int, why: Mapping[str, int], first: tuple[int, str] | None) -> DataError:
     """What ``--bad-rows fail`` says."""
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(why.items(), key=lambda item: -item[1]))
     place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
@@ -349,5 +349,3 @@ class _Scale:
 
     def _stem(self, first: str) -> str:
         return first if len(self.score.columns) == 1 else first.rpartition("_")[0]
-
-

@@ -58,7 +58,8 @@ def _is_text(dtype: pl.DataType) -> bool:
 def _check_type(column: str, dtype: pl.DataType) -> None:
     if not (dtype.is_numeric() or _is_text(dtype) or dtype in (pl.Boolean, pl.Null)):
         raise DataError(
-            f"the label {column!r} is {dtype}; labels are integers, booleans or text", hint="name the label with --label"
+            f"the label {column!r} is {dtype}; labels are integers, booleans or text",
+            hint="name the label with --label",
         )
 
 

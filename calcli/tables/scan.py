@@ -214,6 +214,8 @@ def _supertype(one: pl.DataType, two: pl.DataType, column: str, name: str, first
     if one == pl.Null:
         return two
     if one.is_numeric() and two.is_numeric():
-        both = pl.concat([pl.Series([], dtype=one).to_frame("x"), pl.Series([], dtype=two).to_frame("x")], how="vertical_relaxed")
+        both = pl.concat(
+            [pl.Series([], dtype=one).to_frame("x"), pl.Series([], dtype=two).to_frame("x")], how="vertical_relaxed"
+        )
         return both.schema["x"]
     raise DataError(f"column {column!r} is {two} in {name}, but {one} in {first}", hint="cast one of them, before")

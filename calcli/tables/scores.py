@@ -78,7 +78,9 @@ def _flagged(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted) 
     if many is not None and (value not in names or (wanted.count or 2) > 2):
         return many
     if value not in names:
-        raise DataError(f"--{kind}: {unknown_name('column', value, names)}", hint=f"nor are there columns {value}_<class>")
+        raise DataError(
+            f"--{kind}: {unknown_name('column', value, names)}", hint=f"nor are there columns {value}_<class>"
+        )
     if wanted.count is not None and wanted.count > 2:
         raise DataError(
             f"--{kind} {value} is one column, but there are {wanted.count} classes",
@@ -94,7 +96,9 @@ def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
     for stem, kind in STEMS.items():
         many = per_class(names, stem, kind, wanted)
         # p_value beside p is no class; without labels only 0, 1, 2 ... after a stem are believed to be classes.
-        if many is not None and not (wanted.labels is None and singles and many.classes and many.classes.type == "string"):
+        if many is not None and not (
+            wanted.labels is None and singles and many.classes and many.classes.type == "string"
+        ):
             yield many
 
 

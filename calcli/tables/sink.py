@@ -103,7 +103,9 @@ def _replacing(path: Path) -> Iterator[Path]:
     """A temporary sibling that takes the place of `path` once it is complete."""
     target = path.resolve()  # a link stays a link
     if not target.parent.is_dir():
-        raise FileSystemError(f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make it first")
+        raise FileSystemError(
+            f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make it first"
+        )
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield temporary

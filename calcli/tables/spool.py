@@ -45,7 +45,9 @@ class Spool:
                 with file.path.open("rb") as stream:
                     return self._copy(stream)
             try:
-                opened: Any = gzip.open(file.path) if compression == "gzip" else pa.CompressedInputStream(str(file.path), "zstd")
+                opened: Any = (
+                    gzip.open(file.path) if compression == "gzip" else pa.CompressedInputStream(str(file.path), "zstd")
+                )
                 with opened as stream:
                     return self._copy(stream)
             except (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException) as error:

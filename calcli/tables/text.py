@@ -142,7 +142,9 @@ def _frames(file: TextFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         if NO_ROWS not in str(error.__cause__):
             raise DataError(_explain(error.__cause__, file, wrong)) from error.__cause__
     if last is not None and _never_closed(file, last):
-        raise DataError(f"{file.name} ends inside a quoted value", hint="a quote is never closed, or the file was cut off")
+        raise DataError(
+            f"{file.name} ends inside a quoted value", hint="a quote is never closed, or the file was cut off"
+        )
 
 
 def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:

@@ -28,7 +28,9 @@ def reading(what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"{what} is not there any more: {one_line(error)}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{what} is not UTF-8 text: {one_line(error)}", hint="convert it, for example with iconv") from error
+        raise DataError(
+            f"{what} is not UTF-8 text: {one_line(error)}", hint="convert it, for example with iconv"
+        ) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, EOFError) as error:
         raise DataError(f"{what} cannot be read: {one_line(error)}") from error
     except OSError as error:

@@ -8,14 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import Watch, calibrated, calibrated_columns
+from calcli.engines.local import BadRows, Stream, Watch, calibrated_columns
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
 from calcli.tables.binding import Binding, Flags, bind
-from calcli.tables.checks import BadRows, first_bad_row
-from calcli.tables.formats import format_of, is_text
+from calcli.tables.checks import load as load_rows
+from calcli.tables.formats import SEPARATORS, format_of
 from calcli.tables.sink import write
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.load import Model, load
+from calcli.verbs.load import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +78,23 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
         if request.dry_run:
             return ApplyResult(str(request.output), 0, 0, added, binding)
         # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
-        frame = source.raw if source.text and is_text(output_format) else source.typed()
-        watch = Watch()
-        frame = calibrated(
-            frame,
-            binding,
-            model.calibrator,
-            added,
-            features=model.needs_features,
-            bad_rows=request.bad_rows,
-            watch=watch,
-        ).select(*kept, *added)
+        frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
+        stream = Stream(binding, model.calibrator, added, model.needs_features, request.bad_rows, Watch())
         with stage(listener, "calibrating"):
-            rows = _write(frame, request, output_format, source, binding, model, watch)
-    return ApplyResult(str(request.output), rows, watch.bad, added, binding)
+            rows = _write(stream, stream.through(frame).select(*kept, *added), source, request.output, output_format)
+    return ApplyResult(str(request.output), rows, stream.watch.bad, added, binding)
 
 
-def _write(
-    frame: pl.LazyFrame,
-    request: ApplyRequest,
-    output_format: str,
-    source: Source,
-    binding: Binding,
-    model: Model,
-    watch: Watch,
-) -> int:
-    """Write, and let the error that ended the stream be the one that is seen, not polars' wrapping of it."""
+def _write(stream: Stream, frame: pl.LazyFrame, source: Source, output: str | Path, output_format: str) -> int:
+    """Write, and let the error that ended the stream be the one that is seen, not what polars makes of it."""
     try:
-        return write(frame, request.output, format=output_format)
+        return write(frame, output, format=output_format, arrow_types=source.arrow_types)
     except CalcliError:
-        if watch.bad and request.bad_rows == "fail":
-            raise first_bad_row(source, binding, features=model.needs_features) from None
-        if watch.failure is not None:
-            raise watch.failure from None
+        if stream.watch.bad and stream.bad_rows == "fail":
+            # Another pass counts all bad rows and finds the first, which a stream that stops at one does not know.
+            load_rows(source, stream.binding, features=stream.features, label=False, check_scale=False)
+        if stream.watch.failure is not None:
+            raise stream.watch.failure from None
         raise
 
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from calcli import __version__
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
-from calcli.tables.checks import BadRows, load
+from calcli.tables.checks import load as load_rows
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.load import Model, load_model
-from calcli.verbs.measuring import Candidate, data_facts, measure_all
+from calcli.verbs.load import Model, load
+from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
 
 
@@ -54,11 +55,11 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         features = any(model.needs_features for model in models.values())
         binding = common_binding(source, request.flags, models, features=features)
         with stage(listener, "reading"):
-            loaded = load(source, binding, features=features, bad_rows=request.bad_rows, suspect=not models)
+            loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows, check_scale=not models)
         with stage(listener, "measuring"):
             candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(loaded.batch.score))]
             candidates += [_candidate(name, model, loaded.batch) for name, model in models.items()]
-            measured = measure_all(candidates, loaded.batch, chosen, request.options, binding.class_names)
+            measured = measure_all(candidates, loaded.batch, chosen, request.options, class_names(binding))
         return Report(
             command="evaluate",
             version=__version__,
@@ -82,7 +83,7 @@ def named_models(artifacts: Sequence[str]) -> dict[str, Model]:
             raise UsageError(f"'{RAW}' is the name of the uncalibrated score", hint=f"try: --with NAME={path}")
         if name in models:
             raise UsageError(f"two scores are named {name!r}", hint=f"try: --with NAME={path}")
-        models[name] = load_model(path)
+        models[name] = load(path)
     return models
 
 

@@ -11,6 +11,7 @@ from calcli import __version__
 from calcli.artifacts import store
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
 from calcli.errors import FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, ParamValue
@@ -20,11 +21,11 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
-from calcli.tables.checks import BadRows, Loaded, load
+from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.crossfit import Holdout, predict_held_out
-from calcli.verbs.load import STATE, Model
-from calcli.verbs.measuring import Candidate, data_facts, measure_all
+from calcli.verbs.load import Model
+from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
 from calcli.verbs.record import Recipe, manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds, Warned
 
@@ -110,8 +111,8 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     held_out = 0 if checked.prob is None else len(checked.batch)
     manifest = manifest_of(_recipe(request), row, params, binding, report, holdout, held_out)
     if target is not None:
-        manifest = store.write(target, manifest, {STATE: fitted.to_state()})
-    return FitResult(binding, target, Model(target, manifest, binding, fitted), report)
+        manifest = store.write(target, manifest, {store.STATE: fitted.to_state()})
+    return FitResult(binding, target, Model(target, manifest, binding, None, fitted), report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _report(
         origin = ScoreSource("method", method=request.method)
         seconds = Seconds(fit=fit_seconds, apply=checked.seconds.apply)
         candidates.append(Candidate(request.method, origin, checked.prob, seconds))
-    measured = measure_all(candidates, checked.batch, chosen, request.options, binding.class_names)
+    measured = measure_all(candidates, checked.batch, chosen, request.options, class_names(binding))
     worse = [
         Warned(
             "not-better", f"on held-out rows {request.method} has a log-loss {each.value:+.6f} beside no calibration"
@@ -203,7 +204,7 @@ def _target(request: FitRequest, source: Source) -> Path | None:
     """Where the artifact goes."""
     if request.output is not None:
         return Path(request.output)
-    if source.in_memory:
+    if source.format is None:  # a frame
         return None
     if source.stem is None:
         raise UsageError(

@@ -15,9 +15,6 @@ from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
 from calcli.tables.source import Data, open_source
 
-STATE = "state"
-"""The role under which an artifact keeps its calibrator."""
-
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -31,9 +28,10 @@ class Model:
     array([0.12, 0.81, 0.44])
     """
 
-    path: Path
+    path: Path | None
     manifest: Manifest
     binding: Binding
+    sha256: str | None
     calibrator: Calibrator
 
     @property
@@ -70,8 +68,8 @@ def load(path: str | Path) -> Model:
             hint="try: pip install --upgrade calcli",
         )
     try:
-        binding = Binding.from_json(manifest.binding, label=manifest.label, features=manifest.features)
-        calibrator = Calibrator.from_state(manifest.method, artifact.states[STATE])
+        binding = Binding.from_json(manifest.binding)
+        calibrator = Calibrator.from_state(manifest.method, artifact.state)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path} does not hold what a {manifest.method} artifact holds: {error}") from error
-    return Model(Path(path), manifest, binding, calibrator)
+    return Model(Path(path), manifest, binding, artifact.sha256, calibrator)

@@ -86,6 +86,11 @@ def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
     )
 
 
+def class_names(binding: Binding) -> tuple[str, ...]:
+    """The classes as text, in the order of the class index."""
+    return tuple(str(name) for name in binding.classes)
+
+
 def label_rate(batch: Batch, binding: Binding) -> float | dict[str, float] | None:
     """The weighted share of the positive class, or of each class."""
     share = np.bincount(batch.labels, batch.weight, minlength=len(binding.classes))
@@ -94,4 +99,4 @@ def label_rate(batch: Batch, binding: Binding) -> float | dict[str, float] | Non
         return None
     if len(binding.classes) == 2:
         return float(share[1] / total)
-    return {name: float(value / total) for name, value in zip(binding.class_names, share, strict=True)}
+    return {name: float(value / total) for name, value in zip(class_names(binding), share, strict=True)}

@@ -11,11 +11,11 @@ from typing import cast
 
 from calcli import __version__
 from calcli.artifacts.manifest import JsonObject, Manifest
+from calcli.engines.local import BadRows
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.row import Row
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
-from calcli.tables.checks import BadRows
 from calcli.verbs.crossfit import Holdout
 from calcli.verbs.report import RAW, Report
 
@@ -53,9 +53,12 @@ def manifest_of(
         preset=recipe.preset,
         params=_json(dict(params)),
         seed=report.seed,
-        label=binding.label_json(),
+        label={"type": binding.label_type, "classes": list(binding.classes), "positive": binding.positive},
         binding=binding.to_json(),
-        features=binding.features_json(),
+        features=tuple(
+            {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
+            for feature in binding.features
+        ),
         recipe=recipe.to_json(),
         fit=_fit_facts(report, row.name, holdout, held_out_rows),
         definitions=_json(plain["definitions"]),

@@ -14,7 +14,7 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.row import Row
 from calcli.numeric.links import probabilities
-from tests.artifacts.drafts import draft
+from tests.artifacts.making import draft
 from tests.methods.cases import HARD, ordinary
 
 ROWS = catalog.rows()

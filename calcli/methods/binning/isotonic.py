@@ -34,7 +34,7 @@ def _pooled_by_score(batch: Batch) -> tuple[FloatArray, FloatArray, FloatArray]:
     score, place = np.unique(batch.score[held], return_inverse=True)
     total = np.bincount(place, weight[held])
     positive = np.bincount(place, weight[held] * batch.labels[held])
-    return score, positive / total, total
+    return score, positive / total, np.asarray(total, dtype=np.float64)
 
 
 def _block_ends(levels: FloatArray) -> FloatArray:

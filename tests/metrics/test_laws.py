@@ -1,0 +1,136 @@
+"""What holds for every metric in the catalog."""
+
+import json
+from dataclasses import asdict
+from math import isfinite
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from calcli.metrics import catalog
+from calcli.metrics.base import Measured, Options, Scored
+from tests.strategies import any_rows, binary_rows, weights
+
+every = pytest.mark.parametrize("name", catalog.names())
+FEW = Options(views=3)
+
+
+def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:
+    return catalog.measure([catalog.find(name)], rows, options)[name]
+
+
+def same(one: Measured, other: Measured) -> bool:
+    """Equal numbers, up to the order in which they were added up."""
+
+    def near(a, b):
+        return a == b if a is None or b is None else a == pytest.approx(b, rel=1e-9, abs=1e-12)
+
+    classes = zip(one.per_class or (), other.per_class or (), strict=True)
+    return near(one.value, other.value) and near(one.floor, other.floor) and all(near(a, b) for a, b in classes)
+
+
+def with_weight(rows: Scored, weight) -> Scored:
+    return Scored(rows.label, rows.prob, weight)
+
+
+def is_sampled(found: Measured) -> bool:
+    return found.definition.views is not None
+
+
+@every
+@given(any_rows(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(name, rows, random):
+    order = np.array(random.sample(range(len(rows)), len(rows)))
+    weight = None if rows.weight is None else rows.weight[order]
+    one = measured(name, rows)
+    assume(not is_sampled(one))
+    assert same(one, measured(name, Scored(rows.label[order], rows.prob[order], weight)))
+
+
+@every
+@given(any_rows(), st.floats(0.01, 100))
+def test_the_scale_of_weights_does_not_matter(name, rows, scale):
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    assert same(measured(name, rows), measured(name, with_weight(rows, scale * weight)))
+
+
+@every
+@given(any_rows(weighted=True), st.integers(0, 2**32 - 1))
+def test_rows_of_weight_zero_count_for_nothing(name, rows, seed):
+    rng = np.random.default_rng(seed)
+    more = Scored(
+        np.concatenate([rows.label, rng.permutation(rows.label)]),
+        np.concatenate([rows.prob, rng.permutation(rows.prob)]),
+        np.concatenate([rows.weight, np.zeros(len(rows))]),
+    )
+    assert same(measured(name, rows), measured(name, more))
+
+
+@pytest.mark.parametrize("name", ["nll", "brier", "auc", "ece"])
+@given(any_rows(weighted=False), st.data())
+def test_a_row_of_weight_two_is_two_rows(name, rows, data):
+    count = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))))
+    repeated = Scored(np.repeat(rows.label, count), np.repeat(rows.prob, count, axis=0))
+    assert same(measured(name, with_weight(rows, count.astype(float))), measured(name, repeated))
+
+
+@every
+@given(binary_rows(), st.data())
+def test_swapping_the_classes(name, rows, data):
+    """The other class's probability is as good a score as this one's; on edges the bins of ECE are not symmetric."""
+    prob = np.array(data.draw(st.lists(st.integers(1, 97), min_size=len(rows), max_size=len(rows)))) / 98
+    rows = Scored(rows.label, prob, rows.weight)
+    one, swapped = measured(name, rows, Options(bins=5, views=3)), measured(name, rows.one_vs_rest(0), Options(bins=5, views=3))
+    assume(not is_sampled(one))
+    assert same(one, swapped)
+
+
+@every
+@given(any_rows(), st.sampled_from(["width", "mass"]), st.data())
+def test_never_nan_whatever_the_weights(name, rows, binning, data):
+    weight = data.draw(weights(len(rows))) ** data.draw(st.sampled_from([1, 50, 150]))
+    found = measured(name, with_weight(rows, weight), Options(binning=binning, views=3))
+    assert (found.value is None) or isfinite(found.value)
+    assert found.value is not None or found.reason
+    assert all(value is None or isfinite(value) for value in (found.floor, *(found.per_class or ())))
+
+
+@every
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("rows", "weight"), [(0, None), (2, np.zeros(2))])
+def test_without_rows_or_weight_there_is_a_reason_and_no_number(name, classes, rows, weight):
+    prob = np.full(rows, 0.5) if classes == 2 else np.full((rows, classes), 1 / classes)
+    found = measured(name, Scored(np.zeros(rows, dtype=np.int64), prob, weight))
+    assert found.value is None
+    assert found.reason in {"there are no rows", "the weights add up to zero"}
+
+
+@every
+@given(any_rows(least=3))
+def test_a_single_value_is_measured_too(name, rows):
+    constant = Scored(rows.label, np.broadcast_to(rows.prob[:1], rows.prob.shape).copy(), rows.weight)
+    found = measured(name, constant)
+    assert found.value is not None or (name == "auc" and found.reason)
+    if name == "auc" and found.value is not None:
+        assert found.value == pytest.approx(0.5, abs=1e-12)
+
+
+@every
+@given(any_rows())
+def test_a_definition_can_be_written_down(name, rows):
+    definition = asdict(measured(name, rows).definition)
+    assert json.loads(json.dumps(definition, allow_nan=False)) == definition
+    assert definition["direction"] == catalog.find(name).direction
+
+
+@every
+@given(any_rows())
+def test_metrics_leave_the_rows_as_they_are(name, rows):
+    before = rows.label.copy(), rows.prob.copy(), None if rows.weight is None else rows.weight.copy()
+    measured(name, rows, Options(mvce="sampled", views=2))
+    np.testing.assert_array_equal(rows.label, before[0])
+    np.testing.assert_array_equal(rows.prob, before[1])
+    if rows.weight is not None:
+        np.testing.assert_array_equal(rows.weight, before[2])
