@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "apply", "evaluate", "fit", "inspect", "load"]
+__all__ = ["Flags", "__version__", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
 
 if TYPE_CHECKING:
-    from calcli.verbs.api import apply, evaluate, fit, inspect, load
+    from calcli.verbs.api import Flags, apply, evaluate, fit, inspect, load, open_source
 
 
 def __getattr__(name: str) -> object:

@@ -83,13 +83,16 @@ def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> b
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise DamagedFileError("it is a symbolic link or a socket, not a file") from None
         raise
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise DamagedFileError("it is not a regular file")
         if size is not None and found.st_size != size:
             raise DamagedFileError(f"it has {found.st_size} bytes, not {size}")
-        data = file.read()
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read()
+    finally:
+        os.close(handle)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFileError("its content is not what was written (sha256)")
     return data
@@ -128,7 +131,12 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
     deadline = time.monotonic() + timeout
     while True:
         make_directory(path.parent, made)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:
+            if path.parent.is_dir():
+                raise
+            continue  # another writer failed, and took the directory that it had made away again
         try:
             if not _lock(handle, deadline):
                 raise FileSystemError(
@@ -138,7 +146,7 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
             if _is_at(path, handle):
                 yield
                 return
-            # The holder failed and took its new directory away, with the lock that we waited for: begin again.
+            # The holder failed and took the lock that we waited for away.
         finally:
             os.close(handle)
 

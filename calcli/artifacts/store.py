@@ -151,6 +151,20 @@ def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
         return _commit(path, older, current)
 
 
+def check_target(directory: Place) -> None:
+    """Raise now what `write` would raise later: something is in the way, or nothing may be written there."""
+    path = Path(directory)
+    with files.disk_errors(f"cannot write {path}"):
+        _replaceable(path)
+        there = path.absolute()
+        while not os.path.lexists(there):
+            there = there.parent
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def _commit(directory: Path, manifest: Manifest, current: bytes | None) -> Manifest:
     """Make `manifest`, whose payloads are there, the current one, and `current` the previous."""
     previous = None
@@ -171,25 +185,19 @@ def _writing(directory: Path, timeout: float) -> Iterator[bytes | None]:
     made: list[Path] = []
     with files.disk_errors(f"cannot write {directory}"):
         _replaceable(directory)  # before a lock file is put into a place that is not ours
-        with files.locked(directory / _LOCK, timeout, made):
-            try:
-                yield _replaceable(directory)
-            finally:
-                # The outcome is decided by now. What cannot be swept is swept by the next writer.
-                with suppress(OSError, CalcliError):
-                    _sweep(directory, made)
-
-
-def check_target(directory: Place) -> None:
-    """Raise now what `write` would raise later: something is in the way, or nothing may be written there."""
-    path = Path(directory)
-    with files.disk_errors(f"cannot write {path}"):
-        _replaceable(path)
-        there = path.absolute()
-        while not there.exists():
-            there = there.parent
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        try:
+            with files.locked(directory / _LOCK, timeout, made):
+                try:
+                    yield _replaceable(directory)
+                finally:
+                    # The outcome is decided by now. What cannot be swept is swept by the next writer.
+                    with suppress(OSError, CalcliError):
+                        _sweep(directory)
+        except BaseException:
+            with suppress(OSError):
+                for path in reversed(made):
+                    path.rmdir()  # which spares what is not empty
+            raise
 
 
 def _replaceable(directory: Path) -> bytes | None:
@@ -213,7 +221,7 @@ def _replaceable(directory: Path) -> bytes | None:
     return current
 
 
-def _sweep(directory: Path, made: list[Path]) -> None:
+def _sweep(directory: Path) -> None:
     """Remove those of our own files that the generations in `directory` do not name.
 
     What they name is read from the disk, not remembered: after an interrupt nobody knows how far things had come.
@@ -230,8 +238,6 @@ def _sweep(directory: Path, made: list[Path]) -> None:
             Path(entry.path).unlink()
     if current is None:  # a first write that failed
         (directory / _LOCK).unlink()
-        for path in reversed(made):
-            path.rmdir()
 
 
 def _put_unless_there(path: Path, data: bytes) -> None:

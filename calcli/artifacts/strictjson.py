@@ -59,7 +59,7 @@ def _fault(value: object, place: str, depth: int) -> str | None:
     if isinstance(value, dict):
         if unfit := [key for key in value if not isinstance(key, str) or _has_surrogate(key)]:
             return f"{place} has the key {unfit[0]!r}, which is not text"
-        parts = ((f"{place}.{key}", part) for key, part in value.items())
+        parts = ((f"{place}[{key[:60]!r}]", part) for key, part in value.items())
     elif isinstance(value, list):
         parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))
     elif isinstance(value, float) and not math.isfinite(value):

@@ -19,6 +19,9 @@ from calcli.methods.row import Row
 from calcli.numeric.links import open_interval
 from calcli.state import State, nest, unnest
 
+_COUNTS = "rows and weight"
+"""What is counted beside the sums of the method itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibrator:
@@ -62,7 +65,7 @@ class Calibrator:
 
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
     """Fit a method on rows with labels."""
-    _check_rows(len(batch), None if batch.weight is None else float(batch.weight.sum()))
+    _check_rows(len(batch), float(batch.weights.sum()))
     state = bound_method(row, batch.classes).fit(batch, sides, params, seed)
     return Calibrator(row, batch.classes, len(batch), state)
 
@@ -70,15 +73,15 @@ def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed
 def gather(row: Row, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
     sums = bound_sums(row, batch.classes).gather(batch, params)
-    return Sums({**sums.arrays, "rows": np.array([float(len(batch))])})
+    return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
 def finish(row: Row, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
-    rows = int(sums.arrays["rows"][0])
-    _check_rows(rows, None)
-    own = Sums({name: array for name, array in sums.arrays.items() if name != "rows"})
-    return Calibrator(row, classes, rows, bound_sums(row, classes).finish(own, params))
+    rows, weight = sums.arrays[_COUNTS]
+    _check_rows(int(rows), float(weight))
+    own = Sums({name: array for name, array in sums.arrays.items() if name != _COUNTS})
+    return Calibrator(row, classes, int(rows), bound_sums(row, classes).finish(own, params))
 
 
 def bound_method(row: Row, classes: int) -> Method:
@@ -101,8 +104,8 @@ def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
     return (1.0 - share) * prob + share / classes
 
 
-def _check_rows(rows: int, weight: float | None) -> None:
+def _check_rows(rows: int, weight: float) -> None:
     if rows == 0:
         raise FitError("there are no rows to fit on")
-    if weight is not None and not weight > 0:
+    if not weight > 0:
         raise FitError("all rows have weight 0: there is nothing to fit on")

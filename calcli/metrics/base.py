@@ -165,6 +165,14 @@ class Scored:
             yield Scored(self.label[rows], self.prob[rows], None if self.weight is None else self.weight[rows])
 
     @property
+    def moderate(self) -> Scored:
+        """These rows, with weights so large or small that their squares would overflow or vanish scaled to one."""
+        largest = 1.0 if self.weight is None or len(self) == 0 else float(self.weight.max())
+        if self.weight is None or largest == 0.0 or 1e-100 < largest < 1e100:
+            return self
+        return Scored(self.label, self.prob, self.weight / largest)
+
+    @property
     def held(self) -> Scored:
         """The rows of positive weight."""
         if self.weight is None or self.weight.all():

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-import numpy as np
-
 from calcli.batch import FloatArray
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Direction, Measured, Options, Scored
@@ -122,22 +120,22 @@ def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
 
 def measure(chosen: Iterable[Row], scored: Scored, options: Options) -> dict[str, Measured]:
     """Each metric's number for one score, or None with the reason; never NaN or infinite."""
-    with np.errstate(all="ignore"):
-        return {row.name: _finite(row.load()(scored, options)) for row in chosen}
+    scored = scored.moderate
+    return {row.name: _finite(row.load()(scored, options)) for row in chosen}
 
 
 def _finite(measured: Measured) -> Measured:
-    """What was measured, without the numbers that are none: weights near the end of float64 can overflow any sum."""
+    """What was measured, with None in place of numbers that are none."""
 
     def known(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None
 
     value, per_class = known(measured.value), measured.per_class
-    reason = measured.reason
-    if value is None and reason is None:
-        reason = "sums over these rows are beyond what float64 holds"
-    if per_class is not None:
-        per_class = tuple(known(one) for one in per_class)
     return replace(
-        measured, value=value, floor=known(measured.floor), p=known(measured.p), reason=reason, per_class=per_class
+        measured,
+        value=value,
+        floor=known(measured.floor),
+        p=known(measured.p),
+        reason=measured.reason or ("the result is not a finite number" if value is None else None),
+        per_class=None if per_class is None else tuple(known(one) for one in per_class),
     )

@@ -66,8 +66,8 @@ def _weighted_quantiles(prob: FloatArray, weight: FloatArray, share: FloatArray)
     first = above - mass + half  # where the first of the rows with this value stands,
     last = above - half  # and the last of them
     place = np.maximum.accumulate(np.column_stack([first, last]).ravel())  # rounding may have swapped neighbours
-    target = first[0] + share * (last[-1] - first[0])
-    quantiles: FloatArray = np.interp(target, place, np.repeat(value, 2))
+    place = (place - place[0]) / (place[-1] - place[0])
+    quantiles: FloatArray = np.interp(share, place, np.repeat(value, 2))
     return quantiles
 
 

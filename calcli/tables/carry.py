@@ -1,18 +1,18 @@
 """Arrow types that polars does not have.
 
-polars reads these columns as the nearest type it has and gives back every value; the sink casts them to what they
-were. What neither of the two can do is refused by name before anything is computed.
+polars reads such columns as the nearest type it has and keeps every value; the sink casts them to what they were. What
+neither of the two can do is refused by name before anything is computed.
 
-Kept as they are: booleans, integers, floats, decimals up to 38 digits, dates, timestamps, durations, text, binary,
-lists, structs, maps, dictionaries of text. What Arrow distinguishes only in memory may change: the width of offsets
-(string and large_string, list and large_list), of dictionary indices, and a dictionary of anything but text becomes
-the plain values.
+What Arrow distinguishes only in memory may change: the width of offsets (string and large_string, list and
+large_list), of dictionary indices, and levels of an unordered dictionary that no row uses. A dictionary of anything but
+text becomes plain values. Ordered dictionaries keep their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import polars as pl
 import pyarrow as pa
 from pyarrow import types as is_type
 
@@ -20,49 +20,92 @@ from calcli.errors import DataError
 
 ArrowTypes = Mapping[str, pa.DataType]
 
+OLDEST = pl.CompatLevel.oldest()
+"""Types that readers other than polars know too: large_string, not string_view."""
 
-def types_to_restore(schema: pa.Schema, name: str) -> dict[str, pa.DataType]:
-    """The columns of a file whose types polars changes, with what they were."""
-    restore = {}
-    for column in schema:
-        dtype = storage(column.type)
-        if _impossible(dtype):
+
+def types_to_restore(arrow: pa.Schema, schema: pl.Schema) -> dict[str, pa.DataType]:
+    """The columns whose types polars changes, with what they were."""
+    ours = arrow_schema(schema)
+    return {
+        column.name: column.type
+        for column in arrow
+        if _without_widths(column.type) != _without_widths(ours.field(column.name).type)
+    }
+
+
+def arrow_schema(schema: pl.Schema) -> pa.Schema:
+    """What polars writes columns of these types as."""
+    return pl.DataFrame(schema=schema).to_arrow(compat_level=OLDEST).schema
+
+
+def refuse_unknown_types(arrow: pa.Schema, name: str, *, stored: bool) -> None:
+    """Refuse columns of types that polars cannot read, from memory or as they are `stored` in Arrow IPC files."""
+    for column in arrow:
+        if _unknown(column.type, stored=stored):
             raise DataError(
                 f"{name}: column {column.name!r} is {column.type}, which calcli cannot pass through unchanged",
-                hint="drop the column, or cast it, before",
+                hint="cast it, or leave it out, before",
             )
-        if _changed(dtype):
-            restore[column.name] = column.type
-    return restore
 
 
-def storage(dtype: pa.DataType) -> pa.DataType:
-    """What an extension type is made of; other types themselves."""
-    return dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype
+def ordered_dictionaries(arrow: pa.Schema) -> list[str]:
+    """The columns whose levels have an order that means something."""
+    return [
+        column.name
+        for column in arrow
+        if is_type.is_dictionary(column.type) and column.type.ordered and _is_text(column.type.value_type)
+    ]
 
 
-def children(dtype: pa.DataType) -> list[pa.DataType]:
-    """The types inside a nested type."""
-    return [storage(dtype.field(place).type) for place in range(dtype.num_fields)]
+def levels_of(dictionaries: Sequence[pa.Array]) -> list[str]:
+    """All levels of the parts of a column, in order."""
+    return list(dict.fromkeys(level for part in dictionaries for level in part.to_pylist() if level is not None))
 
 
-def _impossible(dtype: pa.DataType) -> bool:
+def as_enums(frame: pl.LazyFrame, levels: Mapping[str, Sequence[str]]) -> pl.LazyFrame:
+    """Columns as what polars calls an Enum: text with an order of its own."""
+    if not levels:
+        return frame
+    return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Enum(order)) for name, order in levels.items())
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    return bool(is_type.is_string(dtype) or is_type.is_large_string(dtype) or is_type.is_string_view(dtype))
+
+
+def _without_widths(dtype: pa.DataType) -> pa.DataType:
+    """A type with all that is taken off it in which two may differ and still say the same."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return pa.struct({dtype.extension_name: _without_widths(dtype.storage_type)})
+    if _is_text(dtype):
+        return pa.large_string()
+    if is_type.is_binary(dtype) or is_type.is_large_binary(dtype) or is_type.is_binary_view(dtype):
+        return pa.large_binary()
+    if is_type.is_dictionary(dtype):
+        values = _without_widths(dtype.value_type)
+        return pa.dictionary(pa.int32(), values, dtype.ordered) if _is_text(values) else values
+    if is_type.is_list(dtype) or is_type.is_large_list(dtype):
+        return pa.large_list(pa.field("", _without_widths(dtype.value_type)))
+    if is_type.is_fixed_size_list(dtype):
+        return pa.list_(pa.field("", _without_widths(dtype.value_type)), dtype.list_size)
+    if is_type.is_map(dtype):
+        return pa.map_(_without_widths(dtype.key_type), _without_widths(dtype.item_type))
+    if is_type.is_struct(dtype):
+        return pa.struct([(part.name, _without_widths(part.type)) for part in dtype])
+    return dtype
+
+
+def _unknown(dtype: pa.DataType, *, stored: bool) -> bool:
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _unknown(dtype.storage_type, stored=stored)
     return (
         is_type.is_interval(dtype)
         or is_type.is_union(dtype)
         or is_type.is_run_end_encoded(dtype)
-        or (is_type.is_decimal256(dtype) and dtype.precision > 38)
+        or is_type.is_list_view(dtype)
+        or is_type.is_large_list_view(dtype)
+        or (is_type.is_decimal256(dtype) and (stored or dtype.precision > 38))
         or (is_type.is_decimal(dtype) and dtype.scale < 0)
-        or any(_impossible(child) for child in children(dtype))
-    )
-
-
-def _changed(dtype: pa.DataType) -> bool:
-    return (
-        is_type.is_fixed_size_binary(dtype)
-        or is_type.is_date64(dtype)
-        or (is_type.is_time(dtype) and dtype.unit != "ns")
-        or (is_type.is_temporal(dtype) and not is_type.is_date(dtype) and dtype.unit == "s")
-        or is_type.is_decimal256(dtype)
-        or any(_changed(child) for child in children(dtype))
+        or any(_unknown(dtype.field(place).type, stored=stored) for place in range(dtype.num_fields))
     )

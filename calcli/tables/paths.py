@@ -79,7 +79,7 @@ def _find(item: str, given: str | None) -> list[InputFile]:
     if path.exists():
         return [InputFile(path, format_of(path, given, flag="--input-format"))]
     if glob.has_magic(item):
-        matches = [Path(match) for match in sorted(glob.glob(item, recursive=True))]  # noqa: PTH207: absolute patterns
+        matches = [Path(match) for match in sorted(glob.glob(item, recursive=True))]  # noqa: PTH207 patterns may be absolute
         found = [match for match in matches if not match.is_dir()]
         if not found:
             what = f"matches {len(matches)} directories and no file" if matches else "matches nothing"
@@ -106,7 +106,7 @@ def _missing(path: Path) -> DataError:
 
 
 def _walk(folder: Path, given: str | None) -> list[InputFile]:
-    """The tables below a directory, sorted by path; what starts with a dot or an underscore is somebody's bookkeeping."""
+    """The tables below a directory, by path; names with a dot or an underscore in front are somebody's bookkeeping."""
     inside = [
         path
         for path in sorted(folder.rglob("*"))
@@ -149,5 +149,6 @@ def _check_together(files: Sequence[InputFile]) -> None:
             )
         if other.partition.keys() != first.partition.keys():
             raise DataError(
-                f"{other.name} lies under the partitions {sorted(other.partition)}, {first.name} under {sorted(first.partition)}"
+                f"the directories above {other.name} name the columns {sorted(other.partition)}, "
+                f"those above {first.name} {sorted(first.partition)}"
             )

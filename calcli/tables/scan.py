@@ -6,22 +6,30 @@ import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.json
 import pyarrow.parquet
 from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
-from calcli.tables.carry import ArrowTypes, types_to_restore
+from calcli.tables.carry import (
+    ArrowTypes,
+    as_enums,
+    levels_of,
+    ordered_dictionaries,
+    refuse_unknown_types,
+    types_to_restore,
+)
 from calcli.tables.formats import Format
 from calcli.tables.trouble import one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
 """A name for a column that lives inside a query only."""
 
-Schema: TypeAlias = dict[str, pl.DataType]
+JSON_BLOCK = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -51,73 +59,101 @@ class Scanned:
     arrow_types: ArrowTypes
 
 
-def scan_typed(files: Sequence[TypedFile], format: Format) -> Scanned:  # noqa: A002: the word of the command line
+@dataclass(frozen=True)
+class Part:
+    """One file as polars sees it.
+
+    `stream`: in Arrow's stream format, which polars cannot scan.
+    """
+
+    frame: pl.LazyFrame
+    schema: pl.Schema
+    arrow_types: ArrowTypes
+    stream: bool = False
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def scan_typed(files: Sequence[TypedFile], kind: Format) -> Scanned:
     """All rows of `files`, in order."""
-    arrow_types: dict[str, pa.DataType] = {}
-    schemas: list[Schema] = []
-    streams = False
+    open_part = {"parquet": _open_parquet, "ipc": _open_ipc, "ndjson": _open_ndjson}[kind]
+    parts = []
     for file in files:
         with reading(file.name):
-            if format != "ndjson":
-                arrow, stream = _arrow_schema(file, format)
-                arrow_types.update(types_to_restore(arrow, file.name))
-                streams = streams or stream
-            schema = dict(_scan_one(file.path, format).collect_schema())
-        if not schema:
+            part = open_part(file)
+        if not part.schema:
             raise DataError(f"{file.name} has no columns")
-        both = [name for name in schema if name in file.constants]
+        both = [name for name in part.schema if name in file.constants]
         if both:
             raise DataError(f"{file.name} has a column {both[0]!r}, and so have the directories above it")
-        schemas.append(schema)
-    target = _common_schema(files, schemas, union=format == "ndjson")
-    if format == "ndjson":
-        return Scanned(_with_constants(_scan_ndjson(files, target), files), {})
-    if streams or any(schema != target for schema in schemas):
-        return Scanned(_one_by_one(files, format, target), arrow_types)
-    return Scanned(_with_constants(_scan_all(files, format), files), arrow_types)
+        parts.append(part)
+    target = common_schema(files, [part.schema for part in parts], union=kind == "ndjson")
+    arrow_types = {name: dtype for part in reversed(parts) for name, dtype in part.arrow_types.items()}
+    alike = all(part.schema == target and not part.stream for part in parts)
+    if kind == "ndjson":
+        frame = _with_constants(_scan_ndjson(files, target), files)
+    elif alike and len(files) > 1:
+        frame = as_enums(_with_constants(_scan_together(files, kind), files), parts[0].levels)
+    else:
+        frame = _one_by_one(files, parts, target)
+    return Scanned(frame, arrow_types)
 
 
-def _arrow_schema(file: TypedFile, format: Format) -> tuple[pa.Schema, bool]:  # noqa: A002
-    """The schema in the file's own types, and whether it is a stream that has to be read from its start."""
-    if file.path.stat().st_size == 0:
-        raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
-    if format == "parquet":
-        try:
-            return pyarrow.parquet.read_schema(file.path), False
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                f"{file.name} is not a Parquet file, or was cut off: {one_line(error)}",
-                hint="name its format with --input-format if it is another one",
-            ) from error
-    with file.path.open("rb") as stream:
-        magic = stream.read(6)
+def _open_parquet(file: TypedFile) -> Part:
+    _refuse_empty(file)
+    try:
+        opened = pyarrow.parquet.ParquetFile(file.path)
+    except pa.ArrowInvalid as error:
+        raise _not_a(file, "a Parquet file", error) from error
+    with opened:
+        arrow = opened.schema_arrow
+        refuse_unknown_types(arrow, file.name, stored=False)
+        levels = {name: levels_of(_parquet_dictionaries(opened, name)) for name in ordered_dictionaries(arrow)}
+    frame = as_enums(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), levels)
+    schema = frame.collect_schema()
+    return Part(frame, schema, types_to_restore(arrow, schema), levels=levels)
+
+
+def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:
+    """The dictionary of each row group; its first row is enough to see it."""
+    for group in range(opened.num_row_groups):
+        for batch in opened.iter_batches(batch_size=1, row_groups=[group], columns=[name]):
+            yield batch.column(0).dictionary
+            break
+
+
+def _open_ipc(file: TypedFile) -> Part:
+    _refuse_empty(file)
+    with file.path.open("rb") as start:
+        magic = start.read(6)
     if magic[:4] == b"FEA1":
         raise DataError(f"{file.name} is a Feather file of version 1", hint="write it again as Arrow IPC")
+    stream = magic != b"ARROW1"
     try:
-        if magic == b"ARROW1":
-            with pa.ipc.open_file(str(file.path)) as reader:
-                return reader.schema, False
-        with pa.OSFile(str(file.path)) as opened, pa.ipc.open_stream(opened) as reader:
-            return reader.schema, True
+        with pa.OSFile(str(file.path)) as opened:
+            reader = pa.ipc.open_stream(opened) if stream else pa.ipc.open_file(opened)
+            with reader:
+                arrow = reader.schema
+                refuse_unknown_types(arrow, file.name, stored=not stream)
+                names = ordered_dictionaries(arrow)
+                first = next(_record_batches(reader), None) if names else None
+                levels = {name: levels_of([first.column(name).dictionary]) for name in names} if first else {}
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(
-            f"{file.name} is not an Arrow IPC file, or was cut off: {one_line(error)}",
-            hint="name its format with --input-format if it is another one",
-        ) from error
+        raise _not_a(file, "an Arrow IPC file", error) from error
+    plain = _scan_stream(file.path, arrow) if stream else pl.scan_ipc(file.path, glob=False, hive_partitioning=False)
+    frame = as_enums(plain, levels)
+    schema = frame.collect_schema()
+    return Part(frame, schema, types_to_restore(arrow, schema), stream=stream, levels=levels)
 
 
-def _scan_one(path: Path, format: Format) -> pl.LazyFrame:  # noqa: A002
-    if format == "parquet":
-        return pl.scan_parquet(path, glob=False, hive_partitioning=False)
-    if format == "ndjson":
-        return pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=None)
-    if path.open("rb").read(6) == b"ARROW1":
-        return pl.scan_ipc(path, glob=False, hive_partitioning=False)
-    return _scan_stream(path)
+def _record_batches(reader: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(reader, pa.ipc.RecordBatchStreamReader):
+        yield from reader
+    else:
+        yield from (reader.get_batch(place) for place in range(reader.num_record_batches))
 
 
-def _scan_stream(path: Path) -> pl.LazyFrame:
-    """Arrow's stream format, which polars reads only whole."""
+def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
+    """Arrow's stream format, batch by batch."""
 
     def rows(
         wanted: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
@@ -132,37 +168,72 @@ def _scan_stream(path: Path) -> pl.LazyFrame:
                 if left == 0:
                     return
 
-    with pa.OSFile(str(path)) as opened, pa.ipc.open_stream(opened) as reader:
-        schema = pl.DataFrame(reader.schema.empty_table()).schema
-    return register_io_source(rows, schema=schema, is_pure=True)
+    return register_io_source(rows, schema=pl.DataFrame(arrow.empty_table()).schema, is_pure=True)
 
 
-def _scan_all(files: Sequence[TypedFile], format: Format) -> pl.LazyFrame:  # noqa: A002
-    """Files of one schema; one scan over all of them costs polars less than a scan each."""
+def _open_ndjson(file: TypedFile) -> Part:
+    _refuse_empty(file)
+    frame = pl.scan_ndjson(glob.escape(str(file.path)), infer_schema_length=None)
+    schema = frame.collect_schema()
+    _refuse_mixed(file, [name for name, dtype in schema.items() if dtype == pl.String])
+    return Part(frame, schema, {})
+
+
+def _refuse_mixed(file: TypedFile, names: Sequence[str]) -> None:
+    """Refuse a key whose values are text in some rows and not in others: polars would make text of all of them."""
+    if not names:
+        return
+    options = pyarrow.json.ParseOptions(
+        explicit_schema=pa.schema([(name, pa.string()) for name in names]), unexpected_field_behavior="ignore"
+    )
+    try:
+        for _ in pyarrow.json.open_json(
+            str(file.path), read_options=pyarrow.json.ReadOptions(block_size=JSON_BLOCK), parse_options=options
+        ):
+            pass
+    except pa.ArrowInvalid as error:
+        if "changed from" in str(error):
+            raise DataError(
+                f"{file.name} mixes text with other values: {one_line(error)}", hint="write the values of a key alike"
+            ) from error
+
+
+def _refuse_empty(file: TypedFile) -> None:
+    if file.path.stat().st_size == 0:
+        raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
+
+
+def _not_a(file: TypedFile, what: str, error: Exception) -> DataError:
+    return DataError(
+        f"{file.name} is not {what}, or was cut off: {one_line(error)}",
+        hint="if it is in another format, name it with --input-format",
+    )
+
+
+def _scan_together(files: Sequence[TypedFile], kind: Format) -> pl.LazyFrame:
+    """Files of one schema; one scan over all of them costs polars much less than a scan each."""
     options: dict[str, Any] = {"glob": False, "hive_partitioning": False}
-    if any(file.constants for file in files):
+    if files[0].constants:
         options["include_file_paths"] = PATH_COLUMN
     paths = [file.path for file in files]
-    return pl.scan_parquet(paths, **options) if format == "parquet" else pl.scan_ipc(paths, **options)
+    return pl.scan_parquet(paths, **options) if kind == "parquet" else pl.scan_ipc(paths, **options)
 
 
-def _scan_ndjson(files: Sequence[TypedFile], target: Schema) -> pl.LazyFrame:
+def _scan_ndjson(files: Sequence[TypedFile], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     # With the schema given, polars does not infer it anew from all rows each time the frame is collected.
     paths = [glob.escape(str(file.path)) for file in files]
-    with_paths = PATH_COLUMN if any(file.constants for file in files) else None
-    return pl.scan_ndjson(paths, schema=target, include_file_paths=with_paths)
+    return pl.scan_ndjson(paths, schema=target, include_file_paths=PATH_COLUMN if files[0].constants else None)
 
 
-def _one_by_one(files: Sequence[TypedFile], format: Format, target: Schema) -> pl.LazyFrame:  # noqa: A002
+def _one_by_one(files: Sequence[TypedFile], parts: Sequence[Part], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    if len(files) == 1 and not files[0].constants:
+        return parts[0].frame
     types = _constant_types(files)
-    casts = [pl.col(name).cast(dtype) for name, dtype in target.items()]
     return pl.concat(
-        _scan_one(file.path, format)
-        .select(casts)
-        .with_columns(
+        part.frame.select(pl.col(name).cast(dtype) for name, dtype in target.items()).with_columns(
             pl.lit(value, dtype=pl.String).cast(types[name]).alias(name) for name, value in file.constants.items()
         )
-        for file in files
+        for file, part in zip(files, parts, strict=True)
     )
 
 
@@ -180,20 +251,22 @@ def _with_constants(frame: pl.LazyFrame, files: Sequence[TypedFile]) -> pl.LazyF
     ).drop(PATH_COLUMN)
 
 
-def _constant_types(files: Sequence[TypedFile]) -> Schema:
+def _constant_types(files: Sequence[TypedFile]) -> dict[str, pl.DataType]:
     """Directory names of integers make an integer column, all others text."""
-    types: Schema = {}
+    types: dict[str, pl.DataType] = {}
     for name in files[0].constants:
         values = pl.Series([file.constants[name] for file in files], dtype=pl.String).drop_nulls()
-        plain = bool(values.str.contains(r"^(0|-?[1-9]\d{0,17})$").all())
-        types[name] = pl.Int64() if plain and len(values) else pl.String()
+        integers = len(values) > 0 and values.str.contains(r"^(0|-?[1-9]\d{0,17})$").all()
+        types[name] = pl.Int64() if integers else pl.String()
     return types
 
 
-def _common_schema(files: Sequence[TypedFile], schemas: Sequence[Schema], *, union: bool) -> Schema:
+def common_schema(
+    files: Sequence[TypedFile], schemas: Sequence[Mapping[str, pl.DataType]], *, union: bool
+) -> dict[str, pl.DataType]:
     """The columns that all files have, in the first file's order, with the types that hold all their values.
 
-    With `union` a column may be absent from some of the files (JSON often leaves out what is null).
+    With `union` a column may be absent from some of the files: JSON often leaves out what is null.
     """
     target = dict(schemas[0])
     for file, schema in zip(files[1:], schemas[1:], strict=True):
@@ -204,18 +277,23 @@ def _common_schema(files: Sequence[TypedFile], schemas: Sequence[Schema], *, uni
         if extra and not union:
             raise DataError(f"{file.name} has a column {extra[0]!r}, which {files[0].name} has not")
         for name, dtype in schema.items():
-            target[name] = _supertype(target.get(name, dtype), dtype, name, file.name, files[0].name)
+            wider = _supertype(target.get(name, dtype), dtype)
+            if wider is None:
+                raise DataError(
+                    f"column {name!r} is {dtype} in {file.name}, but {target[name]} in {files[0].name}",
+                    hint="cast one of them, before",
+                )
+            target[name] = wider
     return target
 
 
-def _supertype(one: pl.DataType, two: pl.DataType, column: str, name: str, first: str) -> pl.DataType:
-    if one == two or two == pl.Null:
+def _supertype(one: pl.DataType, two: pl.DataType) -> pl.DataType | None:
+    """The type that holds the values of both; None where only text could."""
+    if two in (one, pl.Null):
         return one
     if one == pl.Null:
         return two
-    if one.is_numeric() and two.is_numeric():
-        both = pl.concat(
-            [pl.Series([], dtype=one).to_frame("x"), pl.Series([], dtype=two).to_frame("x")], how="vertical_relaxed"
-        )
-        return both.schema["x"]
-    raise DataError(f"column {column!r} is {two} in {name}, but {one} in {first}", hint="cast one of them, before")
+    if not (one.is_numeric() and two.is_numeric()):
+        return None
+    halves = [pl.DataFrame(schema={"both": dtype}) for dtype in (one, two)]
+    return pl.concat(halves, how="vertical_relaxed").schema["both"]

@@ -11,31 +11,31 @@ import contextlib
 import gzip
 import os
 import shutil
-import stat
 import sys
+import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
-from calcli.tables.carry import ArrowTypes
+from calcli.tables.carry import OLDEST, ArrowTypes
 from calcli.tables.formats import SEPARATORS, Format, compression_of, format_of
 from calcli.tables.trouble import writing
 
-Target: TypeAlias = "str | os.PathLike[str]"
 STDOUT = "-"
+Place: TypeAlias = "Path | IO[bytes]"
 
 
 def write(
     frame: pl.LazyFrame,
-    target: Target | Literal["-"],
+    target: str | os.PathLike[str],
     *,
-    format: str | None = None,  # noqa: A002: the word of the command line
+    format: str | None = None,  # noqa: A002 the word of the command line
     arrow_types: ArrowTypes | None = None,
 ) -> int:
     """Write all rows and return how many there are.
@@ -43,7 +43,7 @@ def write(
     Parameters
     ----------
     frame
-        Evaluated in a streaming way, once.
+        Evaluated once, in a stream.
     target
         A path, or ``-`` for standard output, which needs `format`.
     format
@@ -52,50 +52,113 @@ def write(
         The types that columns shall have in Parquet and Arrow files, where they differ from what polars makes of them
         (`Source.arrow_types`).
     """
-    kind = format_of(target, format, flag="--output-format")
-    count = _Count()
-    counted = count.through(frame)
-    if os.fspath(target) == STDOUT:
-        with writing("standard output"):
-            _check_columns(counted, kind)
-            _stream(counted, sys.stdout.buffer, kind, arrow_types or {})
-            sys.stdout.buffer.flush()
-        return count.rows
     path = Path(target)
-    with writing(str(path)):
-        _check_columns(counted, kind)
-        if path.exists() and not path.is_file():
-            _write_special(counted, path, kind, arrow_types or {})
+    kind = format_of(path, format, flag="--output-format")
+    name = "standard output" if str(path) == STDOUT else str(path)
+    rows = _Rows(frame, kind, arrow_types or {})
+    with writing(name):
+        rows.check()
+        if str(path) == STDOUT:
+            rows.put(sys.stdout.buffer)
+        elif _is_special(path):
+            with path.open("wb") as stream:
+                rows.put(stream)
         else:
             with _replacing(path) as temporary:
-                _write_file(counted, temporary, kind, compression_of(path), arrow_types or {})
-    return count.rows
+                _put_file(rows, temporary, path)
+    return rows.count
 
 
-class _Count:
-    """Counts the rows that pass."""
+class _Rows:
+    """Rows on their way out; `count` is how many have passed."""
 
-    def __init__(self) -> None:
-        self.rows = 0
+    def __init__(self, frame: pl.LazyFrame, kind: Format, arrow_types: ArrowTypes) -> None:
+        self.kind = kind
+        self.count = 0
+        self.frame = frame.map_batches(self._see, streamable=True)
+        self.schema = frame.collect_schema()
+        self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in self.schema}
 
-    def through(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        return frame.map_batches(self._see, streamable=True, schema=None)
+    def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
+        self.count += len(batch)
+        return batch
 
-    def _see(self, frame: pl.DataFrame) -> pl.DataFrame:
-        self.rows += len(frame)
-        return frame
+    def check(self) -> None:
+        """Refuse, before anything is written, what a text format cannot hold."""
+        for name, dtype in self.schema.items() if self.kind in SEPARATORS else ():
+            if dtype.is_nested() or dtype == pl.Binary:
+                raise DataError(
+                    f"column {name!r} is {dtype}, which {self.kind.upper()} cannot hold",
+                    hint="write Parquet, or leave the column out with --keep",
+                )
+
+    def put(self, place: Place) -> None:
+        """Write into a file or a stream, and flush it."""
+        if isinstance(place, Path):
+            self._sink(place)
+            return
+        place.flush()  # polars writes to the descriptor itself: what was written before comes first
+        self._sink(place)
+        place.flush()
+
+    def _sink(self, place: Place) -> None:
+        if self.kind == "ndjson":
+            self.frame.sink_ndjson(place, check_extension=False)
+        elif self.kind in SEPARATORS:
+            self.frame.sink_csv(place, separator=SEPARATORS[self.kind], check_extension=False)
+        elif self.arrow_types:
+            self._restore(place)
+        elif self.kind == "parquet":
+            self.frame.sink_parquet(place)
+        else:
+            self.frame.sink_ipc(place, compat_level=OLDEST)
+
+    def _restore(self, place: Place) -> None:
+        """Write types that polars does not have.
+
+        The rows go through a temporary Arrow file first: only there do all batches share one dictionary, as an Arrow
+        file must.
+        """
+        near = place.parent if isinstance(place, Path) else None
+        with tempfile.TemporaryDirectory(prefix=".calcli-", dir=near) as folder:
+            spool = Path(folder) / "rows.arrow"
+            self.frame.sink_ipc(spool, compat_level=OLDEST)
+            with pa.memory_map(str(spool)) as mapped, pa.ipc.open_file(mapped) as rows:
+                target = pa.schema([f.with_type(self.arrow_types.get(f.name, f.type)) for f in rows.schema])
+                sink = str(place) if isinstance(place, Path) else place
+                with _arrow_writer(self.kind, sink, target) as writer:
+                    for number in range(rows.num_record_batches):
+                        writer.write_table(pa.Table.from_batches([rows.get_batch(number)]).cast(target))
 
 
-def _check_columns(frame: pl.LazyFrame, kind: Format) -> None:
-    """Refuse, before anything is written, what a text format cannot hold."""
-    if kind not in SEPARATORS:
+def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
+    if kind == "parquet":
+        return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
+    return pa.ipc.new_file(sink, schema)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path is a device or a pipe, which cannot be replaced by a file."""
+    if path.is_dir():
+        raise FileSystemError(f"cannot write {path}: it is a directory", hint="name a file in it")
+    return (path.exists() and not path.is_file()) or path.is_relative_to("/dev")
+
+
+def _put_file(rows: _Rows, temporary: Path, path: Path) -> None:
+    compression = compression_of(path)
+    if compression is None:
+        rows.put(temporary)
         return
-    for name, dtype in frame.collect_schema().items():
-        if dtype.is_nested() or dtype == pl.Binary:
-            raise DataError(
-                f"column {name!r} is {dtype}, which {kind.upper()} cannot hold",
-                hint="write Parquet, or leave the column out with --keep",
-            )
+    if rows.kind not in (*SEPARATORS, "ndjson"):
+        raise UsageError(f"{rows.kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
+    with temporary.open("wb") as plain:
+        packed: Any = gzip.GzipFile(fileobj=plain, mode="wb", mtime=0) if compression == "gzip" else _zstd(plain)
+        with packed:
+            rows.put(packed)
+
+
+def _zstd(plain: IO[bytes]) -> Any:
+    return pa.CompressedOutputStream(plain, "zstd")
 
 
 @contextlib.contextmanager
@@ -104,9 +167,9 @@ def _replacing(path: Path) -> Iterator[Path]:
     target = path.resolve()  # a link stays a link
     if not target.parent.is_dir():
         raise FileSystemError(
-            f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make it first"
+            f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make the directory first"
         )
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = target.with_name(f".{target.name[:200]}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -126,76 +189,3 @@ def _sync_directory(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _write_special(frame: pl.LazyFrame, path: Path, kind: Format, arrow_types: ArrowTypes) -> None:
-    if path.is_dir():
-        raise FileSystemError(f"cannot write {path}: it is a directory", hint="name a file in it")
-    if stat.S_ISSOCK(path.stat().st_mode):
-        raise FileSystemError(f"cannot write {path}: it is a socket", hint="name a file")
-    with path.open("wb") as stream:
-        _stream(frame, stream, kind, arrow_types)
-
-
-def _write_file(
-    frame: pl.LazyFrame,
-    path: Path,
-    kind: Format,
-    compression: Literal["gzip", "zstd"] | None,
-    arrow_types: ArrowTypes,
-) -> None:
-    if compression is not None and kind not in (*SEPARATORS, "ndjson"):
-        raise UsageError(f"{kind} compresses its own columns", hint="leave the .gz or .zst out of the name")
-    restored = kind in ("parquet", "ipc") and any(name in arrow_types for name in frame.collect_schema())
-    if compression is not None or restored:
-        with _opened(path, compression) as stream:
-            _stream(frame, stream, kind, arrow_types)
-    elif kind == "parquet":
-        frame.sink_parquet(path)
-    elif kind == "ipc":
-        frame.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
-    elif kind == "ndjson":
-        frame.sink_ndjson(path, check_extension=False)
-    else:
-        frame.sink_csv(path, separator=SEPARATORS[kind], check_extension=False)
-
-
-def _opened(path: Path, compression: Literal["gzip", "zstd"] | None) -> Any:
-    if compression == "gzip":
-        return gzip.open(path, "wb", compresslevel=6)
-    if compression == "zstd":
-        return pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "zstd")
-    return path.open("wb")
-
-
-def _stream(frame: pl.LazyFrame, stream: IO[bytes], kind: Format, arrow_types: ArrowTypes) -> None:
-    """Write batch by batch."""
-    schema = frame.collect_schema()
-    put, finish = _writer(stream, kind, schema, arrow_types)
-    for batch in frame.collect_batches():
-        put(batch)
-    finish()
-
-
-def _writer(
-    stream: IO[bytes], kind: Format, schema: pl.Schema, arrow_types: ArrowTypes
-) -> tuple[Callable[[pl.DataFrame], Any], Callable[[], Any]]:
-    if kind == "ndjson":
-        return lambda batch: batch.write_ndjson(stream), stream.flush
-    if kind in SEPARATORS:
-        separator = SEPARATORS[kind]
-        pl.DataFrame(schema=schema).write_csv(stream, separator=separator)  # the header, even where no row follows
-        return lambda batch: batch.write_csv(stream, separator=separator, include_header=False), stream.flush
-    oldest = pl.CompatLevel.oldest()
-    target = pa.schema(
-        [
-            column.with_type(arrow_types.get(column.name, column.type))
-            for column in pl.DataFrame(schema=schema).to_arrow(compat_level=oldest).schema
-        ]
-    )
-    writer: Any
-    if kind == "parquet":
-        writer = pyarrow.parquet.ParquetWriter(stream, target, compression="zstd")
-    else:
-        writer = pa.ipc.new_file(stream, target)
-    return lambda batch: writer.write_table(batch.to_arrow(compat_level=oldest).cast(target)), writer.close

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from calcli.errors import DataError, UsageError
-from calcli.tables.carry import ArrowTypes, types_to_restore
+from calcli.tables.carry import (
+    ArrowTypes,
+    as_enums,
+    levels_of,
+    ordered_dictionaries,
+    refuse_unknown_types,
+    types_to_restore,
+)
 from calcli.tables.formats import SEPARATORS, Format
 from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.paths import Inputs, find_inputs
@@ -27,10 +34,18 @@ from calcli.tables.spool import Spool
 from calcli.tables.text import TextFile, scan_text
 from calcli.tables.trouble import one_line, reading
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-Data: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pl.DataFrame | pl.LazyFrame | pd.DataFrame | pa.Table | pa.RecordBatch"
+class PandasFrame(Protocol):
+    """What a pandas DataFrame has; pandas itself is never imported here."""
+
+    @property
+    def iloc(self) -> Any: ...
+    @property
+    def dtypes(self) -> Any: ...
+
+
+Frame: TypeAlias = pl.DataFrame | pl.LazyFrame | pa.Table | pa.RecordBatch | PandasFrame
+Data: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Frame
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class Source:
         raw: pl.LazyFrame,
         *,
         name: str,
-        format: Format | None = None,  # noqa: A002: the word of the command line
+        format: Format | None = None,  # noqa: A002 the word of the command line
         arrow_types: ArrowTypes | None = None,
         inputs: Inputs | None = None,
         local: Sequence[Path] = (),
@@ -112,7 +127,7 @@ class Source:
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """The column types; for text formats what all values of a column can be read as, found by a pass over all rows."""
+        """The column types; for text formats, what all values of a column can be read as: a pass over all rows."""
         with reading(self.name):
             return infer_schema(self.raw) if self.text else self.raw.collect_schema()
 
@@ -146,7 +161,7 @@ class Source:
         )
 
 
-def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A002: the word of the command line
+def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A002 the word of the command line
     """Open a table.
 
     Parameters
@@ -165,14 +180,18 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
     spool = Spool()
     try:
         source = _from_files(inputs, spool)
-        with reading(source.name):
-            empty = source.raw.head(1).collect(engine="streaming").is_empty()
-        if empty:
-            raise DataError(f"{source.name} has no rows")
+        _refuse_without_rows(source)
     except BaseException:
         spool.clear()
         raise
     return source
+
+
+def _refuse_without_rows(source: Source) -> None:
+    with reading(source.name):
+        empty = source.raw.head(1).collect(engine="streaming").is_empty()
+    if empty:
+        raise DataError(f"{source.name} has no rows")
 
 
 def _from_files(inputs: Inputs, spool: Spool) -> Source:
@@ -196,25 +215,37 @@ def _from_files(inputs: Inputs, spool: Spool) -> Source:
 
 def _from_memory(data: object) -> Source:
     name = "the frame"
-    arrow_types: Mapping[str, pa.DataType] = {}
-    try:
-        if isinstance(data, pl.DataFrame):
-            frame = data
-        elif isinstance(data, pa.Table | pa.RecordBatch):
-            arrow_types = types_to_restore(data.schema, name)
-            frame = pl.DataFrame(data)
-        elif type(data).__module__.partition(".")[0] == "pandas":
-            frame = pl.from_pandas(data, nan_to_null=False)  # type: ignore[call-overload]
-        else:
-            raise UsageError(
-                f"cannot read rows from a {type(data).__name__}",
-                hint="pass paths, or a frame of polars, pandas or pyarrow",
-            )
-    except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"{name} cannot be read: {one_line(error)}") from error
-    if frame.is_empty():
-        raise DataError(f"{name} has no rows")
-    return Source(frame.lazy(), name=name, arrow_types=arrow_types)
+    if isinstance(data, pl.DataFrame):
+        source = Source(data.lazy(), name=name)
+    else:
+        try:
+            source = _from_arrow(_as_table(data), name)
+        except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
+            raise DataError(f"{name} cannot be read: {one_line(error)}") from error
+    _refuse_without_rows(source)
+    return source
+
+
+def _as_table(data: object) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "dtypes") and hasattr(data, "columns"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    raise UsageError(
+        f"cannot read rows from a {type(data).__name__}", hint="pass paths, or a frame of polars, pandas or pyarrow"
+    )
+
+
+def _from_arrow(table: pa.Table, name: str) -> Source:
+    refuse_unknown_types(table.schema, name, stored=False)
+    levels = {
+        column: levels_of([chunk.dictionary for chunk in table.column(column).chunks])
+        for column in ordered_dictionaries(table.schema)
+    }
+    frame = as_enums(pl.DataFrame(table).lazy(), levels)
+    return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
 def _fact(content: Path, path: Path | None) -> FileFact:

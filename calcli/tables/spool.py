@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import stat
 import sys
 import tempfile
 import weakref
@@ -32,30 +31,30 @@ class Spool:
 
     def local(self, file: InputFile) -> Path:
         """A regular, uncompressed file with the content of `file`: itself where it is one already."""
-        if file.path is None:
-            with reading(file.name):
-                return self._copy(sys.stdin.buffer)
-        compression = compression_of(file.path)
         with reading(file.name):
-            regular = stat.S_ISREG(file.path.stat().st_mode)
-            if compression is None and regular:
-                with file.path.open("rb"):  # says now, and not in the middle of a query, that it may not be read
-                    return file.path
-            if compression is None:
-                with file.path.open("rb") as stream:
-                    return self._copy(stream)
-            try:
-                opened: Any = (
-                    gzip.open(file.path) if compression == "gzip" else pa.CompressedInputStream(str(file.path), "zstd")
-                )
-                with opened as stream:
-                    return self._copy(stream)
-            except (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException) as error:
-                raise DataError(f"{file.name} is damaged or no {compression} file: {one_line(error)}") from error
-            except OSError as error:
-                if error.errno is None:  # how pyarrow says that the stream does not decode
-                    raise DataError(f"{file.name} is damaged or no {compression} file: {one_line(error)}") from error
-                raise
+            if file.path is None:
+                return self._copy(sys.stdin.buffer)
+            compression = compression_of(file.path)
+            with file.path.open("rb") as stream:  # says now, not in the middle of a query, that it may not be read
+                if compression is not None:
+                    return self._unpack(stream, compression, file.name)
+                return file.path if file.path.is_file() else self._copy(stream)
+
+    def clear(self) -> None:
+        """Delete the temporary files."""
+        if self._remove is not None:
+            self._remove()
+        self._folder = self._remove = None
+
+    def _unpack(self, packed: IO[bytes], compression: str, name: str) -> Path:
+        unpacked: Any = (
+            gzip.GzipFile(fileobj=packed) if compression == "gzip" else pa.CompressedInputStream(packed, "zstd")
+        )
+        try:
+            with unpacked as stream:
+                return self._copy(stream)
+        except (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException) as error:
+            raise DataError(f"{name} is damaged, or no {compression} file: {one_line(error)}") from error
 
     def _copy(self, stream: IO[bytes]) -> Path:
         if self._folder is None:
@@ -66,9 +65,3 @@ class Spool:
         with path.open("wb") as copy:
             shutil.copyfileobj(stream, copy, CHUNK)
         return path
-
-    def clear(self) -> None:
-        """Delete the temporary files."""
-        if self._remove is not None:
-            self._remove()
-        self._folder = self._remove = None

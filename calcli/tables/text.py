@@ -20,10 +20,12 @@ import pyarrow.csv
 from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
-from calcli.tables.trouble import one_line, reading
+from calcli.tables.trouble import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
 """Bytes that are parsed at once; a row must fit."""
+
+UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
 """How pyarrow says that there is a header and nothing else, not even the end of its line."""
@@ -62,7 +64,7 @@ def header(file: TextFile) -> tuple[str, ...]:
     if start in (b"PAR1", b"ARRO"):
         raise DataError(f"{file.name} is a Parquet or Arrow file, not text", hint="name the format with --input-format")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
-        raise DataError(f"{file.name} is UTF-16 or binary, not UTF-8 text", hint="convert it, for example with iconv")
+        raise not_utf8(file.name)
     names = _first_row(file)
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
@@ -81,9 +83,7 @@ def _first_row(file: TextFile) -> tuple[str, ...]:
             names = next(filter(None, csv.reader(stream, delimiter=file.separator)))
         "".join(names).encode()
     except UnicodeEncodeError as error:
-        raise DataError(
-            f"{file.name} is not UTF-8 text: its first line cannot be read", hint="convert it, for example with iconv"
-        ) from error
+        raise not_utf8(f"the first line of {file.name}") from error
     except (csv.Error, StopIteration) as error:
         raise DataError(f"{file.name} has no line of column names: {one_line(error)}") from error
     return tuple(names)
@@ -140,11 +140,9 @@ def _frames(file: TextFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         if not isinstance(error.__cause__, pa.ArrowInvalid):
             raise
         if NO_ROWS not in str(error.__cause__):
-            raise DataError(_explain(error.__cause__, file, wrong)) from error.__cause__
+            raise _explained(error.__cause__, file, wrong) from error.__cause__
     if last is not None and _never_closed(file, last):
-        raise DataError(
-            f"{file.name} ends inside a quoted value", hint="a quote is never closed, or the file was cut off"
-        )
+        raise DataError(f"{file.name} ends inside a quoted value", hint=UNCLOSED)
 
 
 def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:
@@ -171,21 +169,23 @@ def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list
     )
 
 
-def _explain(error: pa.ArrowInvalid, file: TextFile, wrong: list[Any]) -> str:
+def _explained(error: pa.ArrowInvalid, file: TextFile, wrong: list[Any]) -> DataError:
     """What pyarrow found wrong, with the row counted from the first one below the header."""
     if wrong:
         row = wrong[0]
         place = "" if row.number is None else f" in row {row.number - 1}"
         text = row.text if len(row.text) <= 60 else row.text[:60] + "…"
-        return f"{file.name} has {row.actual_columns} fields{place}, its header {row.expected_columns}: {text!r}"
+        return DataError(
+            f"{file.name} has {row.actual_columns} fields{place}, but {row.expected_columns} column names: {text!r}",
+            hint="fields that hold a separator stand in quotes",
+        )
     said = one_line(error)
     if "UTF8" in said:
         found = re.search(r"Row #(\d+)", said)
-        place = f" in row {int(found[1]) - 1}" if found else ""
-        return f"{file.name} is not UTF-8 text{place}; convert it, for example with iconv"
+        return not_utf8(f"row {int(found[1]) - 1} of {file.name}" if found else file.name)
     if "straddling" in said:
-        return f"{file.name} has a row of more than {BLOCK >> 20} MB, or a quote that is never closed"
-    return f"{file.name} cannot be read: {said}"
+        return DataError(f"{file.name} has a row of more than {BLOCK >> 20} MB", hint=UNCLOSED)
+    return DataError(f"{file.name} cannot be read: {said}")
 
 
 def _never_closed(file: TextFile, last: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,13 +13,13 @@ import pyarrow as pa
 
 from calcli.errors import ClosedPipeError, DataError, FileSystemError
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+LIBRARY_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
 
 
 def one_line(error: BaseException) -> str:
     """The first line of what an exception says; the rest is a query plan or a stack."""
     lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__
+    return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
@@ -28,13 +30,12 @@ def reading(what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"{what} is not there any more: {one_line(error)}") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{what} is not UTF-8 text: {one_line(error)}", hint="convert it, for example with iconv"
-        ) from error
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, EOFError) as error:
+        raise not_utf8(what) from error
+    except (*LIBRARY_ERRORS, OSError, EOFError) as error:
+        number = _number(error)
+        if number is not None:
+            raise _refused(number, f"cannot read {what}") from error
         raise DataError(f"{what} cannot be read: {one_line(error)}") from error
-    except OSError as error:
-        raise _system(error, f"cannot read {what}") from error
 
 
 @contextmanager
@@ -42,36 +43,37 @@ def writing(target: str) -> Iterator[None]:
     """Turn whatever the operating system says while `target` is written into a FileSystemError."""
     try:
         yield
-    except BrokenPipeError as error:
-        raise ClosedPipeError(f"the reader of {target} went away") from error
-    except OSError as error:
-        raise _system(error, f"cannot write {target}") from error
-    except (pl.exceptions.PolarsError, pa.ArrowException) as error:
-        number = _os_error_in(error)
+    except (*LIBRARY_ERRORS, OSError) as error:
+        number = _number(error)
         if number == errno.EPIPE:
             raise ClosedPipeError(f"the reader of {target} went away") from error
         if number is not None:
-            raise _system(OSError(number, one_line(error)), f"cannot write {target}") from error
-        raise DataError(f"cannot write {target}: {one_line(error)}") from error
-    except pl.exceptions.PanicException as error:
+            raise _refused(number, f"cannot write {target}") from error
         raise DataError(f"cannot write {target}: {one_line(error)}") from error
 
 
-def _system(error: OSError, what: str) -> FileSystemError:
-    number = error.errno if error.errno is not None else _os_error_in(error)
-    if number in FULL:
-        return FileSystemError(f"{what}: the disk is full", hint="free some space, or write somewhere else")
-    if number in (errno.EACCES, errno.EPERM):
-        return FileSystemError(f"{what}: permission denied", hint="check its owner and mode")
-    if number == errno.EROFS:
-        return FileSystemError(f"{what}: the file system is read-only", hint="write somewhere else")
-    return FileSystemError(f"{what}: {error.strerror or one_line(error)}")
+def not_utf8(what: str) -> DataError:
+    """What is said of text in another encoding."""
+    return DataError(f"{what} is not UTF-8 text", hint="convert it, for example with iconv")
 
 
-def _os_error_in(error: BaseException) -> int | None:
-    """The number in the ``(os error 28)`` that Rust puts behind its messages; pyarrow writes ``[errno 28]``."""
-    text = str(error)
-    for number in (*FULL, errno.EPIPE, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO):
-        if f"os error {number})" in text or f"errno {number}]" in text:
-            return number
-    return None
+def _number(error: BaseException) -> int | None:
+    """The operating system's number; polars and pyarrow hide it in their messages."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = re.search(r"(?:os error|errno) (\d+)[)\]]", str(error), re.IGNORECASE)
+    return int(found[1]) if found else None
+
+
+def _refused(number: int, what: str) -> FileSystemError:
+    match number:
+        case errno.ENOSPC | errno.EDQUOT:
+            return FileSystemError(f"{what}: the disk is full", hint="free some space, or write somewhere else")
+        case errno.EACCES | errno.EPERM:
+            return FileSystemError(f"{what}: permission denied", hint="check its owner and mode")
+        case errno.EROFS:
+            return FileSystemError(f"{what}: the file system is read-only", hint="write somewhere else")
+        case errno.EISDIR:
+            return FileSystemError(f"{what}: it is a directory", hint="name a file in it")
+        case _:
+            return FileSystemError(f"{what}: {os.strerror(number)}")

@@ -20,10 +20,31 @@ PAYLOAD = Payload("state", f"state-{SHA}.json", SHA, 12, "json")
 FULL = draft(
     payloads=(PAYLOAD,), previous=f"manifest-{SHA}.json", sides=({"role": "edges", "name": "e", "payload": None},)
 )
-CONTRACT = (
-    "schema calcli created kind task method requested preset params seed label binding features recipe fit definitions "
-    "data sides contains_rows requires versions payloads previous"
-).split()
+CONTRACT = [
+    "schema",
+    "calcli",
+    "created",
+    "kind",
+    "task",
+    "method",
+    "requested",
+    "preset",
+    "params",
+    "seed",
+    "label",
+    "binding",
+    "features",
+    "recipe",
+    "fit",
+    "definitions",
+    "data",
+    "sides",
+    "contains_rows",
+    "requires",
+    "versions",
+    "payloads",
+    "previous",
+]
 
 
 def test_the_keys_are_those_of_the_contract_in_its_order():
@@ -64,21 +85,22 @@ def test_a_missing_key_is_named(key):
         Manifest.from_json(json.dumps(found).encode())
 
 
-@pytest.mark.parametrize("key", CONTRACT)
-def test_a_wrong_type_is_named(key):
-    for wrong in (
-        1.5,
-        -1 if key != "seed" else "1",
-        "?" if key not in _TEXTS else [],
-        [1],
-        {"a": 1} if key not in _OBJECTS else "a",
-    ):
-        with pytest.raises(ArtifactError, match=f"{key}"):
-            Manifest.from_json(json.dumps({**FULL.as_dict(), key: wrong}).encode(), "m")
-
-
 _TEXTS = ("calcli", "created", "method", "requested", "preset")
 _OBJECTS = ("params", "label", "binding", "recipe", "fit", "definitions", "data", "versions")
+
+
+@pytest.mark.parametrize("key", CONTRACT)
+@pytest.mark.parametrize("wrong", [1.5, "?", [1], {"a": 1}, -1])
+def test_a_wrong_type_is_named(key, wrong):
+    right = (
+        (wrong == -1 and key == "seed") or (wrong == "?" and key in _TEXTS) or (wrong == {"a": 1} and key in _OBJECTS)
+    )
+    data = json.dumps({**FULL.as_dict(), key: wrong}).encode()
+    if right:
+        Manifest.from_json(data)
+        return
+    with pytest.raises(ArtifactError, match=f"its key '{key}' is"):
+        Manifest.from_json(data)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +176,7 @@ def test_a_newer_format_is_refused_by_name(schema):
 @pytest.mark.parametrize("version", [None, 3, "1'; rm -rf ~; '", "", "latest"])
 def test_a_newer_format_puts_nothing_into_the_readers_shell(version):
     newer = {"schema": "calcli.artifact/2", "calcli": version}
-    with pytest.raises(ArtifactError, match="try: pip install --upgrade calcli$"):
+    with pytest.raises(ArtifactError, match=r"try: pip install --upgrade calcli$"):
         Manifest.from_json(json.dumps(newer).encode())
 
 

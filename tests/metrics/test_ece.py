@@ -26,8 +26,9 @@ def test_as_scikit_learn_bins(rows, binning, bins):
     strategy = {"width": "uniform", "mass": "quantile"}[binning]
     label = rows.label
     true, predicted = calibration_curve(label, rows.prob, n_bins=bins, strategy=strategy, pos_label=1)
-    inner = (np.linspace(0, 1, bins + 1) if binning == "width" else np.percentile(rows.prob, np.linspace(0, 100, bins + 1)))
-    count = np.bincount(np.searchsorted(inner[1:-1], rows.prob), minlength=bins)
+    share = np.linspace(0, 1, bins + 1)
+    edges = share if binning == "width" else np.percentile(rows.prob, share * 100)
+    count = np.bincount(np.searchsorted(edges[1:-1], rows.prob), minlength=bins)
     oracle = np.average(np.abs(true - predicted), weights=count[count > 0])
     assert ece(rows, Options(bins=bins, binning=binning)).value == pytest.approx(oracle, rel=1e-9, abs=1e-14)
 

@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.metrics import catalog
@@ -14,6 +14,7 @@ from calcli.metrics.base import Measured, Options, Scored
 from tests.strategies import any_rows, binary_rows, weights
 
 every = pytest.mark.parametrize("name", catalog.names())
+unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows() if row.family != "shuffled"])
 FEW = Options(views=3)
 
 
@@ -35,18 +36,12 @@ def with_weight(rows: Scored, weight) -> Scored:
     return Scored(rows.label, rows.prob, weight)
 
 
-def is_sampled(found: Measured) -> bool:
-    return found.definition.views is not None
-
-
-@every
+@unshuffled
 @given(any_rows(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(name, rows, random):
     order = np.array(random.sample(range(len(rows)), len(rows)))
     weight = None if rows.weight is None else rows.weight[order]
-    one = measured(name, rows)
-    assume(not is_sampled(one))
-    assert same(one, measured(name, Scored(rows.label[order], rows.prob[order], weight)))
+    assert same(measured(name, rows), measured(name, Scored(rows.label[order], rows.prob[order], weight)))
 
 
 @every
@@ -76,21 +71,21 @@ def test_a_row_of_weight_two_is_two_rows(name, rows, data):
     assert same(measured(name, with_weight(rows, count.astype(float))), measured(name, repeated))
 
 
-@every
+@unshuffled
 @given(binary_rows(), st.data())
 def test_swapping_the_classes(name, rows, data):
-    """The other class's probability is as good a score as this one's; on edges the bins of ECE are not symmetric."""
+    """P(negative) scores the negative class as P(positive) does the positive: off the edges, where bins differ."""
     prob = np.array(data.draw(st.lists(st.integers(1, 97), min_size=len(rows), max_size=len(rows)))) / 98
     rows = Scored(rows.label, prob, rows.weight)
-    one, swapped = measured(name, rows, Options(bins=5, views=3)), measured(name, rows.one_vs_rest(0), Options(bins=5, views=3))
-    assume(not is_sampled(one))
-    assert same(one, swapped)
+    options = Options(bins=5)
+    assert same(measured(name, rows, options), measured(name, rows.one_vs_rest(0), options))
 
 
 @every
 @given(any_rows(), st.sampled_from(["width", "mass"]), st.data())
 def test_never_nan_whatever_the_weights(name, rows, binning, data):
-    weight = data.draw(weights(len(rows))) ** data.draw(st.sampled_from([1, 50, 150]))
+    scale = data.draw(st.sampled_from([1.0, 1e300, 1e-320]))
+    weight = scale * data.draw(weights(len(rows)))
     found = measured(name, with_weight(rows, weight), Options(binning=binning, views=3))
     assert (found.value is None) or isfinite(found.value)
     assert found.value is not None or found.reason

@@ -1,0 +1,71 @@
+"""CatBoost's files depend on the fit alone, and predict what they predicted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calcli.artifacts import store
+from calcli.artifacts.cbm import normalise_cbm
+from calcli.state import State
+from tests.artifacts.making import draft
+
+catboost = pytest.importorskip("catboost")
+ROOT = Path(__file__).parents[2]
+
+X = np.random.default_rng(0).normal(size=(300, 3))
+CATEGORIES = np.random.default_rng(1).choice(["a", "b", "c"], 300)
+TABLE = [[*row, category] for row, category in zip(X.tolist(), CATEGORIES.tolist(), strict=True)]
+
+
+def fit(path, **params):
+    model = catboost.CatBoostClassifier(
+        iterations=5, depth=2, random_seed=1, thread_count=1, verbose=0, allow_writing_files=False, **params
+    )
+    model.fit(TABLE, (X[:, 0] + (CATEGORIES == "a") > 0.5).astype(int), cat_features=[3])
+    model.save_model(str(path))
+    return Path(path).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models")
+    return fit(directory / "a.cbm"), fit(directory / "b.cbm")
+
+
+def test_two_fits_have_the_same_bytes(models):
+    one, other = models
+    assert one != other, "CatBoost no longer stamps its files: this module has done its work"
+    assert normalise_cbm(one) == normalise_cbm(other)
+    assert normalise_cbm(normalise_cbm(one)) == normalise_cbm(one)
+
+
+def test_another_process_gives_the_same_bytes(models, tmp_path):
+    code = f"from tests.artifacts.test_cbm import fit; fit({str(tmp_path / 'c.cbm')!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    assert normalise_cbm((tmp_path / "c.cbm").read_bytes()) == normalise_cbm(models[0])
+
+
+@pytest.mark.parametrize("params", [{}, {"posterior_sampling": True}, {"loss_function": "MultiClass"}])
+def test_predictions_and_other_metadata_are_untouched(params, tmp_path):
+    before = catboost.CatBoost().load_model(blob=fit(tmp_path / "a.cbm", **params))
+    after = catboost.CatBoost().load_model(blob=normalise_cbm((tmp_path / "a.cbm").read_bytes()))
+    assert np.array_equal(before.predict(TABLE), after.predict(TABLE))
+    expected = dict(before.get_metadata().items()) | {"model_guid": "", "train_finish_time": ""}
+    assert dict(after.get_metadata().items()) == expected
+
+
+def test_the_store_does_it_to_what_calcli_trained_and_not_to_what_users_hand_in(models, tmp_path):
+    side = {"role": "model", "name": "theirs.cbm", "sha256": "0" * 64}
+    for number, model in enumerate(models):
+        states = {"state": State(blobs={"ours.cbm": model}), "model": State(blobs={"theirs.cbm": models[0]})}
+        store.write(tmp_path / str(number), draft(sides=(side,)), states)
+        kept = store.read(tmp_path / str(number)).states
+        assert kept["state"].blobs["ours.cbm"] == normalise_cbm(model)
+        assert kept["model"].blobs["theirs.cbm"] == models[0]
+    names = [{path.name for path in (tmp_path / str(number)).iterdir()} for number in (0, 1)]
+    assert names[0] == names[1]

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+from hypothesis import given
+
+from calcli.errors import UsageError
+from calcli.metrics.base import Options, Scored, rising
+from tests.strategies import any_rows, binary_rows, multiclass_rows
+
+
+@given(binary_rows())
+def test_order_is_the_stable_one(rows):
+    np.testing.assert_array_equal(rows.order, np.argsort(rows.prob, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 70_001])
+@pytest.mark.parametrize("distinct", [1, 3, 10**9])
+def test_order_of_many_rows_is_the_stable_one(n, distinct):
+    rng = np.random.default_rng(n)
+    prob = rng.integers(0, distinct, n) / distinct
+    np.testing.assert_array_equal(rising(prob), np.argsort(prob, kind="stable"))
+
+
+def test_order_tells_neighbouring_floats_apart():
+    prob = np.full(5000, 0.3)
+    for index in range(1, 5000, 2):
+        prob[index] = np.nextafter(prob[index], index % 3)  # up or down by one bit
+    np.testing.assert_array_equal(rising(prob), np.argsort(prob, kind="stable"))
+
+
+def test_order_takes_negative_zero_for_zero():
+    np.testing.assert_array_equal(rising(np.array([0.0, -0.0, 0.0, -0.0])), [0, 1, 2, 3])
+
+
+@given(any_rows())
+def test_parts_are_the_rows(rows):
+    parts = list(rows.parts())
+    np.testing.assert_array_equal(np.concatenate([part.prob for part in parts]), rows.prob)
+    assert sum(part.total_weight for part in parts) == pytest.approx(rows.total_weight)
+
+
+def test_many_rows_come_in_several_parts():
+    rows = Scored(np.zeros(100_000, dtype=np.int64), np.linspace(0, 1, 100_000), np.ones(100_000))
+    parts = list(rows.parts())
+    assert len(parts) > 1
+    np.testing.assert_array_equal(np.concatenate([part.prob for part in parts]), rows.prob)
+    assert rows.mean_of(lambda part: part.prob) == pytest.approx(rows.mean(rows.prob), rel=1e-12)
+
+
+@given(any_rows())
+def test_mean_is_the_weighted_mean(rows):
+    values = np.arange(len(rows), dtype=np.float64)
+    assert rows.mean(values) == pytest.approx(np.average(values, weights=rows.weight))
+
+
+@given(multiclass_rows())
+def test_top_is_the_first_of_the_most_probable_classes(rows):
+    top = rows.top
+    np.testing.assert_array_equal(top.prob, rows.prob.max(axis=1))
+    np.testing.assert_array_equal(top.label, rows.prob.argmax(axis=1) == rows.label)
+    assert top.binary
+    assert top.top is top
+
+
+@given(any_rows())
+def test_one_vs_rest_splits_labels_and_probabilities(rows):
+    parts = [rows.one_vs_rest(index) for index in range(rows.classes)]
+    assert all(part.binary for part in parts)
+    np.testing.assert_array_equal(sum(part.label for part in parts), np.ones(len(rows)))
+    np.testing.assert_allclose(sum(part.prob for part in parts), 1.0, rtol=1e-12)
+
+
+@given(any_rows())
+def test_held_rows_have_weight(rows):
+    held = rows.held
+    assert held.weight is None or (held.weight > 0).all()
+    assert held.total_weight == pytest.approx(rows.total_weight)
+    assert len(held) == (len(rows) if rows.weight is None else np.count_nonzero(rows.weight))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_moderate_weights_keep_their_proportions(scale):
+    rows = Scored(np.array([0, 1, 1]), np.array([0.1, 0.5, 0.9]), scale * np.array([1.0, 2.0, 4.0]))
+    np.testing.assert_allclose(rows.moderate.weight, [0.25, 0.5, 1.0])
+    ordinary = Scored(rows.label, rows.prob, np.array([1.0, 2.0, 4.0]))
+    assert ordinary.moderate is ordinary
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"bins": 0}, "bins is 0"),
+        ({"views": 0}, "views is 0"),
+        ({"bin_size": 0.5}, "bin_size is 0.5"),
+        ({"norm": float("inf")}, "norm is inf"),
+        ({"norm": float("nan")}, "norm is nan"),
+        ({"binning": "equal"}, "binning is 'equal'; there is width and mass"),
+        ({"mvce": "exact"}, "mvce is 'exact'; there is closed and sampled"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(given, named):
+    with pytest.raises(UsageError, match=named):
+        Options(**given)

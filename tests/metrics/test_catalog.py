@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calcli.errors import UsageError
+from calcli.metrics import catalog
+from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.proper import nll_rows
+
+ROWS = Scored(np.array([0, 1, 1]), np.array([0.2, 0.6, 0.9]))
+
+
+def test_names_are_distinct_and_found():
+    names = catalog.names()
+    assert len(set(names)) == len(names)
+    assert [catalog.find(name).name for name in names] == list(names)
+
+
+@pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: row.name)
+def test_targets_exist_and_measure(row):
+    assert row.load()(ROWS, Options(views=2)).value is not None
+    per_row = row.load_rows()
+    assert (per_row is None) == (row.rows is None)
+    if per_row is not None:
+        assert row.load()(ROWS, Options()).value == pytest.approx(per_row(ROWS).mean())
+
+
+def test_choosing():
+    assert [row.name for row in catalog.choose("default")] == ["nll", "brier", "auc", "ece", "mvce"]
+    assert [row.name for row in catalog.choose(" ece, nll,ece ")] == ["ece", "nll"]
+    assert [row.name for row in catalog.choose(["auc", "default"])][:2] == ["auc", "nll"]
+    assert catalog.choose("all") == catalog.rows()
+
+
+def test_an_unknown_name_gets_the_nearest_one():
+    with pytest.raises(UsageError, match="did you mean 'brier'"):
+        catalog.choose("nll,brie")
+
+
+@pytest.mark.parametrize("nothing", ["", " , ", []])
+def test_no_name_at_all_is_refused(nothing):
+    with pytest.raises(UsageError, match="no metric was named"):
+        catalog.choose(nothing)
+
+
+def test_rows_of_the_means():
+    assert catalog.find("nll").load_rows() is nll_rows
+    assert catalog.find("auc").load_rows() is None
+
+
+def nan_metric(scored, options):
+    return Measured(
+        float("nan"), Definition("lower"), floor=float("inf"), p=float("nan"), per_class=(0.5, float("nan"))
+    )
+
+
+def test_numbers_that_are_none_never_leave(monkeypatch):
+    row = replace(catalog.find("nll"), target=f"{__name__}:nan_metric")
+    found = catalog.measure([row], ROWS, Options())["nll"]
+    assert (found.value, found.floor, found.p, found.per_class) == (None, None, None, (0.5, None))
+    assert found.reason == "the result is not a finite number"

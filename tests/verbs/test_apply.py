@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import calcli
+from calcli.errors import ArtifactError, DataError, FileSystemError, UsageError
+from tests.verbs.conftest import breeds, clicks
+
+
+@pytest.fixture
+def fitted(here: Path) -> Path:
+    calcli.fit("train.parquet", method="isotonic")
+    return here
+
+
+def test_rows_order_and_types_stay_and_one_column_is_added(fitted: Path) -> None:
+    result = calcli.apply("train.isotonic", "test.parquet", "out.parquet")
+    out, frame = pl.read_parquet("out.parquet"), clicks(seed=1)
+    assert_frame_equal(out.drop("calibrated"), frame)
+    assert out.columns[-1] == "calibrated"
+    assert (result.rows, result.rows_bad, result.columns) == (2000, 0, ("calibrated",))
+    np.testing.assert_array_equal(out["calibrated"], calcli.load("train.isotonic").predict(frame))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".arrow", ".ndjson", ".csv.gz", ".csv.zst"])
+def test_every_format_gives_the_same_numbers(fitted: Path, suffix: str) -> None:
+    calcli.apply("train.isotonic", "test.parquet", f"out{suffix}")
+    with calcli.open_source(f"out{suffix}") as source:
+        out = source.typed().collect()
+    expected = calcli.load("train.isotonic").predict(clicks(seed=1))
+    np.testing.assert_array_equal(out["calibrated"], expected)  # floats survive text
+
+
+def test_text_passes_through_as_it_was_written(fitted: Path) -> None:
+    Path("in.csv").write_text('zip,logit,note\n00701,1.50,"a, ""b"""\n10115,-2,\n')
+    calcli.apply("train.isotonic", "in.csv", "out.csv")
+    lines = Path("out.csv").read_text().splitlines()
+    assert lines[0] == "zip,logit,note,calibrated"
+    assert lines[1].startswith('00701,1.50,"a, ""b""",0.')
+    assert lines[2].startswith("10115,-2,,0.")
+
+
+def test_labels_are_not_needed_and_extra_columns_do_not_matter(fitted: Path) -> None:
+    frame = clicks(seed=1)
+    frame.select("logit", other=pl.lit("x")).write_parquet("bare.parquet")
+    calcli.apply("train.isotonic", "bare.parquet", "out.parquet")
+    np.testing.assert_array_equal(
+        pl.read_parquet("out.parquet")["calibrated"], calcli.load("train.isotonic").predict(frame)
+    )
+
+
+def test_keep_chooses_what_passes(fitted: Path) -> None:
+    calcli.apply("train.isotonic", "test.parquet", "out.parquet", keep=("age", "row_id"))
+    assert pl.read_parquet_schema("out.parquet").names() == ["row_id", "age", "calibrated"]
+    calcli.apply("train.isotonic", "test.parquet", "out.parquet", keep=(), column="p_fixed")
+    assert pl.read_parquet_schema("out.parquet").names() == ["p_fixed"]
+
+
+def test_a_column_that_exists_is_not_replaced(fitted: Path) -> None:
+    with pytest.raises(DataError, match="--column"):
+        calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="age")
+    assert not Path("out.parquet").exists()
+    calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="age", keep=("row_id",))
+
+
+def test_more_classes_add_a_column_each_that_sum_to_one(here: Path) -> None:
+    calcli.fit(breeds(), method="isotonic", output="m")
+    calcli.apply("m", breeds(seed=1), "out.parquet")
+    added = pl.read_parquet("out.parquet").select("^calibrated_.*$")
+    assert added.columns == ["calibrated_a", "calibrated_b", "calibrated_c", "calibrated_d"]
+    np.testing.assert_allclose(added.sum_horizontal(), 1, atol=1e-12)
+    np.testing.assert_array_equal(added.to_numpy(), calcli.load("m").predict(breeds(seed=1)))
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
+def test_bad_rows_fail_with_their_number_or_become_null(fitted: Path, bad: float | None) -> None:
+    spoilt = clicks(seed=1).with_columns(
+        logit=pl.when(pl.col("row_id").is_in([41, 50])).then(pl.lit(bad)).otherwise(pl.col("logit"))
+    )
+    with pytest.raises(DataError, match=r"2 bad rows of 2,000.*row 42"):
+        calcli.apply("train.isotonic", spoilt, "out.parquet")
+    assert not list(fitted.glob("*out*"))
+    result = calcli.apply("train.isotonic", spoilt, "out.parquet", bad_rows="null")
+    added = pl.read_parquet("out.parquet")["calibrated"]
+    assert result.rows_bad == added.null_count() == 2
+    assert added.is_null()[41]
+    assert added.is_null()[50]
+
+
+def test_many_chunks_give_what_one_gives(fitted: Path) -> None:
+    """Rows enough for several of polars' morsels, in several files."""
+    frame = pl.concat([clicks(60_000, seed=seed) for seed in range(5)])
+    for part in range(3):
+        frame[part * 100_000 : (part + 1) * 100_000].write_parquet(f"part-{part}.parquet", row_group_size=7000)
+    calcli.apply("train.isotonic", "part-*.parquet", "out.parquet")
+    out = pl.read_parquet("out.parquet")
+    assert_frame_equal(out.drop("calibrated"), frame)
+    np.testing.assert_array_equal(out["calibrated"], calcli.load("train.isotonic").predict(frame))
+
+
+def test_what_cannot_be_written_leaves_nothing(fitted: Path) -> None:
+    before = set(fitted.iterdir())
+    with pytest.raises(FileSystemError):
+        calcli.apply("train.isotonic", "test.parquet", "no/such/place.parquet")
+    Path("folder.parquet").mkdir()
+    with pytest.raises(FileSystemError):
+        calcli.apply("train.isotonic", "test.parquet", "folder.parquet")
+    with pytest.raises(UsageError, match="--output-format"):
+        calcli.apply("train.isotonic", "test.parquet", "out.xyz")
+    assert set(fitted.iterdir()) == before | {Path("folder.parquet").absolute()}
+
+
+def test_what_is_no_artifact_is_named(here: Path) -> None:
+    with pytest.raises(ArtifactError, match="no artifact"):
+        calcli.apply("nowhere", "test.parquet", "out.parquet")
+    with pytest.raises(ArtifactError, match="file"):
+        calcli.apply("train.parquet", "test.parquet", "out.parquet")
+
+
+def test_a_score_that_is_missing_is_named_with_the_nearest(fitted: Path) -> None:
+    clicks().rename({"logit": "logits"}).write_parquet("renamed.parquet")
+    with pytest.raises(DataError, match="'logits'"):
+        calcli.apply("train.isotonic", "renamed.parquet", "out.parquet")
+    calcli.apply("train.isotonic", "renamed.parquet", "out.parquet", flags=calcli.Flags(logit="logits"))

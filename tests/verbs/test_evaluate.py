@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+import calcli
+from calcli.errors import ArtifactError, DataError, UsageError
+from tests.verbs.conftest import breeds, clicks
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
+
+
+@pytest.fixture
+def fitted(here: Path) -> Path:
+    calcli.fit("train.parquet", method="platt")
+    calcli.fit("train.parquet", method="isotonic", output="models/iso")
+    return here
+
+
+def test_raw_and_each_artifact_stand_side_by_side(fitted: Path) -> None:
+    report = calcli.evaluate("test.parquet", artifacts=("train.platt", "best=models/iso"))
+    assert [score.name for score in report.scores] == ["raw", "train.platt", "best"]
+    frame = clicks(seed=1)
+    for name, path in (("train.platt", "train.platt"), ("best", "models/iso")):
+        prob = calcli.load(path).predict(frame)
+        assert report.value(name, "nll") == pytest.approx(log_loss(frame["label"], prob), rel=1e-12)
+
+
+def test_differences_are_paired_with_the_raw_score(fitted: Path) -> None:
+    report = calcli.evaluate("test.parquet", artifacts=("train.platt",), metrics="nll,auc")
+    nll, auc = report.differences
+    frame = clicks(seed=1)
+    label = frame["label"].to_numpy()
+
+    def losses(prob: np.ndarray) -> np.ndarray:
+        return -np.log(np.where(label == 1, prob, 1 - prob))
+
+    gap = losses(calcli.load("train.platt").predict(frame)) - losses(1 / (1 + np.exp(-frame["logit"].to_numpy())))
+    error = gap.std(ddof=1) / np.sqrt(len(gap))
+    assert (nll.score, nll.versus, nll.metric) == ("train.platt", "raw", "nll")
+    assert nll.value == pytest.approx(gap.mean(), rel=1e-9)
+    assert nll.lo == pytest.approx(gap.mean() - 1.959964 * error, rel=1e-4)
+    assert nll.hi == pytest.approx(gap.mean() + 1.959964 * error, rel=1e-4)
+    assert nll.p < 1e-6
+    assert auc.value == pytest.approx(report.value("train.platt", "auc") - report.value("raw", "auc"))
+    assert auc.lo is None
+
+
+@pytest.mark.parametrize("frame", [clicks(), breeds()], ids=["binary", "multiclass"])
+def test_every_report_keeps_to_the_schema(here: Path, frame) -> None:
+    fitted = calcli.fit(frame, method="temperature", output="m").report
+    for report in (fitted, calcli.evaluate(frame), calcli.evaluate(frame, artifacts=("m",))):
+        text = json.dumps(report.to_json(), allow_nan=False)
+        jsonschema.validate(json.loads(text), SCHEMA)
+        assert json.loads(text) == report.to_json()
+
+
+def test_the_schema_is_strict_enough_to_fail(here: Path) -> None:
+    plain = calcli.evaluate(clicks()).to_json()
+    for broken in ({"seed": "0"}, {"scores": {}}, {"schema": "calcli.report/2"}, {"curves": {}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(plain | broken, SCHEMA)
+    missing = {key: value for key, value in plain.items() if key != "definitions"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(missing, SCHEMA)
+
+
+def test_names_are_unique_and_raw_is_taken(fitted: Path) -> None:
+    with pytest.raises(UsageError, match="two scores"):
+        calcli.evaluate("test.parquet", artifacts=("train.platt", "train.platt"))
+    with pytest.raises(UsageError, match="uncalibrated"):
+        calcli.evaluate("test.parquet", artifacts=("raw=train.platt",))
+    with pytest.raises(ArtifactError):
+        calcli.evaluate("test.parquet", artifacts=("nowhere",))
+
+
+def test_an_unseen_label_is_refused(fitted: Path) -> None:
+    frame = clicks(seed=1)
+    frame[5, "label"] = 2
+    with pytest.raises(DataError, match="2"):
+        calcli.evaluate(frame, artifacts=("train.platt",))
+
+
+def test_one_class_alone_still_has_a_log_loss(fitted: Path) -> None:
+    report = calcli.evaluate(clicks().filter(label=1), artifacts=("train.platt",))
+    assert report.value("raw", "nll") > 0
+    auc = report.score("raw").metrics["auc"]
+    assert auc.value is None
+    assert auc.reason
+
+
+def test_artifacts_of_other_scores_are_not_mixed(fitted: Path) -> None:
+    both = clicks().with_columns(prob=1 / (1 + (-clicks()["logit"]).exp()))
+    calcli.fit(both.drop("logit"), method="platt", output="of_prob")
+    with pytest.raises(UsageError, match="of_prob"):
+        calcli.evaluate(both, artifacts=("train.platt", "of_prob"))

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+import calcli
+from calcli.batch import Batch
+from calcli.errors import CalcliError, DataError, FileSystemError, FitError, UsageError
+from calcli.methods import calibrator, catalog
+from calcli.numeric.folds import folds
+from calcli.numeric.rng import stream
+from tests.verbs.conftest import breeds, clicks
+
+
+def test_before_is_what_the_peers_say_of_the_raw_score(here: Path) -> None:
+    report = calcli.fit("train.parquet", method="platt").report
+    frame = clicks()
+    label, prob = frame["label"].to_numpy(), 1 / (1 + np.exp(-frame["logit"].to_numpy()))
+    assert report.value("raw", "nll") == pytest.approx(log_loss(label, prob), rel=1e-12)
+    assert report.value("raw", "brier") == pytest.approx(brier_score_loss(label, prob), rel=1e-12)
+    assert report.value("raw", "auc") == pytest.approx(roc_auc_score(label, prob), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_after_is_measured_out_of_fold(here: Path, method: str) -> None:
+    """Five fits on four fifths each, written out; one method fits from sums, the other from rows."""
+    report = calcli.fit("train.parquet", method=method, seed=3).report
+    frame, row = clicks(), catalog.find(method)
+    batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
+    fold = folds(batch.labels, 5, stream(3, "folds"))
+    prob = np.empty(len(batch))
+    for index in range(5):
+        fitted = calibrator.fit(row, batch.take(fold != index), row.resolve())
+        prob[fold == index] = fitted.predict(batch.take(fold == index))
+    assert report.value(method, "nll") == pytest.approx(log_loss(batch.labels, prob), rel=1e-9)
+
+
+def test_the_artifact_is_the_fit_on_all_rows(here: Path) -> None:
+    result = calcli.fit("train.parquet", method="platt")
+    frame, row = clicks(), catalog.find("platt")
+    batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
+    expected = calibrator.fit(row, batch, {}).predict(batch)
+    np.testing.assert_array_equal(calcli.load(result.path).predict(frame), expected)
+
+
+def test_one_split_keeps_the_calibrator_that_was_measured(here: Path) -> None:
+    result = calcli.fit("train.parquet", method="isotonic", holdout="0.25")
+    facts = result.model.manifest.fit["holdout"]
+    assert facts == {"scheme": "0.25", "rows": 500, "refit_on_all": False}
+    assert result.model.calibrator.rows == 1500
+
+
+def test_without_holdout_there_is_only_the_raw_score(here: Path) -> None:
+    result = calcli.fit("train.parquet", method="platt", holdout="none")
+    assert [score.name for score in result.report.scores] == ["raw"]
+    assert result.model.manifest.fit["after"] == {}
+
+
+def test_the_holdout_changes_no_byte_of_the_artifact(here: Path) -> None:
+    """Payloads depend on data, parameters and seed only."""
+    names = [
+        [
+            payload.name
+            for payload in calcli.fit("train.parquet", method="platt", holdout=scheme).model.manifest.payloads
+        ]
+        for scheme in ("cv:5", "cv:3", "none")
+    ]
+    assert names[0] == names[1] == names[2]
+
+
+def test_weights_are_found_when_named_and_used(here: Path) -> None:
+    frame = clicks()
+    report = calcli.fit(frame, method="platt", flags=calcli.Flags(weight="w")).report
+    label, prob = frame["label"].to_numpy(), 1 / (1 + np.exp(-frame["logit"].to_numpy()))
+    assert report.value("raw", "nll") == pytest.approx(log_loss(label, prob, sample_weight=frame["w"]), rel=1e-12)
+    assert report.data.weight_sum == pytest.approx(frame["w"].sum())
+
+
+def test_the_default_directory_is_stem_and_method(here: Path) -> None:
+    clicks().write_csv("morning.csv.csv")
+    assert calcli.fit("train.parquet", method="platt").path == Path("train.platt")
+    assert calcli.fit("morning.csv.csv", method="identity").path == Path("morning.identity")
+
+
+def test_a_frame_is_kept_only_where_it_is_told(here: Path) -> None:
+    before = set(here.iterdir())
+    result = calcli.fit(clicks(), method="platt")
+    assert result.path is None
+    assert set(here.iterdir()) == before
+    assert calcli.fit(clicks(), method="platt", output="kept").path == Path("kept")
+    assert result.model.predict(clicks()) == pytest.approx(calcli.load("kept").predict(clicks()))
+
+
+def test_several_inputs_need_a_name(here: Path) -> None:
+    with pytest.raises(UsageError, match="-o NAME.platt"):
+        calcli.fit(["train.parquet", "test.parquet"], method="platt")
+    result = calcli.fit(["train.parquet", "test.parquet"], method="platt", output="both")
+    assert result.report.data.rows == 4000
+
+
+def test_a_second_fit_makes_the_first_the_previous(here: Path) -> None:
+    first = calcli.fit("train.parquet", method="platt")
+    calcli.fit("test.parquet", method="platt", output="train.platt")
+    manifest = calcli.load("train.platt").manifest
+    assert manifest.previous is not None
+    assert first.model.manifest.previous is None
+
+
+def test_a_dry_run_binds_and_writes_nothing(here: Path) -> None:
+    before = set(here.iterdir())
+    result = calcli.fit("train.parquet", method="platt", dry_run=True)
+    assert result.binding.label == "label"
+    assert result.binding.score.columns == ("logit",)
+    assert result.path == Path("train.platt")
+    assert result.model is None
+    assert set(here.iterdir()) == before
+
+
+def test_it_says_when_it_is_not_better(here: Path) -> None:
+    """Labels that the score says nothing about, scores that say one half: nothing can beat it."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
+    codes = [warned.code for warned in calcli.fit(frame, method="isotonic").report.warnings]
+    assert codes == ["not-better"]
+    assert not calcli.fit(clicks(), method="platt").report.warnings
+
+
+def test_more_classes_are_bound_by_name(here: Path) -> None:
+    frame = breeds()
+    result = calcli.fit(frame, method="temperature")
+    assert result.binding.classes == ("a", "b", "c", "d")
+    v = frame.select(f"logit_{name}" for name in "abcd").to_numpy()
+    prob = np.exp(v - v.max(axis=1, keepdims=True))
+    prob /= prob.sum(axis=1, keepdims=True)
+    assert result.report.value("raw", "nll") == pytest.approx(log_loss(frame["label"], prob, labels=list("abcd")))
+    assert result.report.value("temperature", "nll") < result.report.value("raw", "nll")
+    assert sum(result.report.data.label_rate.values()) == pytest.approx(1)
+
+
+def test_the_manifest_tells_what_a_refit_needs(here: Path) -> None:
+    calcli.fit("train.parquet", method="histogram", params={"bins": "7"}, holdout="cv:3", seed=9)
+    manifest = json.loads(Path("train.histogram/manifest.json").read_text())
+    assert manifest["seed"] == 9
+    assert manifest["params"] == {"bins": 7, "binning": "mass"}
+    assert manifest["recipe"]["params"] == {"bins": "7"}
+    assert manifest["recipe"]["holdout"] == "cv:3"
+    assert manifest["fit"]["before"]["nll"] > manifest["fit"]["after"]["nll"]
+    assert manifest["data"]["files"][0]["path"] == "train.parquet"
+
+
+BAD = {
+    "no such method": ({"method": "plat"}, UsageError, "'platt'"),
+    "no such parameter": ({"method": "histogram", "params": {"bin": 3}}, UsageError, "'bins'"),
+    "parameter out of range": ({"method": "histogram", "params": {"bins": 0}}, UsageError, "outside"),
+    "parameter no number": ({"method": "histogram", "params": {"bins": "many"}}, UsageError, "not a number"),
+    "no such choice": ({"method": "histogram", "params": {"binning": "weight"}}, UsageError, "width"),
+    "no such preset": ({"method": "platt", "preset": "paper"}, UsageError, "preset"),
+    "no such metric": ({"method": "platt", "metrics": "nll,bier"}, UsageError, "'brier'"),
+    "no such holdout": ({"method": "platt", "holdout": "five"}, UsageError, "cv:5"),
+    "one fold": ({"method": "platt", "holdout": "cv:1"}, UsageError, "at least 2"),
+}
+
+
+@pytest.mark.parametrize(("options", "error", "words"), BAD.values(), ids=BAD)
+def test_what_is_asked_wrongly_is_named(here: Path, options: dict, error: type[CalcliError], words: str) -> None:
+    before = set(here.iterdir())
+    with pytest.raises(error, match=words):
+        calcli.fit("train.parquet", **options)
+    assert set(here.iterdir()) == before
+
+
+def test_foreign_directories_are_left_alone(here: Path) -> None:
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("keep me")
+    with pytest.raises(FileSystemError):
+        calcli.fit("train.parquet", method="platt", output="mine")
+    assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
+
+
+def test_rows_that_determine_nothing(here: Path) -> None:
+    frame = clicks(40).with_columns(w=pl.lit(0.0))
+    with pytest.raises(FitError, match="weight 0"):
+        calcli.fit(frame, method="platt", flags=calcli.Flags(weight="w"))
+    with pytest.raises(FitError, match="held out"):
+        calcli.fit(clicks(1), method="platt", flags=calcli.Flags(classes=("0", "1")))
+
+
+def test_bad_rows_fail_or_are_counted(here: Path) -> None:
+    frame = clicks().with_columns(logit=pl.when(pl.col("row_id") == 6).then(None).otherwise(pl.col("logit")))
+    with pytest.raises(DataError, match="row 7"):
+        calcli.fit(frame, method="platt")
+    report = calcli.fit(frame, method="platt", bad_rows="null").report
+    assert (report.data.rows, report.data.rows_bad) == (2000, 1)
