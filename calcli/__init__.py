@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from calcli.version import VERSION
+
+__version__ = VERSION
 
 __all__ = ["Flags", "__version__", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
 

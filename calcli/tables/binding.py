@@ -126,9 +126,9 @@ def _classes(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[
 
 
 def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, wanted: Wanted) -> list[Candidate]:
-    if known is not None and flags.prob is None and flags.logit is None:
-        if all(column in names for column in known.score.columns):
-            return [Candidate(known.score, wanted.labels)]
+    flagged = flags.prob is not None or flags.logit is not None
+    if known is not None and not flagged and all(column in names for column in known.score.columns):
+        return [Candidate(known.score, wanted.labels)]
     return find_scores(names, flags, wanted)
 
 
@@ -166,7 +166,7 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
             two = encode(frame, second, label=False, features=False)
             gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
             gap = gap if gap.ndim == 1 else gap.max(axis=1)
-            wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
+            wrong = (gap > AGREEMENT) & ~one.is_bad & ~two.is_bad
             if wrong.any():
                 place = int(wrong.argmax())
                 raise DataError(

@@ -10,7 +10,7 @@ text becomes plain values. Ordered dictionaries keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -58,7 +58,7 @@ def ordered_dictionaries(arrow: pa.Schema) -> list[str]:
     ]
 
 
-def levels_of(dictionaries: Sequence[pa.Array]) -> list[str]:
+def levels_of(dictionaries: Iterable[pa.Array]) -> list[str]:
     """All levels of the parts of a column, in order."""
     return list(dict.fromkeys(level for part in dictionaries for level in part.to_pylist() if level is not None))
 
@@ -78,22 +78,27 @@ def _without_widths(dtype: pa.DataType) -> pa.DataType:
     """A type with all that is taken off it in which two may differ and still say the same."""
     if isinstance(dtype, pa.BaseExtensionType):
         return pa.struct({dtype.extension_name: _without_widths(dtype.storage_type)})
-    if _is_text(dtype):
-        return pa.large_string()
-    if is_type.is_binary(dtype) or is_type.is_large_binary(dtype) or is_type.is_binary_view(dtype):
-        return pa.large_binary()
     if is_type.is_dictionary(dtype):
         values = _without_widths(dtype.value_type)
-        return pa.dictionary(pa.int32(), values, dtype.ordered) if _is_text(values) else values
-    if is_type.is_list(dtype) or is_type.is_large_list(dtype):
-        return pa.large_list(pa.field("", _without_widths(dtype.value_type)))
-    if is_type.is_fixed_size_list(dtype):
-        return pa.list_(pa.field("", _without_widths(dtype.value_type)), dtype.list_size)
+        return pa.dictionary(pa.int32(), values, dtype.ordered) if _is_text(dtype.value_type) else values
+    if dtype.num_fields:
+        return _nested_without_widths(dtype)
+    if _is_text(dtype):
+        return pa.large_string()
+    binary = is_type.is_binary(dtype) or is_type.is_binary_view(dtype)
+    return pa.large_binary() if binary else dtype
+
+
+def _nested_without_widths(dtype: pa.DataType) -> pa.DataType:
+    parts = [
+        pa.field(dtype.field(place).name, _without_widths(dtype.field(place).type)) for place in range(dtype.num_fields)
+    ]
+    if is_type.is_struct(dtype):
+        return pa.struct(parts)
     if is_type.is_map(dtype):
         return pa.map_(_without_widths(dtype.key_type), _without_widths(dtype.item_type))
-    if is_type.is_struct(dtype):
-        return pa.struct([(part.name, _without_widths(part.type)) for part in dtype])
-    return dtype
+    item = pa.field("item", parts[0].type)
+    return pa.list_(item, dtype.list_size) if is_type.is_fixed_size_list(dtype) else pa.large_list(item)
 
 
 def _unknown(dtype: pa.DataType, *, stored: bool) -> bool:

@@ -121,8 +121,22 @@ def encode(frame: pl.DataFrame, binding: Binding, *, label: bool, features: bool
     offset
         How many rows stand before this chunk, for messages.
     """
+    return _encode(frame, score_values(frame, binding), binding, label=label, features=features, offset=offset)
+
+
+def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
+    """The score columns as numbers: an array for one, a matrix for several; NaN where there is no number."""
+    columns = binding.score.columns
+    if len(columns) == 1:
+        return numbers(frame[columns[0]])
+    return np.column_stack([numbers(frame[name]) for name in columns])
+
+
+def _encode(
+    frame: pl.DataFrame, values: FloatArray, binding: Binding, *, label: bool, features: bool, offset: int
+) -> Encoded:
     wrong: dict[str, Mask] = {}
-    score = _score(frame, binding, wrong)
+    score = _score(frame, values, binding, wrong)
     indices = weight = None
     if label and binding.label is not None:
         indices = class_indices(frame[binding.label], binding, offset)
@@ -146,14 +160,9 @@ def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
         wrong[reason] = mask
 
 
-def _score(frame: pl.DataFrame, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
-    columns = binding.score.columns
-    values = (
-        np.column_stack([numbers(frame[name]) for name in columns]) if len(columns) > 1 else numbers(frame[columns[0]])
-    )
-    finite = np.isfinite(values) if values.ndim == 1 else np.isfinite(values).all(axis=1)
-    if not finite.all():
-        _mark_not_finite(frame.select(columns), values, wrong)
+def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
+    if not np.isfinite(values).all():
+        _mark_not_finite(frame.select(binding.score.columns), values, wrong)
     if binding.score.kind == "prob":
         return score_from_probabilities(values, binding, wrong)
     return _two_columns(values, binding) if values.ndim == 2 and binding.binary else values
@@ -161,15 +170,19 @@ def _score(frame: pl.DataFrame, binding: Binding, wrong: dict[str, Mask]) -> Flo
 
 def _mark_not_finite(frame: pl.DataFrame, values: FloatArray, wrong: dict[str, Mask]) -> None:
     """Tell apart, now that it matters, what is missing, what is no number, and what is infinite."""
-    text = [column for column in frame if column.dtype == pl.String]
     word = np.zeros(len(frame), dtype=np.bool_)
-    for column in text:
-        word |= no_number(column).to_numpy()
-    missing = np.isnan(values) if values.ndim == 1 else np.isnan(values).any(axis=1)
-    infinite = np.isinf(values) if values.ndim == 1 else np.isinf(values).any(axis=1)
+    for column in frame:
+        if column.dtype == pl.String:
+            word |= no_number(column).to_numpy()
+    missing, infinite = _any(np.isnan(values)), _any(np.isinf(values))
     _mark(wrong, "the score is not a number", word)
     _mark(wrong, "the score is missing", missing & ~word)
     _mark(wrong, "the score is infinite", infinite & ~missing)
+
+
+def _any(mask: Mask) -> Mask:
+    """Whether it holds in any column, for each row."""
+    return mask if mask.ndim == 1 else np.logical_or.reduce(mask, axis=1)
 
 
 def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
@@ -179,7 +192,7 @@ def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[s
         if values.ndim == 1:
             _mark(wrong, "the probability is outside [0, 1]", outside)
             return scores(values)
-        _mark(wrong, "a probability is outside [0, 1]", outside.any(axis=1))
+        _mark(wrong, "a probability is outside [0, 1]", _any(outside))
         _mark(wrong, "the probabilities do not add up to 1", np.abs(values.sum(axis=1) - 1.0) > SUM_SLACK)
         if binding.binary:
             return _two_columns(np.log(np.clip(values, CLIP, 1.0 - CLIP)), binding)
@@ -187,7 +200,7 @@ def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[s
 
 
 def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
-    """z = v1 - v0, where v1 is the positive class."""
+    """The log-odds z = v1 - v0, where v1 is the positive class."""
     positive = binding.classes.index(index_order(binding)[1])
     z: FloatArray = values[:, positive] - values[:, 1 - positive]
     return z
@@ -234,12 +247,13 @@ def load(
     """
     gathered = _Gathered(source.name, keep_going=bad_rows == "null")
     scale = _Scale(binding) if check_scale else None
+    names = bound_columns(binding, label=label, features=features)
     with reading(source.name):
-        names = bound_columns(binding, label=label, features=features)
         for frame in source.raw.select(names).collect_batches():
+            values = score_values(frame, binding)
             if scale is not None:
-                scale.see(frame)
-            gathered.add(encode(frame, binding, label=label, features=features, offset=gathered.rows))
+                scale.see(values)
+            gathered.add(_encode(frame, values, binding, label=label, features=features, offset=gathered.rows))
     if scale is not None:
         scale.judge()
     return gathered.finish()
@@ -318,18 +332,19 @@ class _Scale:
         self.outside = 0
         self.sums_to_one = True
 
-    def see(self, frame: pl.DataFrame) -> None:
-        values = np.column_stack([numbers(frame[name]) for name in self.score.columns])
-        values = values[np.isfinite(values).all(axis=1)]
-        if not len(values):
+    def see(self, values: FloatArray) -> None:
+        rows = values if values.ndim == 2 else values[:, None]
+        if not np.isfinite(rows).all():
+            rows = rows[np.isfinite(rows).all(axis=1)]
+        if not len(rows):
             return
-        self.rows += len(values)
-        self.least = min(self.least, float(values.min()))
-        self.greatest = max(self.greatest, float(values.max()))
+        self.rows += len(rows)
+        self.least = min(self.least, float(rows.min()))
+        self.greatest = max(self.greatest, float(rows.max()))
         if self.score.kind == "prob":
-            self.outside += int(((values < -SLACK) | (values > 1.0 + SLACK)).any(axis=1).sum())
-        elif values.shape[1] > 1 and self.sums_to_one:
-            self.sums_to_one = bool((np.abs(values.sum(axis=1) - 1.0) <= SUM_SLACK).all())
+            self.outside += int(_any((rows < -SLACK) | (rows > 1.0 + SLACK)).sum())
+        elif values.ndim == 2 and self.sums_to_one:
+            self.sums_to_one = bool((np.abs(rows.sum(axis=1) - 1.0) <= SUM_SLACK).all())
 
     def judge(self) -> None:
         first = self.score.columns[0]

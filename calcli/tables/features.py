@@ -71,19 +71,22 @@ def _flagged(names: Sequence[str], schema: pl.Schema, binding: Binding) -> tuple
 
 
 def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
+    """Why a column is no feature, as far as its name and type tell."""
     if score_named(name, binding.classes, binding.score):
         return "named like a score"
     if name.startswith(("calibrated", "uncertainty_")):
         return "written by calcli"
     if name.lower() in ID_NAMES:
         return "named like an id"
+    return None if role_of(dtype) else _no_role(dtype)
+
+
+def _no_role(dtype: pl.DataType) -> str:
     if dtype.is_temporal():
         return "a date or time"
     if dtype.is_nested():
         return "a nested type"
-    if dtype == pl.Null:
-        return "no value in any row"
-    return None if role_of(dtype) else f"of type {dtype}"
+    return "no value in any row" if dtype == pl.Null else f"of type {dtype}"
 
 
 def all_distinct(source: Source, names: Sequence[str]) -> list[str]:

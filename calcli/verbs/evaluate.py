@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli import __version__
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -21,6 +20,7 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.load import Model, load
 from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
+from calcli.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             measured = measure_all(candidates, loaded.batch, chosen, request.options, class_names(binding))
         return Report(
             command="evaluate",
-            version=__version__,
+            version=VERSION,
             seed=request.seed,
             data=data_facts(source, loaded, binding),
             binding=binding.to_json(),

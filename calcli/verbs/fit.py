@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from calcli import __version__
 from calcli.artifacts import store
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import SILENT, Listener, stage
@@ -28,6 +27,7 @@ from calcli.verbs.load import Model
 from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
 from calcli.verbs.record import Recipe, manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds, Warned
+from calcli.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _report(
     ]
     return Report(
         command="fit",
-        version=__version__,
+        version=VERSION,
         seed=request.seed,
         artifact=None if target is None else str(target),
         chosen=request.method,

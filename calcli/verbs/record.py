@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
-from calcli import __version__
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.engines.local import BadRows
 from calcli.methods.base import Params, ParamValue
@@ -18,6 +17,7 @@ from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
 from calcli.verbs.crossfit import Holdout
 from calcli.verbs.report import RAW, Report
+from calcli.version import VERSION
 
 _PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")
 
@@ -44,7 +44,7 @@ def manifest_of(
     """The manifest of a fit, all but the payloads."""
     plain = report.to_json()
     return Manifest(
-        calcli=__version__,
+        calcli=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         kind="calibrator",
         task="binary" if len(binding.classes) == 2 else "multiclass",

@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.metrics import catalog
@@ -16,6 +16,8 @@ from tests.strategies import any_rows, binary_rows, weights
 every = pytest.mark.parametrize("name", catalog.names())
 unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows() if row.family != "shuffled"])
 FEW = Options(views=3)
+
+briefly = settings(max_examples=25)  # each law is tried on every metric
 
 
 def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:
@@ -37,6 +39,7 @@ def with_weight(rows: Scored, weight) -> Scored:
 
 
 @unshuffled
+@briefly
 @given(any_rows(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(name, rows, random):
     order = np.array(random.sample(range(len(rows)), len(rows)))
@@ -45,6 +48,7 @@ def test_the_order_of_rows_does_not_matter(name, rows, random):
 
 
 @every
+@briefly
 @given(any_rows(), st.floats(0.01, 100))
 def test_the_scale_of_weights_does_not_matter(name, rows, scale):
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -52,6 +56,7 @@ def test_the_scale_of_weights_does_not_matter(name, rows, scale):
 
 
 @every
+@briefly
 @given(any_rows(weighted=True), st.integers(0, 2**32 - 1))
 def test_rows_of_weight_zero_count_for_nothing(name, rows, seed):
     rng = np.random.default_rng(seed)
@@ -64,6 +69,7 @@ def test_rows_of_weight_zero_count_for_nothing(name, rows, seed):
 
 
 @pytest.mark.parametrize("name", ["nll", "brier", "auc", "ece"])
+@briefly
 @given(any_rows(weighted=False), st.data())
 def test_a_row_of_weight_two_is_two_rows(name, rows, data):
     count = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))))
@@ -72,6 +78,7 @@ def test_a_row_of_weight_two_is_two_rows(name, rows, data):
 
 
 @unshuffled
+@briefly
 @given(binary_rows(), st.data())
 def test_swapping_the_classes(name, rows, data):
     """P(negative) scores the negative class as P(positive) does the positive: off the edges, where bins differ."""
@@ -82,6 +89,7 @@ def test_swapping_the_classes(name, rows, data):
 
 
 @every
+@briefly
 @given(any_rows(), st.sampled_from(["width", "mass"]), st.data())
 def test_never_nan_whatever_the_weights(name, rows, binning, data):
     scale = data.draw(st.sampled_from([1.0, 1e300, 1e-320]))
@@ -103,6 +111,7 @@ def test_without_rows_or_weight_there_is_a_reason_and_no_number(name, classes, r
 
 
 @every
+@briefly
 @given(any_rows(least=3))
 def test_a_single_value_is_measured_too(name, rows):
     constant = Scored(rows.label, np.broadcast_to(rows.prob[:1], rows.prob.shape).copy(), rows.weight)
@@ -113,6 +122,7 @@ def test_a_single_value_is_measured_too(name, rows):
 
 
 @every
+@briefly
 @given(any_rows())
 def test_a_definition_can_be_written_down(name, rows):
     definition = asdict(measured(name, rows).definition)
@@ -121,6 +131,7 @@ def test_a_definition_can_be_written_down(name, rows):
 
 
 @every
+@briefly
 @given(any_rows())
 def test_metrics_leave_the_rows_as_they_are(name, rows):
     before = rows.label.copy(), rows.prob.copy(), None if rows.weight is None else rows.weight.copy()

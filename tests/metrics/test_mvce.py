@@ -64,7 +64,7 @@ def test_the_closed_form_knows_the_variance_of_a_view(mean, bins):
     errors = np.clip(rng.normal(0.0, 0.3, 1000), -0.7, 0.7)
     errors += mean - errors.mean()
     sums = ErrorSums(rows=1000, weight=1000, error=errors.sum(), square=np.square(errors).sum())
-    brute = views(errors, np.ones(1000), bins, 6000)
+    brute = views(errors, np.ones(1000), bins, 4000)
     assert closed(sums, bins, 1.0) == pytest.approx(brute.mean(), rel=0.015)
     variance = closed(sums, bins, 2.0) ** 2 - closed(sums, bins, 1.0) ** 2
     assert variance == pytest.approx(brute.var(), rel=0.1, abs=1e-7)

@@ -97,7 +97,7 @@ def test_a_frame_is_kept_only_where_it_is_told(here: Path) -> None:
 
 
 def test_several_inputs_need_a_name(here: Path) -> None:
-    with pytest.raises(UsageError, match="-o NAME.platt"):
+    with pytest.raises(UsageError, match=r"-o NAME\.platt"):
         calcli.fit(["train.parquet", "test.parquet"], method="platt")
     result = calcli.fit(["train.parquet", "test.parquet"], method="platt", output="both")
     assert result.report.data.rows == 4000

@@ -1,0 +1,3 @@
+"""The version of calcli, in its one place."""
+
+VERSION = "0.1.0"
