@@ -14,6 +14,7 @@ from calcli.errors import CalcliError, DataError
 from calcli.methods.calibrator import Calibrator
 from calcli.tables.binding import Binding
 from calcli.tables.checks import bound_columns, encode
+from calcli.tables.labels import class_text
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""
@@ -48,7 +49,7 @@ def calibrated_columns(stem: str, binding: Binding) -> tuple[str, ...]:
     """The columns that `apply` adds: one for two classes, else one for each."""
     if len(binding.classes) == 2:
         return (stem,)
-    return tuple(f"{stem}_{name}" for name in binding.classes)
+    return tuple(f"{stem}_{class_text(label)}" for label in binding.classes)
 
 
 @dataclass(frozen=True, slots=True)

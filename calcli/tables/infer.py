@@ -6,12 +6,15 @@ written with a leading zero (a postal code, a key) makes its column text, becaus
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """What stands for no value where numbers or booleans are meant; in a column of text each is a text."""
+
+TRUTHS = ("true", "false")
 
 LEADING_ZERO = r"^[+-]?0\d"
 
@@ -34,34 +37,42 @@ class Kinds:
         """The type of a column all of whose rows were seen."""
         if self.empty or self.text:
             return pl.String()
-        if self.integer:
-            return pl.Int64()
-        return pl.Float64() if self.number else pl.Boolean()
+        if self.number:
+            return pl.Int64() if self.integer else pl.Float64()
+        return pl.Boolean()
 
 
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
-    names = raw.collect_schema().names()
-    kinds = {name: Kinds() for name in names}
+    kinds = {name: Kinds() for name in raw.collect_schema()}
     for batch in raw.collect_batches():
-        for name in names:
-            if not kinds[name].text:
-                _narrow(kinds[name], batch[name])
+        open_questions = {name: kind for name, kind in kinds.items() if not kind.text}
+        answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in open_questions.items())
+        for name, answer in answers.row(0, named=True).items() if open_questions else ():
+            for question, value in answer.items():
+                setattr(kinds[name], question, getattr(kinds[name], question) and value)
     return pl.Schema({name: kind.dtype() for name, kind in kinds.items()})
 
 
-def _narrow(kinds: Kinds, values: pl.Series) -> None:
-    """Rule out what these rows cannot be."""
-    present = values.filter(is_present(values))
-    if not len(present):
-        return
-    kinds.empty = False
+def _look(name: str, kinds: Kinds) -> Iterator[pl.Expr]:
+    """What these rows say about each question that is still open."""
+    text = pl.col(name)
+    number = text.cast(pl.Float64, strict=False)
+    lower = text.str.to_lowercase()
+    truth = lower.is_in(TRUTHS)
     if kinds.number:
-        numbers = present.cast(pl.Float64, strict=False)
-        kinds.number = not (numbers.has_nulls() or present.str.contains(LEADING_ZERO).any())
-        kinds.integer = kinds.integer and kinds.number and not present.cast(pl.Int64, strict=False).has_nulls()
+        yield (_only_missing(text, number.is_null()) & ~text.str.contains(LEADING_ZERO).any()).alias("number")
+        if kinds.integer:
+            yield _only_missing(text, text.cast(pl.Int64, strict=False).is_null()).alias("integer")
     if kinds.boolean:
-        kinds.boolean = bool(present.str.to_lowercase().is_in(["true", "false"]).all())
+        yield _only_missing(text, ~truth).alias("boolean")
+    if kinds.empty:
+        yield (~(number.is_not_nan().any() | truth.any())).alias("empty")
+
+
+def _only_missing(text: pl.Expr, rows: pl.Expr) -> pl.Expr:
+    """Whether all values in these rows stand for no value."""
+    return text.filter(rows & text.is_not_null()).is_in(MISSING).all()
 
 
 def is_present(values: pl.Series) -> pl.Series:

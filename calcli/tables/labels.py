@@ -81,7 +81,7 @@ def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> L
 
 
 def _from_text(seen: Iterable[Label | float]) -> Labels:
-    """Labels of a text file; what stands for missing is missing beside numbers and booleans, and a class beside text."""
+    """Labels of a text file; what stands for missing is a class only beside text."""
     texts = {str(value) for value in seen}
     present = texts - set(MISSING)
     if present and all(value.lower() in ("true", "false") for value in present):

@@ -66,6 +66,8 @@ def header(file: TextFile) -> tuple[str, ...]:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
         raise not_utf8(file.name)
     names = _first_row(file)
+    if any("\0" in name for name in names):
+        raise DataError(f"{file.name} has a NUL byte in a column name", hint="is it a text file?")
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise DataError(f"{file.name} has more than one column {twice[0]!r}", hint="rename one of them")

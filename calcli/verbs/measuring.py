@@ -13,6 +13,7 @@ from calcli.metrics.catalog import Row, measure
 from calcli.metrics.paired import paired_difference
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Loaded
+from calcli.tables.labels import class_text
 from calcli.tables.source import Source
 from calcli.verbs.report import DataFacts, Difference, MetricValue, ScoreRow, ScoreSource, Seconds, finite
 
@@ -88,7 +89,7 @@ def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
 
 def class_names(binding: Binding) -> tuple[str, ...]:
     """The classes as text, in the order of the class index."""
-    return tuple(str(name) for name in binding.classes)
+    return tuple(class_text(label) for label in binding.classes)
 
 
 def label_rate(batch: Batch, binding: Binding) -> float | dict[str, float] | None:

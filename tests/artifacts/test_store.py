@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -285,20 +286,30 @@ def test_a_reader_that_is_always_overtaken_gives_up(tmp_path, monkeypatch):
         store.read(tmp_path)
 
 
-def test_a_directory_taken_away_while_a_writer_waits_is_made_anew(tmp_path):
+def test_a_lock_taken_away_while_a_writer_waits_is_not_taken_for_the_lock(tmp_path, monkeypatch):
     """What a second writer sees when the first fails at its first write."""
-    lock = tmp_path / "a" / ".lock"
-    made = []
-    with files.locked(lock, 1, made):
-        thread = threading.Thread(target=put, args=(tmp_path / "a", 1))
+    directory = tmp_path / "a"
+    waits = threading.Event()
+    sleep = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: (waits.set(), sleep(seconds)))
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(put(directory, 1)))
+    with files.locked(directory / ".lock", 1, []):
         thread.start()
-        while not thread.is_alive():
-            pass
-        lock.unlink()
-        lock.parent.rmdir()
+        assert waits.wait(30)
+        (directory / ".lock").unlink()
+        directory.rmdir()
     thread.join()
-    assert generation(tmp_path / "a") == 1
-    assert made == [tmp_path / "a"]
+    assert outcome
+    assert generation(directory) == 1
+
+
+def test_what_a_killed_writer_left_is_overwritten_whole(tmp_path):
+    put(tmp_path, 1)
+    (tmp_path / ".new-manifest.json").write_bytes(b"x" * 100_000)
+    put(tmp_path, 2)
+    assert generation(tmp_path) == 2
+    assert leftovers(tmp_path) == set()
 
 
 def test_nothing_heavy_is_imported():

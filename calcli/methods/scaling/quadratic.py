@@ -1,0 +1,94 @@
+"""Quadratic scaling: sigmoid(a z + b + c z^2) on log-odds z, kept monotone.
+
+The plain log-loss is minimised subject to a + 2 c z >= 0 at the least and the greatest score of the fit, so that the
+parabola rises over all of them. Beyond them it goes on as the straight line with the slope that it has there. In the
+fit scores are held within [-30, 30].
+
+The parabola is parametrised by its slopes at the two ends, which makes the constraint two signs, and by its value at
+the lower end. Where no finite parabola is the best one, because the classes are separated or one of them is absent,
+Platt's smoothed targets take the place of 0 and 1.
+
+The fit needs only moments of the scores in narrow cells; the ends are the means of the outermost cells, within 1/512
+of the outermost scores and equal to them where a cell holds one score. Where cells are too coarse, `fit` goes back to
+the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params, Sums
+from calcli.numeric import curves, jets
+from calcli.numeric.bounded import newton_nonnegative
+from calcli.numeric.curves import Sample
+from calcli.numeric.links import sigmoid
+from calcli.state import State
+
+HELD = 30.0
+"""Scores beyond this are held at it while fitting."""
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    sample = Sample.of_cells(gather(batch, params).arrays)
+    state = _fitted(sample)
+    low, high = sample.ends
+    if sample.coarseness(_Parabola(low, high), _theta(state)) > curves.COARSE:
+        z = np.clip(batch.score, -HELD, HELD)
+        return _fitted(sample.by_rows(z, batch.labels, batch.weights))
+    return state
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(curves.gather(np.clip(batch.score, -HELD, HELD), batch.labels, batch.weight))
+
+
+def finish(sums: Sums, params: Params) -> State:
+    return _fitted(Sample.of_cells(sums.arrays))
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    low, high = state.number("low"), state.number("high")
+    held = np.clip(batch.score, low, high)
+    beyond = batch.score - held
+    slope = np.where(beyond < 0, state.number("slope_low"), state.number("slope_high"))
+    u = (state.number("c") * held + state.number("a")) * held + state.number("b")
+    return sigmoid(u + slope * beyond)
+
+
+class _Parabola:
+    """The functions of z that the end slopes and the value at the lower end are multiplied with."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.length = low, high - low
+
+    def __call__(self, z: FloatArray, order: int) -> FloatArray:
+        t = (jets.variable(z, order) - np.eye(order + 1, 1) * self.low) / self.length
+        square = jets.product(t, t) / 2.0
+        one = jets.variable(np.ones(len(z)), order)
+        one[1:] = 0.0
+        return np.stack([self.length * (t - square), self.length * square, one])
+
+
+def _fitted(sample: Sample) -> State:
+    low, high = sample.ends
+    smooth = sample.separated
+    log_odds = sample.log_odds(smooth=smooth)
+    if high - low <= 1e-9 * max(1.0, abs(low)):
+        return _state(low, high, 1.0, 1.0, log_odds)  # one score alone says nothing about the slope
+    loss = sample.log_loss(_Parabola(low, high), smooth=smooth)
+    slope_low, slope_high, value = newton_nonnegative(loss, np.array([0.0, 0.0, log_odds]), bounded=(0, 1))
+    return _state(low, high, float(slope_low), float(slope_high), float(value))
+
+
+def _state(low: float, high: float, slope_low: float, slope_high: float, value: float) -> State:
+    """With the coefficients of sigmoid(a z + b + c z^2) beside the slopes at the ends."""
+    c = (slope_high - slope_low) / (2.0 * (high - low)) if high > low else 0.0
+    a = slope_low - 2.0 * c * low
+    b = value - (c * low + a) * low
+    return State({"a": a, "b": b, "c": c, "low": low, "high": high, "slope_low": slope_low, "slope_high": slope_high})
+
+
+def _theta(state: State) -> FloatArray:
+    """The end slopes; how the curve lies does not matter for how coarse the cells are."""
+    return np.array([state.number("slope_low"), state.number("slope_high"), 0.0])

@@ -1,0 +1,201 @@
+"""CSV and TSV: values pass through as they stand, and what is broken is refused with its row."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calcli.errors import CalcliError, DataError
+from calcli.tables import text
+from calcli.tables.sink import write
+from calcli.tables.source import open_source
+from tests.tables.making import put_text
+
+VALUE = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+TRICKY = st.sampled_from(
+    [
+        "",
+        "007",
+        "1.50",
+        "-0",
+        "1e5",
+        " a ",
+        "a,b",
+        "a\tb",
+        'say "x"',
+        '"',
+        "l\nm",
+        "l\r\nm",
+        "\r",
+        "NA",
+        "null",
+        "ü",
+        "☃",
+        "#",
+    ]
+)
+NAME = st.text(st.characters(min_codepoint=1, exclude_categories=("Cs",)), max_size=12)
+CELL = st.none() | VALUE | TRICKY
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pl.DataFrame:
+    names = draw(st.lists(NAME, min_size=1, max_size=4, unique=True))
+    rows = draw(st.integers(1, 6))
+    return pl.DataFrame(
+        {name: draw(st.lists(CELL, min_size=rows, max_size=rows)) for name in names},
+        schema=dict.fromkeys(names, pl.String),
+    )
+
+
+def as_text(frame: pl.DataFrame, separator: str) -> str:
+    """Every field in quotes but null, which is nothing at all."""
+
+    def row(values: tuple[str | None, ...]) -> str:
+        return separator.join("" if value is None else '"' + value.replace('"', '""') + '"' for value in values)
+
+    return "\n".join([row(tuple(frame.columns)), *map(row, frame.iter_rows())]) + "\n"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frame=tables(), suffix=st.sampled_from(["csv", "tsv"]))
+def test_text_passes_through_untouched(frame: pl.DataFrame, suffix: str) -> None:
+    separator = {"csv": ",", "tsv": "\t"}[suffix]
+    with TemporaryDirectory() as folder:
+        path = put_text(Path(folder) / f"in.{suffix}", as_text(frame, separator))
+        with open_source(path) as source:
+            assert source.raw.collect().equals(frame, null_equal=True)
+            assert write(source.raw, Path(folder) / f"out.{suffix}") == len(frame)
+        written = (Path(folder) / f"out.{suffix}").read_bytes()
+        with open_source(Path(folder) / f"out.{suffix}") as again:
+            assert again.raw.collect().equals(frame, null_equal=True)
+    if frame.width > 1:  # the reader of the standard library takes an empty line for no row
+        rows = list(csv.reader(io.StringIO(written.decode(), newline=""), delimiter=separator))
+        assert rows == [frame.columns, *[[value or "" for value in row] for row in frame.iter_rows()]]
+
+
+def test_null_and_empty_text_stay_apart(tmp_path: Path) -> None:
+    path = put_text(tmp_path / "a.csv", 'a,b\n"",\n,""\n')
+    with open_source(path) as source:
+        assert source.raw.collect().rows() == [("", None), (None, "")]
+        write(source.raw, tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text() == 'a,b\n"",\n,""\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b"\xef\xbb\xbfa,b\n1,2\n", [("1", "2")]),
+        (b"a,b\r\n1,2\r\n", [("1", "2")]),
+        (b"a,b\n1,2", [("1", "2")]),
+        (b"\n\na,b\n1,2\n\n\n3,4\n\n", [("1", "2"), ("3", "4")]),
+        (b'a,b\n1,5" pipe\n', [("1", '5" pipe')]),
+        (b'a,b\n1,"ends in a quote"""\n', [("1", 'ends in a quote"')]),
+        (b'a,b\n1,""""\n', [("1", '"')]),
+        (b'a,b\n1,""', [("1", "")]),
+        (b'a,b\n1,"x\n"\n', [("1", "x\n")]),
+    ],
+)
+def test_dialects(tmp_path: Path, content: bytes, rows: list[tuple[str, ...]]) -> None:
+    with open_source(put_text(tmp_path / "a.csv", content)) as source:
+        assert source.columns == ("a", "b")
+        assert source.raw.collect().rows() == rows
+
+
+def test_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
+    with open_source(put_text(tmp_path / "a.csv", "a\n1\n\n2\n")) as source:
+        assert source.raw.collect()["a"].to_list() == ["1", None, "2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"a,b\n", "has no rows"),
+        (b"a,b", "has no rows"),
+        (b"a,b\n1,2\n3\n", "1 fields in row 2, but 2 column names: '3'"),
+        (b"a,b\n1,2\n\n3,4,5\n", "3 fields in row 2, but 2 column names: '3,4,5'"),
+        (b"a,b,a\n1,2,3\n", "more than one column 'a'"),
+        (b"a,b\n1,2\n3,\xff\n", "row 2 of .* is not UTF-8"),
+        (b"a,\xff\n1,2\n", "first line of .* is not UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "is not UTF-8 text"),
+        (b"PAR1....", "is a Parquet or Arrow file"),
+        (b"a,b\0c\n1,2\n", "NUL byte in a column name"),
+        (b'a,b\n1,2\n3,"x\n5,6\n', "ends inside a quoted value"),
+        (b'a,b\n1,2\n3,"', "ends inside a quoted value"),
+        (b'a,b\n1,2\n3,"x', "ends inside a quoted value"),
+    ],
+)
+def test_broken_text(tmp_path: Path, content: bytes, message: str) -> None:
+    path = put_text(tmp_path / "broken.csv", content)
+    with pytest.raises(DataError, match=message) as caught, open_source(path) as source:
+        source.raw.collect()
+    assert "broken.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_broken_row_is_noticed_whatever_columns_are_read(tmp_path: Path) -> None:
+    path = put_text(tmp_path / "a.csv", "a,b,c\n1,2,3\n" * 1 + '4,5,"6\n7,8,9\n')
+    with open_source(path) as source, pytest.raises(DataError, match="ends inside a quoted value"):
+        source.raw.select("a").collect()
+
+
+def test_a_bad_row_far_down_has_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "BLOCK", 1000)
+    good = "".join(f"{row},{row}\n" for row in range(1, 5001))
+    with open_source(put_text(tmp_path / "a.csv", "a,b\n" + good + "oops\n")) as source:
+        with pytest.raises(DataError, match="1 fields in row 5001"):
+            source.raw.collect()
+    with open_source(put_text(tmp_path / "b.csv", ("a,b\n" + good).encode() + b"5001,\xff\n")) as source:
+        with pytest.raises(DataError, match="row 5001 of .* is not UTF-8"):
+            source.raw.collect()
+    long = f'a,b\n1,2\n3,"{"x" * 5000}"\n'
+    with pytest.raises(DataError, match="row of more than"), open_source(put_text(tmp_path / "c.csv", long)) as source:
+        source.raw.collect()
+
+
+def test_chunks_filters_and_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "BLOCK", 500)
+    expected = pl.DataFrame({"a": [str(n) for n in range(1000)], "b": [str(n % 7) for n in range(1000)]})
+    expected.write_csv(tmp_path / "a.csv")
+    with open_source(tmp_path / "a.csv") as source:
+        raw = source.raw
+        assert raw.collect().equals(expected)
+        assert raw.collect(engine="in-memory").equals(expected)
+        assert raw.head(3).collect().equals(expected.head(3))
+        assert raw.slice(990, 5).collect().equals(expected.slice(990, 5))
+        assert raw.tail(2).collect().equals(expected.tail(2))
+        assert (
+            raw.select("b").filter(pl.col("b") == "3").collect().equals(expected.select("b").filter(pl.col("b") == "3"))
+        )
+        assert raw.filter(pl.col("a") == "44").select("b").collect().item() == "2"
+        assert source.rows() == 1000
+
+
+def test_several_files_are_read_by_column_name(tmp_path: Path) -> None:
+    put_text(tmp_path / "1.csv", "a,b\n1,2\n")
+    put_text(tmp_path / "2.csv", "b,a\n4,3\n")
+    put_text(tmp_path / "3.csv", "a,b\n")
+    with open_source([tmp_path / "1.csv", tmp_path / "2.csv", tmp_path / "3.csv"]) as source:
+        assert source.raw.collect().rows() == [("1", "2"), ("3", "4")]
+        assert source.raw.select("b").collect().rows() == [("2",), ("4",)]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"), [("a,c", "no column 'b'"), ("a,b,c", "a column 'c', which"), ("a", "no column 'b'")]
+)
+def test_columns_that_differ_between_files(tmp_path: Path, header: str, message: str) -> None:
+    one = put_text(tmp_path / "1.csv", "a,b\n1,2\n")
+    two = put_text(tmp_path / "2.csv", header + "\n")
+    with pytest.raises(CalcliError, match=message) as caught:
+        open_source([one, two])
+    assert "2.csv" in str(caught.value)
+    assert caught.value.exit_code == 3
