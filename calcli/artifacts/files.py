@@ -7,6 +7,7 @@ through ``os``, and an error of the disk leaves this module as a `FileSystemErro
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import stat
@@ -67,7 +68,7 @@ def put(path: Path, data: bytes) -> None:
 
 
 def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> bytes:
-    """The content of a regular file, checked against what it should be before it is believed.
+    """The content of a regular file, if it is the file that it should be.
 
     Raises
     ------
@@ -152,8 +153,6 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
 
 
 def _lock(handle: int, deadline: float) -> bool:
-    import fcntl  # not on Windows, where reading an artifact may still work
-
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,6 +23,8 @@ TASKS = ("binary", "multiclass", "regression")
 CODECS = ("json", "npz", "blob")
 
 MANIFEST = "manifest.json"
+COPY_AGAIN = "copy the artifact again from where it came from, or fit it again"
+
 _SHA256 = r"[0-9a-f]{64}"
 _ROLE = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 _OLD_MANIFEST = re.compile(rf"manifest-{_SHA256}\.json")
@@ -97,7 +99,7 @@ class Manifest:
         found = self.as_dict()
         if problem := _problem(found):
             raise ValueError(f"a manifest cannot be written: {problem}")
-        lines = (f"{strictjson.dumps(key)}: {strictjson.dumps(value)}" for key, value in found.items())
+        lines = (f"{strictjson.dumps(key)}: {strictjson.dumps(value, key)}" for key, value in found.items())
         return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
     @classmethod
@@ -106,9 +108,9 @@ class Manifest:
         try:
             found = to_current(strictjson.loads_object(data), where)
         except ValueError as error:
-            raise ArtifactError(f"{where} is damaged: {error}", hint=_FIT_AGAIN) from None
+            raise ArtifactError(f"{where} is damaged: {error}", hint=COPY_AGAIN) from None
         if problem := _problem(found):
-            raise ArtifactError(f"{where} is damaged: {problem}", hint=_FIT_AGAIN)
+            raise ArtifactError(f"{where} is damaged: {problem}", hint=COPY_AGAIN)
         values: dict[str, Any] = {part.name: found[part.name] for part in fields(cls)}
         for name in ("features", "sides", "requires"):
             values[name] = tuple(values[name])
@@ -141,9 +143,6 @@ def is_payload(name: str) -> bool:
 def is_role(name: str) -> bool:
     """Whether payloads can have this role."""
     return re.fullmatch(_ROLE, name) is not None and name != "manifest" and len(name) <= 64
-
-
-_FIT_AGAIN = "copy the artifact again from where it came from, or fit it again"
 
 
 def _problem(found: Mapping[str, Json]) -> str | None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,6 +23,7 @@ from calcli.artifacts import codecs, files, strictjson
 from calcli.artifacts.cbm import normalise_cbm
 from calcli.artifacts.codecs import File
 from calcli.artifacts.manifest import (
+    COPY_AGAIN,
     MANIFEST,
     JsonObject,
     Manifest,
@@ -43,8 +46,7 @@ LOCK_TIMEOUT = 60.0
 
 _LOCK = ".lock"
 _MOST_RETRIES = 100
-_COPY_AGAIN = "copy the artifact again from where it came from, or fit it again"
-_GO_BACK = "fit it again, or go back to the previous generation with: calcli refit --rollback"
+_MOST_NEIGHBOURS = 1000
 _ELSEWHERE = "choose another directory, or move this one away"
 
 
@@ -69,13 +71,15 @@ class Artifact:
     def state(self) -> State:
         """The state of the calibrator."""
         if STATE not in self.states:
-            raise ArtifactError(f"{self.path} keeps no calibrator: no payload has the role {STATE!r}", hint=_COPY_AGAIN)
+            raise ArtifactError(f"{self.path} keeps no calibrator: no payload has the role {STATE!r}", hint=COPY_AGAIN)
         return self.states[STATE]
 
 
 def exists(directory: Place) -> bool:
     """Whether an artifact is there, sound or not."""
-    return (Path(directory) / MANIFEST).is_file()
+    with suppress(OSError):
+        return (Path(directory) / MANIFEST).is_file()
+    return False
 
 
 def describe(directory: Place) -> Manifest:
@@ -91,12 +95,14 @@ def read(directory: Place) -> Artifact:
     for _ in range(_MOST_RETRIES):
         manifest = Manifest.from_json(text, str(path / MANIFEST))
         try:
-            return Artifact(path, manifest, _load(path, manifest), hashlib.sha256(text).hexdigest())
+            states = _load(path, manifest, hint=_way_back(path, manifest))
+            return Artifact(path, manifest, states, hashlib.sha256(text).hexdigest())
         except FileNotFoundError as error:
             # Two replacements since the manifest was read sweep what it names; then there is a newer one to read.
             before, text = text, _manifest_bytes(path)
             if text == before:
-                raise ArtifactError(f"{error.filename} is missing from the artifact", hint=_GO_BACK) from None
+                hint = _way_back(path, manifest)
+                raise ArtifactError(f"{error.filename} is missing from the artifact", hint=hint) from None
     raise ArtifactError(f"{path} was replaced {_MOST_RETRIES} times while it was read", hint="try again later")
 
 
@@ -147,7 +153,7 @@ def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
         try:
             _load(path, older)
         except FileNotFoundError as error:
-            raise ArtifactError(f"{error.filename} is missing from the previous generation", hint=_COPY_AGAIN) from None
+            raise ArtifactError(f"{error.filename} is missing from the previous generation", hint=COPY_AGAIN) from None
         return _commit(path, older, current)
 
 
@@ -227,17 +233,17 @@ def _sweep(directory: Path) -> None:
     What they name is read from the disk, not remembered: after an interrupt nobody knows how far things had come.
     """
     current = _replaceable(directory)
-    needed = {_LOCK}
+    needed: set[str | None] = {_LOCK}
     if current is not None:
         manifest = Manifest.from_json(current)
         older = _previous(directory, manifest)
-        needed |= {MANIFEST, str(manifest.previous)}
+        needed |= {MANIFEST, manifest.previous}
         needed |= {payload.name for one in (manifest, older) if one for payload in one.payloads}
     for entry in list(os.scandir(directory)):
         if entry.name not in needed and _is_ours(entry):
             Path(entry.path).unlink()
-    if current is None:  # a first write that failed
-        (directory / _LOCK).unlink()
+    if current is None:  # a first write has failed
+        (directory / _LOCK).unlink()  # last: whoever comes next may go on from here
 
 
 def _put_unless_there(path: Path, data: bytes) -> None:
@@ -247,16 +253,23 @@ def _put_unless_there(path: Path, data: bytes) -> None:
     files.put(path, data)
 
 
-def _load(directory: Path, manifest: Manifest) -> dict[str, State]:
+def _load(directory: Path, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
     """All states of a generation. A payload that is not there is a `FileNotFoundError`."""
     found: dict[str, list[File]] = {}
     for payload in manifest.payloads:
-        data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256)
+        data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint)
         found.setdefault(payload.role, []).append(File(payload, data))
     try:
         return {role: codecs.decode(encoded) for role, encoded in found.items()}
     except ValueError as error:
-        raise ArtifactError(f"{directory} is damaged: {error}", hint=_COPY_AGAIN) from None
+        raise ArtifactError(f"{directory} is damaged: {error}", hint=hint) from None
+
+
+def _way_back(directory: Path, manifest: Manifest) -> str:
+    """What to do about a damaged generation."""
+    if manifest.previous is None:
+        return COPY_AGAIN
+    return f"{COPY_AGAIN}, or go back to the previous one: calcli refit {shlex.quote(str(directory))} --rollback"
 
 
 def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
@@ -267,7 +280,7 @@ def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
     try:
         return Manifest.from_json(_checked(path, sha256=hash_in_name(path.name)), str(path))
     except FileNotFoundError:
-        raise ArtifactError(f"{path}, the previous generation, is missing", hint=_COPY_AGAIN) from None
+        raise ArtifactError(f"{path}, the previous generation, is missing", hint=COPY_AGAIN) from None
 
 
 def _manifest_bytes(directory: Path) -> bytes:
@@ -284,19 +297,20 @@ def _nothing_at(directory: Path) -> str:
     if directory.exists():
         return f"{directory} is a file; an artifact is a directory"
     try:
-        beside = [path.name for path in directory.absolute().parent.iterdir() if exists(path)]
+        neighbours = islice(directory.absolute().parent.iterdir(), _MOST_NEIGHBOURS)
+        beside = [path.name for path in neighbours if exists(path)]
     except OSError:
         beside = []
     match = nearest(directory.name, beside)
     return f"there is no artifact {directory}" + (f"; did you mean {directory.with_name(match)}?" if match else "")
 
 
-def _checked(path: Path, *, size: int | None = None, sha256: str | None = None) -> bytes:
+def _checked(path: Path, *, size: int | None = None, sha256: str | None = None, hint: str = COPY_AGAIN) -> bytes:
     """`files.read` with errors for whoever reads an artifact; a `FileNotFoundError` passes."""
     try:
         return files.read(path, size=size, sha256=sha256)
     except files.DamagedFileError as error:
-        raise ArtifactError(f"{path} is damaged: {error}", hint=_GO_BACK) from None
+        raise ArtifactError(f"{path} is damaged: {error}", hint=hint) from None
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
     except OSError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from calcli.state import Json
@@ -16,16 +15,16 @@ from calcli.state import Json
 _DEEPEST = 64  # far above what a state or a manifest nests, far below what the parser of any Python can stand
 
 
-def dumps(value: object) -> str:
+def dumps(value: object, name: str = "value") -> str:
     """Compact text of `value` with sorted keys: equal values give equal texts.
 
     Raises
     ------
     ValueError
-        If reading the text would not give `value` again: it says where in `value`, and why.
+        If reading the text would not give `value` again. It says where in `value`, which it calls `name`, and why.
     """
-    if found := _fault(value, "value", 0):
-        raise ValueError(found)
+    if found := _fault(value):
+        raise ValueError(name + found)
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -40,8 +39,8 @@ def loads(data: bytes) -> Json:
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if found := _fault(value, "value", 0):
-        raise ValueError(found)
+    if found := _fault(value):
+        raise ValueError(f"value{found}")
     return value
 
 
@@ -53,29 +52,38 @@ def loads_object(data: bytes) -> dict[str, Json]:
     return value
 
 
-def _fault(value: object, place: str, depth: int) -> str | None:
-    """What keeps `value` from being JSON, and where, or None."""
-    parts: Iterable[tuple[str, object]] = ()
-    if isinstance(value, dict):
-        if unfit := [key for key in value if not isinstance(key, str) or _has_surrogate(key)]:
-            return f"{place} has the key {unfit[0]!r}, which is not text"
-        parts = ((f"{place}[{key[:60]!r}]", part) for key, part in value.items())
-    elif isinstance(value, list):
-        parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))
-    elif isinstance(value, float) and not math.isfinite(value):
-        return f"{place} is {value}; null stands for a number that is not there"
-    elif isinstance(value, str) and _has_surrogate(value):
-        return f"{place} is not text: {value!r}"
-    elif not isinstance(value, str | int | float | None):
-        return f"{place} is of type {type(value).__name__}, which JSON does not have"
+def _fault(value: object, depth: int = 0) -> str:
+    """Where something in `value` is no JSON, and why; empty if all of it is."""
     if depth > _DEEPEST:
-        return f"{place} is nested deeper than {_DEEPEST}"
-    return next((found for where, part in parts if (found := _fault(part, where, depth + 1))), None)
+        return f" is nested deeper than {_DEEPEST}"
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str) or _has_surrogate(key):
+                return f" has the key {key!r}, which is not text"
+            if found := _fault(part, depth + 1):
+                return f"[{key[:60]!r}]{found}"
+        return ""
+    if isinstance(value, list):
+        faults = ((place, _fault(part, depth + 1)) for place, part in enumerate(value))
+        return next((f"[{place}]{found}" for place, found in faults if found), "")
+    return _fault_of_scalar(value)
+
+
+def _fault_of_scalar(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f" is {value}; null stands for a number that is not there"
+    if isinstance(value, str):
+        return f" is not text: {value[:60]!r}" if _has_surrogate(value) else ""
+    return "" if isinstance(value, int | None) else f" is of type {type(value).__name__}, which JSON does not have"
 
 
 def _has_surrogate(text: str) -> bool:
     """Whether there is half of a surrogate pair in it: a str to Python, but no text to UTF-8."""
-    return not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _finite(text: str) -> float:
@@ -89,9 +97,10 @@ def _not_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON; null stands for a number that is not there")
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> Mapping[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
-        raise ValueError(f"the key {twice[:40]!r} is there twice")
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key[:60]!r} is there twice")
+        found[key] = value
     return found

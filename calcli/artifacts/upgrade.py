@@ -35,7 +35,7 @@ SCHEMA = f"calcli.artifact/{CURRENT}"
 Step = Callable[[dict[str, Json]], dict[str, Json]]
 
 STEPS: Mapping[int, Step] = {}
-"""The step at N, which turns a manifest of format N into one of format N+1."""
+"""The step at N turns a manifest of format N into one of N+1, or raises a `ValueError` that says why it is none."""
 
 
 def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:

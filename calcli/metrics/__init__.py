@@ -1,0 +1,1 @@
+"""Metrics: numbers, each with the definition that tells it from others of its name."""

@@ -90,7 +90,9 @@ class Measured:
     Attributes
     ----------
     value
-        None where it is not defined; `reason` then says why.
+        None where it is not defined.
+    reason
+        Why there is no value, or what it leaves out.
     floor
         What a perfectly calibrated score would show on as many rows, for metrics that are never zero.
     per_class

@@ -37,20 +37,20 @@ class ErrorSums:
     ----------
     rows
         How many have a positive weight.
-    weight, error, square, noise
-        Sums of w, w e, w^2 e^2 and w^2 p (1 - p); the last is what w^2 e^2 would be if the score were calibrated.
-    positive, positive_square, weight_square
-        Sums of w and w^2 where y = 1, and of w^2.
+    error, square, noise
+        Sums of w e, w^2 e^2 and w^2 p (1 - p); the last is what w^2 e^2 would be if the score were calibrated.
+    positive, positive_square, negative, negative_square
+        Sums of w and w^2 where y = 1 and where y = 0.
     """
 
     rows: float = 0.0
-    weight: float = 0.0
     error: float = 0.0
     square: float = 0.0
     noise: float = 0.0
     positive: float = 0.0
     positive_square: float = 0.0
-    weight_square: float = 0.0
+    negative: float = 0.0
+    negative_square: float = 0.0
 
     def __add__(self, other: ErrorSums) -> ErrorSums:
         return ErrorSums(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
@@ -64,30 +64,38 @@ class ErrorSums:
 
     @classmethod
     def _of_part(cls, part: Scored) -> ErrorSums:
-        noise = part.prob - np.square(part.prob)
         error = part.prob - part.label
-        positive = part.label == 1
+        noise = part.prob - np.square(part.prob)
         if part.weight is None:
-            n, n1 = float(len(part)), float(np.count_nonzero(positive))
-            return cls(n, n, float(error.sum()), float(np.square(error).sum()), float(noise.sum()), n1, n1, n)
-        w, w2 = part.weight, np.square(part.weight)
+            rows, square = len(part), np.square(error)
+            mass = mass_square = np.bincount(part.label, minlength=2)
+        else:
+            rows, weight_square = int(np.count_nonzero(part.weight)), np.square(part.weight)
+            square, noise = weight_square * np.square(error), weight_square * noise
+            error = part.weight * error
+            mass = np.bincount(part.label, part.weight, minlength=2)
+            mass_square = np.bincount(part.label, weight_square, minlength=2)
         return cls(
-            rows=float(np.count_nonzero(w)),
-            weight=float(w.sum()),
-            error=float((w * error).sum()),
-            square=float((w2 * np.square(error)).sum()),
-            noise=float((w2 * noise).sum()),
-            positive=float(w[positive].sum()),
-            positive_square=float(w2[positive].sum()),
-            weight_square=float(w2.sum()),
+            rows=float(rows),
+            error=float(error.sum()),
+            square=float(square.sum()),
+            noise=float(noise.sum()),
+            positive=float(mass[1]),
+            positive_square=float(mass_square[1]),
+            negative=float(mass[0]),
+            negative_square=float(mass_square[0]),
         )
+
+    @property
+    def weight(self) -> float:
+        """The sum of w."""
+        return self.positive + self.negative
 
     @property
     def rarer(self) -> float:
         """How many rows of the rarer label there are; weighted rows count by Kish's effective number."""
-        negative, negative_square = self.weight - self.positive, self.weight_square - self.positive_square
-        counts = [(self.positive, self.positive_square), (negative, negative_square)]
-        return min(weight**2 / square if square > 0 else 0.0 for weight, square in counts)
+        labels = ((self.positive, self.positive_square), (self.negative, self.negative_square))
+        return min(mass**2 / square if square > 0 else 0.0 for mass, square in labels)
 
 
 def mvce(scored: Scored, options: Options) -> Measured:
@@ -133,7 +141,7 @@ def _plan(sums: ErrorSums, bins: int, options: Options) -> tuple[int | None, str
         return views, f"sampled: {views} shuffles; the closed form is for the norms 1 and 2"
     if sums.rarer / bins < ENOUGH:
         return views, f"sampled: {views} shuffles; a bin expects fewer than {ENOUGH:g} rows of the rarer label"
-    return None, "closed form of infinitely many shuffles, by the folded normal distribution"
+    return None, "closed form: the limit of many shuffles, by the folded normal distribution, right to 3 %"
 
 
 def closed(sums: ErrorSums, bins: int, norm: float) -> float:

@@ -45,8 +45,7 @@ def _counted(prob: FloatArray, label: IntArray) -> float | None:
     Each row is one integer: the bits of its probability, which rise with it, and below them its label. Sorting these
     is several times faster than ordering rows by a float, and puts the negative rows of a tie before the positive.
     """
-    keys = (prob + 0.0).view(np.int64)  # adding 0.0 copies, and makes -0.0 an ordinary zero
-    keys <<= 1
+    keys: IntArray = prob.view(np.int64) << 1  # this also drops the sign of a negative zero
     keys |= label
     keys.sort()
     places = np.flatnonzero(keys & 1)

@@ -27,3 +27,18 @@ def held_out(label: IntArray, share: float, rng: np.random.Generator) -> np.ndar
     mask = np.empty(len(label), dtype=np.bool_)
     mask[dealt] = np.floor((place + 1) * share) > np.floor(place * share)
     return mask
+
+
+def group_folds(groups: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """A fold for each row such that rows of one group (0 .. G-1) share it, of about equal size.
+
+    The largest groups are dealt first, each to the fold that is smallest so far; groups of one size in random order.
+    """
+    size = np.bincount(groups)
+    shuffled = rng.permutation(len(size))
+    held = np.zeros(count, dtype=np.int64)
+    fold_of = np.empty(len(size), dtype=np.int64)
+    for group in shuffled[np.argsort(-size[shuffled], kind="stable")]:
+        fold_of[group] = held.argmin()
+        held[fold_of[group]] += size[group]
+    return fold_of[groups]

@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -28,7 +28,6 @@ from calcli.tables.formats import SEPARATORS, Format, compression_of, format_of
 from calcli.tables.trouble import writing
 
 STDOUT = "-"
-Place: TypeAlias = "Path | IO[bytes]"
 
 
 def write(
@@ -53,19 +52,21 @@ def write(
         (`Source.arrow_types`).
     """
     path = Path(target)
+    to_stdout = str(path) == STDOUT
     kind = format_of(path, format, flag="--output-format")
-    name = "standard output" if str(path) == STDOUT else str(path)
-    rows = _Rows(frame, kind, arrow_types or {})
-    with writing(name):
-        rows.check()
-        if str(path) == STDOUT:
+    compression = compression_of(path)
+    if compression is not None and kind not in (*SEPARATORS, "ndjson"):
+        raise UsageError(f"{kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
+    with writing("standard output" if to_stdout else str(path)):
+        rows = _Rows(frame, kind, arrow_types or {})
+        if to_stdout:
             rows.put(sys.stdout.buffer)
         elif _is_special(path):
-            with path.open("wb") as stream:
-                rows.put(stream)
+            with path.open("wb") as device:
+                rows.put(device)
         else:
-            with _replacing(path) as temporary:
-                _put_file(rows, temporary, path)
+            with _replacing(path) as stream, _packed(stream, compression) as packed:
+                rows.put(packed, near=path.parent)
     return rows.count
 
 
@@ -76,65 +77,90 @@ class _Rows:
         self.kind = kind
         self.count = 0
         self.frame = frame.map_batches(self._see, streamable=True)
-        self.schema = frame.collect_schema()
-        self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in self.schema}
+        schema = frame.collect_schema()
+        self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
+        if kind in SEPARATORS:
+            _refuse_what_text_cannot_hold(schema, kind)
 
     def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
         self.count += len(batch)
         return batch
 
-    def check(self) -> None:
-        """Refuse, before anything is written, what a text format cannot hold."""
-        for name, dtype in self.schema.items() if self.kind in SEPARATORS else ():
-            if dtype.is_nested() or dtype == pl.Binary:
-                raise DataError(
-                    f"column {name!r} is {dtype}, which {self.kind.upper()} cannot hold",
-                    hint="write Parquet, or leave the column out with --keep",
-                )
+    def put(self, stream: IO[bytes], *, near: Path | None = None) -> None:
+        """Write everything and flush it; temporary files, if it takes some, are made `near` the target."""
+        outlet = _Outlet(stream)
+        try:
+            self._sink(outlet, near)
+            stream.flush()
+        except Exception:
+            if outlet.error is not None:
+                raise outlet.error from None
+            raise
 
-    def put(self, place: Place) -> None:
-        """Write into a file or a stream, and flush it."""
-        if isinstance(place, Path):
-            self._sink(place)
-            return
-        place.flush()  # polars writes to the descriptor itself: what was written before comes first
-        self._sink(place)
-        place.flush()
-
-    def _sink(self, place: Place) -> None:
+    def _sink(self, outlet: Any, near: Path | None) -> None:
         if self.kind == "ndjson":
-            self.frame.sink_ndjson(place, check_extension=False)
+            self.frame.sink_ndjson(outlet, check_extension=False)
         elif self.kind in SEPARATORS:
-            self.frame.sink_csv(place, separator=SEPARATORS[self.kind], check_extension=False)
+            self.frame.sink_csv(outlet, separator=SEPARATORS[self.kind], check_extension=False)
         elif self.arrow_types:
-            self._restore(place)
+            self._restore(outlet, near)
         elif self.kind == "parquet":
-            self.frame.sink_parquet(place)
+            self.frame.sink_parquet(outlet)
         else:
-            self.frame.sink_ipc(place, compat_level=OLDEST)
+            self.frame.sink_ipc(outlet, compat_level=OLDEST)
 
-    def _restore(self, place: Place) -> None:
+    def _restore(self, outlet: Any, near: Path | None) -> None:
         """Write types that polars does not have.
 
         The rows go through a temporary Arrow file first: only there do all batches share one dictionary, as an Arrow
         file must.
         """
-        near = place.parent if isinstance(place, Path) else None
         with tempfile.TemporaryDirectory(prefix=".calcli-", dir=near) as folder:
             spool = Path(folder) / "rows.arrow"
             self.frame.sink_ipc(spool, compat_level=OLDEST)
             with pa.memory_map(str(spool)) as mapped, pa.ipc.open_file(mapped) as rows:
                 target = pa.schema([f.with_type(self.arrow_types.get(f.name, f.type)) for f in rows.schema])
-                sink = str(place) if isinstance(place, Path) else place
-                with _arrow_writer(self.kind, sink, target) as writer:
+                with pa.PythonFile(outlet, "w") as sink, _arrow_writer(self.kind, sink, target) as writer:
                     for number in range(rows.num_record_batches):
                         writer.write_table(pa.Table.from_batches([rows.get_batch(number)]).cast(target))
+
+
+class _Outlet:
+    """Passes bytes on, and remembers what the operating system said: polars tells only that something failed."""
+
+    closed = False
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            return self._stream.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        """Nothing to do before everything is written."""
+
+    def close(self) -> None:
+        """The stream belongs to somebody else."""
 
 
 def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
     if kind == "parquet":
         return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
     return pa.ipc.new_file(sink, schema)
+
+
+def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format) -> None:
+    for name, dtype in schema.items():
+        if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
+            raise DataError(
+                f"column {name!r} is {dtype}, which {kind.upper()} cannot hold",
+                hint="write Parquet, or leave the column out with --keep",
+            )
 
 
 def _is_special(path: Path) -> bool:
@@ -144,26 +170,21 @@ def _is_special(path: Path) -> bool:
     return (path.exists() and not path.is_file()) or path.is_relative_to("/dev")
 
 
-def _put_file(rows: _Rows, temporary: Path, path: Path) -> None:
-    compression = compression_of(path)
+@contextlib.contextmanager
+def _packed(stream: IO[bytes], compression: Literal["gzip", "zstd"] | None) -> Iterator[Any]:
     if compression is None:
-        rows.put(temporary)
-        return
-    if rows.kind not in (*SEPARATORS, "ndjson"):
-        raise UsageError(f"{rows.kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
-    with temporary.open("wb") as plain:
-        packed: Any = gzip.GzipFile(fileobj=plain, mode="wb", mtime=0) if compression == "gzip" else _zstd(plain)
-        with packed:
-            rows.put(packed)
-
-
-def _zstd(plain: IO[bytes]) -> Any:
-    return pa.CompressedOutputStream(plain, "zstd")
+        yield stream
+    elif compression == "gzip":
+        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed:
+            yield packed
+    else:
+        with pa.CompressedOutputStream(pa.PythonFile(_Outlet(stream), "w"), "zstd") as packed:
+            yield packed
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary sibling that takes the place of `path` once it is complete."""
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary sibling, open for writing, that takes the place of `path` once it is complete."""
     target = path.resolve()  # a link stays a link
     if not target.parent.is_dir():
         raise FileSystemError(
@@ -171,9 +192,10 @@ def _replacing(path: Path) -> Iterator[Path]:
         )
     temporary = target.with_name(f".{target.name[:200]}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
         temporary.replace(target)

@@ -49,7 +49,7 @@ def writing(target: str) -> Iterator[None]:
             raise ClosedPipeError(f"the reader of {target} went away") from error
         if number is not None:
             raise _refused(number, f"cannot write {target}") from error
-        raise DataError(f"cannot write {target}: {one_line(error)}") from error
+        raise DataError(f"the rows for {target} cannot be computed: {one_line(error)}") from error
 
 
 def not_utf8(what: str) -> DataError:

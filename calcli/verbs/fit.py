@@ -11,7 +11,7 @@ from calcli.artifacts import store
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
-from calcli.errors import FitError, UsageError
+from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.calibrator import Calibrator
@@ -22,11 +22,12 @@ from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.crossfit import Holdout, predict_held_out
+from calcli.verbs.crossfit import predict_held_out
 from calcli.verbs.load import Model
 from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
 from calcli.verbs.record import Recipe, manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds, Warned
+from calcli.verbs.splits import Holdout, split_rows
 from calcli.version import VERSION
 
 
@@ -129,16 +130,14 @@ class _Checked:
 
 
 def _check(row: Row, batch: Batch, params: Params, holdout: Holdout, seed: int, listener: Listener) -> _Checked:
-    if len(batch) == 0:
-        raise FitError("there are no rows to fit on")
     if holdout.kind == "none":
         return _Checked(batch, None, Seconds())
-    if len(batch) < 2:
-        raise FitError("one row cannot be held out and fitted on", hint="try: --holdout none")
-    predicted = predict_held_out(row, batch, params, holdout, seed=seed, listener=listener)
+    splits = split_rows(batch.labels, holdout, seed)
+    with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
+        predicted = predict_held_out(row, batch, params, splits, seed=seed, done=lambda: listener.advance(1))
     seconds = Seconds(fit=predicted.fit_seconds, apply=predicted.apply_seconds)
     final = None if holdout.refit_on_all else predicted.last
-    return _Checked(batch if predicted.rows.all() else batch.take(predicted.rows), predicted.prob, seconds, final)
+    return _Checked(batch.take(splits.predicted), predicted.prob, seconds, final)
 
 
 def _final(row: Row, batch: Batch, params: Params, checked: _Checked, seed: int) -> tuple[Calibrator, float]:

@@ -15,8 +15,8 @@ from calcli.methods.base import Params, ParamValue
 from calcli.methods.row import Row
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
-from calcli.verbs.crossfit import Holdout
 from calcli.verbs.report import RAW, Report
+from calcli.verbs.splits import Holdout
 from calcli.version import VERSION
 
 _PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")

@@ -135,6 +135,6 @@ def test_a_target_is_checked_before_the_work_is_done(tmp_path, monkeypatch):
 
 
 def test_a_draft_that_cannot_be_written_touches_nothing(tmp_path):
-    with pytest.raises(ValueError, match="nan"):
+    with pytest.raises(ValueError, match=r"fit\['after'\]\['nll'\] is nan"):
         store.write(tmp_path / "a", draft(fit={"after": {"nll": float("nan")}}), {})
     assert not (tmp_path / "a").exists()

@@ -105,7 +105,7 @@ def test_a_rollback_leaves_a_damaged_generation(tmp_path):
     put(tmp_path, 1)
     name = put(tmp_path, 2).payloads[0].name
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(ArtifactError, match="--rollback"):
+    with pytest.raises(ArtifactError, match=f"calcli refit {tmp_path} --rollback$"):
         store.read(tmp_path)
     store.rollback(tmp_path)
     assert generation(tmp_path) == 1
@@ -281,7 +281,7 @@ def test_a_reader_that_is_always_overtaken_gives_up(tmp_path, monkeypatch):
     monkeypatch.setattr(
         store, "_manifest_bytes", lambda path: real(path).replace(b'"seed": 1', b'"seed": 1' + b"%d" % next(seeds))
     )
-    monkeypatch.setattr(store, "_load", lambda *_: files.read(tmp_path / "vanished"))
+    monkeypatch.setattr(store, "_load", lambda *_, **__: files.read(tmp_path / "vanished"))
     with pytest.raises(ArtifactError, match="was replaced 100 times"):
         store.read(tmp_path)
 

@@ -18,6 +18,7 @@ import pyarrow.parquet
 import pytest
 
 from calcli.errors import CalcliError, DataError, FileSystemError, UsageError
+from calcli.tables.sink import write
 from calcli.tables.source import FileFact, open_source
 from tests.tables.making import ordinary, put, put_text
 
@@ -256,9 +257,7 @@ def test_what_is_no_table(data: Any) -> None:
         open_source(data)
 
 
-@pytest.mark.parametrize(
-    "data", [pl.DataFrame({"a": []}), pd.DataFrame({"a": []}), pa.table({"a": []})]
-)
+@pytest.mark.parametrize("data", [pl.DataFrame({"a": []}), pd.DataFrame({"a": []}), pa.table({"a": []})])
 def test_frames_without_rows(data: Any) -> None:
     with pytest.raises(DataError, match="has no rows"):
         open_source(data)
@@ -381,11 +380,13 @@ def broken(tmp_path: Path, kind: str) -> Path:
 )  # fmt: skip
 def test_broken_files(tmp_path: Path, kind: str) -> None:
     path = broken(tmp_path, kind)
-    with pytest.raises(DataError) as caught, open_source(path) as source:
-        source.schema  # noqa: B018
-        from calcli.tables.sink import write
 
-        write(source.typed(), tmp_path / "out.parquet")
+    def copy() -> None:
+        with open_source(path) as source:
+            write(source.typed(), tmp_path / "out.parquet")
+
+    with pytest.raises(DataError) as caught:
+        copy()
     assert kind in str(caught.value) or "out.parquet" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out.parquet").exists()

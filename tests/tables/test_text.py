@@ -128,7 +128,7 @@ def test_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
         (b"a,\xff\n1,2\n", "first line of .* is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "is not UTF-8 text"),
         (b"PAR1....", "is a Parquet or Arrow file"),
-        (b"a,b\0c\n1,2\n", "NUL byte in a column name"),
+        (b"first,b\0c\n1,2\n", "NUL byte in a column name"),
         (b'a,b\n1,2\n3,"x\n5,6\n', "ends inside a quoted value"),
         (b'a,b\n1,2\n3,"', "ends inside a quoted value"),
         (b'a,b\n1,2\n3,"x', "ends inside a quoted value"),
@@ -151,12 +151,12 @@ def test_a_broken_row_is_noticed_whatever_columns_are_read(tmp_path: Path) -> No
 def test_a_bad_row_far_down_has_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "BLOCK", 1000)
     good = "".join(f"{row},{row}\n" for row in range(1, 5001))
-    with open_source(put_text(tmp_path / "a.csv", "a,b\n" + good + "oops\n")) as source:
-        with pytest.raises(DataError, match="1 fields in row 5001"):
-            source.raw.collect()
-    with open_source(put_text(tmp_path / "b.csv", ("a,b\n" + good).encode() + b"5001,\xff\n")) as source:
-        with pytest.raises(DataError, match="row 5001 of .* is not UTF-8"):
-            source.raw.collect()
+    short = put_text(tmp_path / "a.csv", "a,b\n" + good + "oops\n")
+    with open_source(short) as source, pytest.raises(DataError, match="1 fields in row 5001"):
+        source.raw.collect()
+    latin = put_text(tmp_path / "b.csv", ("a,b\n" + good).encode() + b"5001,\xff\n")
+    with open_source(latin) as source, pytest.raises(DataError, match=r"row 5001 of .* is not UTF-8"):
+        source.raw.collect()
     long = f'a,b\n1,2\n3,"{"x" * 5000}"\n'
     with pytest.raises(DataError, match="row of more than"), open_source(put_text(tmp_path / "c.csv", long)) as source:
         source.raw.collect()

@@ -26,4 +26,22 @@ ROWS = (
             Param("binning", "choice", "mass", "equal-mass or equal-width bins", choices=("mass", "width")),
         ),
     ),
+    Row(
+        name="isotonic-centered",
+        family="binning",
+        target="calcli.methods.binning.isotonic_centered",
+        summary="isotonic without flat steps: it rises strictly between the middles of the blocks",
+        reference="Oron & Flournoy 2017",
+        simplicity=9,
+        order="kept",
+    ),
+    Row(
+        name="venn-abers",
+        family="binning",
+        target="calcli.methods.binning.venn_abers",
+        summary="isotonic with each label added: two probabilities and their merger",
+        reference="Vovk, Petej & Fedorova 2015",
+        simplicity=12,
+        order="kept",
+    ),
 )

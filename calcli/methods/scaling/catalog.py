@@ -1,6 +1,18 @@
 """The rows of the scaling methods."""
 
-from calcli.methods.row import Row
+from calcli.methods.row import Param, Row
+
+_BIAS = Param(
+    "bias", "float", None, "mu, how strongly the intercepts are held near 0; cross-validated if not given", low=0, high=1e6
+)
+_OFF_DIAGONAL = Param(
+    "off_diagonal",
+    "float",
+    None,
+    "lambda, how strongly the off-diagonal coefficients are held near 0; cross-validated if not given",
+    low=0,
+    high=1e6,
+)
 
 ROWS = (
     Row(
@@ -56,5 +68,44 @@ ROWS = (
         simplicity=4,
         order="kept",
         sums="yes",
+    ),
+    Row(
+        name="vector",
+        family="scaling",
+        target="calcli.methods.scaling.vector",
+        summary="softmax(w * V + b): a slope and an intercept for each class",
+        reference="Guo et al. 2017",
+        simplicity=5,
+        multiclass="native",
+        params=(_BIAS,),
+    ),
+    Row(
+        name="sms",
+        family="scaling",
+        target="calcli.methods.scaling.sms",
+        summary="structured matrix scaling: temperature, then a matrix held near the identity",
+        reference="Berta et al. 2026",
+        simplicity=6,
+        multiclass="native",
+    ),
+    Row(
+        name="dirichlet",
+        family="scaling",
+        target="calcli.methods.scaling.dirichlet",
+        summary="softmax(W ln P + b), regularised off the diagonal",
+        reference="Kull et al. 2019",
+        simplicity=7,
+        multiclass="native",
+        params=(_OFF_DIAGONAL, _BIAS),
+    ),
+    Row(
+        name="matrix",
+        family="scaling",
+        target="calcli.methods.scaling.matrix",
+        summary="softmax(W V + b), regularised off the diagonal",
+        reference="Guo et al. 2017; Kull et al. 2019",
+        simplicity=7,
+        multiclass="native",
+        params=(_OFF_DIAGONAL, _BIAS),
     ),
 )

@@ -31,12 +31,11 @@ HELD = 30.0
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     sample = Sample.of_cells(gather(batch, params).arrays)
-    state = _fitted(sample)
-    low, high = sample.ends
-    if sample.coarseness(_Parabola(low, high), _theta(state)) > curves.COARSE:
-        z = np.clip(batch.score, -HELD, HELD)
-        return _fitted(sample.by_rows(z, batch.labels, batch.weights))
-    return state
+    theta = _fitted(sample)
+    if sample.coarseness(_Parabola(*sample.ends), theta) > curves.COARSE:
+        sample = sample.by_rows(np.clip(batch.score, -HELD, HELD), batch.labels, batch.weights)
+        theta = _fitted(sample)
+    return _state(sample, theta)
 
 
 def gather(batch: Batch, params: Params) -> Sums:
@@ -44,7 +43,8 @@ def gather(batch: Batch, params: Params) -> Sums:
 
 
 def finish(sums: Sums, params: Params) -> State:
-    return _fitted(Sample.of_cells(sums.arrays))
+    sample = Sample.of_cells(sums.arrays)
+    return _state(sample, _fitted(sample))
 
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
@@ -60,7 +60,7 @@ class _Parabola:
     """The functions of z that the end slopes and the value at the lower end are multiplied with."""
 
     def __init__(self, low: float, high: float) -> None:
-        self.low, self.length = low, high - low
+        self.low, self.length = low, (high - low) or 1.0
 
     def __call__(self, z: FloatArray, order: int) -> FloatArray:
         t = (jets.variable(z, order) - np.eye(order + 1, 1) * self.low) / self.length
@@ -70,25 +70,22 @@ class _Parabola:
         return np.stack([self.length * (t - square), self.length * square, one])
 
 
-def _fitted(sample: Sample) -> State:
+def _fitted(sample: Sample) -> FloatArray:
+    """The slopes at the two ends, and the value at the lower one."""
     low, high = sample.ends
     smooth = sample.separated
     log_odds = sample.log_odds(smooth=smooth)
     if high - low <= 1e-9 * max(1.0, abs(low)):
-        return _state(low, high, 1.0, 1.0, log_odds)  # one score alone says nothing about the slope
+        return np.array([1.0, 1.0, log_odds])  # one score alone says nothing about the slope
     loss = sample.log_loss(_Parabola(low, high), smooth=smooth)
-    slope_low, slope_high, value = newton_nonnegative(loss, np.array([0.0, 0.0, log_odds]), bounded=(0, 1))
-    return _state(low, high, float(slope_low), float(slope_high), float(value))
+    return newton_nonnegative(loss, np.array([0.0, 0.0, log_odds]), bounded=(0, 1))
 
 
-def _state(low: float, high: float, slope_low: float, slope_high: float, value: float) -> State:
-    """With the coefficients of sigmoid(a z + b + c z^2) beside the slopes at the ends."""
+def _state(sample: Sample, theta: FloatArray) -> State:
+    """The coefficients of sigmoid(a z + b + c z^2), where it holds, and the slopes beyond."""
+    low, high = sample.ends
+    slope_low, slope_high, value = (float(number) for number in theta)
     c = (slope_high - slope_low) / (2.0 * (high - low)) if high > low else 0.0
     a = slope_low - 2.0 * c * low
     b = value - (c * low + a) * low
     return State({"a": a, "b": b, "c": c, "low": low, "high": high, "slope_low": slope_low, "slope_high": slope_high})
-
-
-def _theta(state: State) -> FloatArray:
-    """The end slopes; how the curve lies does not matter for how coarse the cells are."""
-    return np.array([state.number("slope_low"), state.number("slope_high"), 0.0])

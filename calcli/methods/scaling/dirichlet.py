@@ -1,0 +1,33 @@
+"""Dirichlet calibration: softmax(W ln P + b) with ODIR regularisation (Kull et al. 2019).
+
+It is what is right where the probabilities of each class's rows are Dirichlet distributed. Probabilities are clipped
+at 1e-12 before the logarithm. With two classes it is beta calibration.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params
+from calcli.methods.scaling import beta, odir
+from calcli.numeric.links import CLIP, log_softmax, softmax
+from calcli.numeric.multinomial import linear
+from calcli.state import State
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    if batch.classes == 2:
+        return beta.fit(batch, sides, {}, seed)
+    W, b = odir.fit(_log_probabilities(batch), batch, params, seed, diagonal=False)
+    return State(arrays={"coefficients": np.column_stack([W, b])})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    if batch.classes == 2:
+        return beta.predict(state, batch, sides)
+    return softmax(linear(_log_probabilities(batch), state.array("coefficients")))
+
+
+def _log_probabilities(batch: Batch) -> FloatArray:
+    return np.maximum(log_softmax(batch.score), np.log(CLIP))

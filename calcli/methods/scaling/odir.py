@@ -1,0 +1,102 @@
+"""What vector, matrix and Dirichlet scaling share: softmax(W x + b), regularised off the diagonal and in the intercept.
+
+ODIR (Kull et al. 2019) adds to the mean log-loss lambda times the mean square of the off-diagonal coefficients and mu
+times the mean square of the intercepts; the diagonal is free. Strengths that are not given are chosen by
+cross-validation within the fit, as one number: every regularised coefficient gets the same c / n.
+
+Targets are mixed with 1/K as one more row would be, (1 - 1/(n + 1)) y + 1/((n + 1) K), n the sum of weights: without
+that no finite map is the best one where the classes can be separated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import Batch, FloatArray
+from calcli.methods.base import Params
+from calcli.numeric.links import log_softmax
+from calcli.numeric.multinomial import Multinomial, with_constant
+from calcli.numeric.score_folds import folds_by_score
+
+STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
+"""The c that are tried, from the strongest: each fit starts where the one before it ended."""
+
+FOLDS = 5
+CHOSEN_ON = 20_000
+"""The strength is chosen on about so many rows at most."""
+
+
+def fit(x: FloatArray, batch: Batch, params: Params, seed: int, *, diagonal: bool) -> tuple[FloatArray, FloatArray]:
+    """W, zero off the diagonal where `diagonal`, and b."""
+    held = batch.weights > 0
+    problem = _problem(x[held], batch.take(held), diagonal=diagonal)
+    regularised = ("bias",) if diagonal else ("off_diagonal", "bias")
+    strengths = STRENGTHS if any(params[name] is None for name in regularised) else (0.0,)
+    if len(strengths) > 1:
+        strengths = strengths[: _chosen(problem, batch.take(held).score, params, strengths, seed) + 1]
+    near = _path(problem, params, strengths)[-1]
+    found = replace(problem, penalty=_penalty(problem, params, strengths[-1])).minimise(near)
+    return found[:, :-1], found[:, -1]
+
+
+def _problem(x: FloatArray, batch: Batch, *, diagonal: bool) -> Multinomial:
+    classes = batch.classes
+    free = np.ones((classes, classes + 1), dtype=np.bool_)
+    if diagonal:
+        free[:, :-1] = np.eye(classes, dtype=np.bool_)
+    zeros = np.zeros(free.shape)
+    weight = batch.weights
+    return Multinomial(with_constant(x), batch.labels, weight, free, zeros, zeros, 1.0 / (weight.sum() + 1.0))
+
+
+def _penalty(problem: Multinomial, params: Params, strength: float) -> FloatArray:
+    """The penalty on each coefficient: as given by the parameters, else c / n."""
+    classes = len(problem.free)
+    off_diagonal, bias = params.get("off_diagonal"), params["bias"]
+    relative = strength / float(problem.weight.sum())
+    of_pair = relative if off_diagonal is None else float(off_diagonal) / (classes * (classes - 1))
+    penalty = np.full(problem.free.shape, of_pair)
+    penalty[:, :-1][np.eye(classes, dtype=np.bool_)] = 0.0
+    penalty[:, -1] = relative if bias is None else float(bias) / classes
+    return penalty
+
+
+def _path(problem: Multinomial, params: Params, strengths: tuple[float, ...]) -> list[FloatArray]:
+    """The fits for falling strengths, to as many digits as a choice among them needs."""
+    at = np.zeros(problem.free.shape)
+    found = []
+    for strength in strengths:
+        at = replace(problem, penalty=_penalty(problem, params, strength)).minimise(at, tolerance=1e-6)
+        found.append(at)
+    return found
+
+
+def _chosen(
+    problem: Multinomial, score: FloatArray, params: Params, strengths: tuple[float, ...], seed: int
+) -> int:
+    """The strength of least log-loss on rows that the fit has not seen; the strongest where there are none."""
+    if len(score) > CHOSEN_ON:
+        parts = -(-len(score) // CHOSEN_ON)
+        some = folds_by_score(score, problem.label, parts, seed, "odir sample") == 0
+        problem, score = _rows(problem, some), score[some]
+    fold = folds_by_score(score, problem.label, FOLDS, seed, "odir folds")
+    loss = np.zeros(len(strengths))
+    for index in range(int(fold.max()) + 1 if fold.max() > 0 else 0):
+        unseen = _rows(problem, fold == index)
+        fits = _path(_rows(problem, fold != index), params, strengths)
+        loss += [_log_loss(unseen, coefficients) for coefficients in fits]
+    return int(np.argmin(loss))
+
+
+def _rows(problem: Multinomial, rows: NDArray[np.bool_]) -> Multinomial:
+    weight = problem.weight[rows]
+    smoothing = 1.0 / (weight.sum() + 1.0)
+    return replace(problem, x=problem.x[rows], label=problem.label[rows], weight=weight, smoothing=smoothing)
+
+
+def _log_loss(problem: Multinomial, coefficients: FloatArray) -> float:
+    log_p = log_softmax(problem.x @ coefficients.T)
+    return -float(problem.weight @ log_p[np.arange(len(log_p)), problem.label])

@@ -1,0 +1,128 @@
+"""Which rows are held out: by chance, by group, or by time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import IntArray
+from calcli.errors import FitError, UsageError
+from calcli.numeric.folds import folds, group_folds, held_out
+from calcli.numeric.rng import stream
+
+Mask = NDArray[np.bool_]
+
+CROSS_VALIDATED_ROWS = 1_000_000
+"""Up to so many rows the default is 5-fold cross-validation, above it one 90/10 split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdout:
+    """How rows are held out: ``cv:5``, ``0.1`` or ``none``."""
+
+    kind: Literal["cv", "share", "none"]
+    folds: int = 0
+    share: float = 0.0
+
+    def __str__(self) -> str:
+        return {"cv": f"cv:{self.folds}", "share": f"{self.share:g}", "none": "none"}[self.kind]
+
+    @property
+    def refit_on_all(self) -> bool:
+        """Whether the artifact is a fit on all rows, not the one that was evaluated."""
+        return self.kind != "share"
+
+    @classmethod
+    def parse(cls, text: str | None, rows: int) -> Holdout:
+        """The scheme that `text` names; None is the default for so many rows."""
+        if text is None:
+            return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", share=0.1)
+        if text == "none":
+            return cls("none")
+        if match := re.fullmatch(r"cv:(\d+)", text):
+            count = int(match[1])
+            if count < 2:
+                raise UsageError(f"--holdout {text}: cross-validation needs at least 2 folds")
+            return cls("cv", folds=count)
+        try:
+            share = float(text)
+        except ValueError:
+            share = 0.0
+        if not 0 < share < 1:
+            raise UsageError(f"--holdout {text} is none of cv:5 (folds), 0.1 (a share of the rows), none")
+        return cls("share", share=share)
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """Rows to predict, and the rows to fit on before, several times.
+
+    Attributes
+    ----------
+    tests
+        Which rows are predicted each time; no row twice.
+    trains
+        Which rows are fitted on; None where it is all that are not predicted.
+    """
+
+    tests: tuple[Mask, ...]
+    trains: tuple[Mask, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tests)
+
+    def train(self, index: int) -> Mask:
+        return ~self.tests[index] if self.trains is None else self.trains[index]
+
+    @property
+    def predicted(self) -> Mask:
+        """The rows that get a prediction."""
+        rows: Mask = np.logical_or.reduce(self.tests)
+        return rows
+
+    @property
+    def partition(self) -> bool:
+        """Whether every row is predicted, from all the others in other parts."""
+        return self.trains is None and len(self.tests) > 1
+
+
+def split_rows(label: IntArray, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
+    """The splits of a scheme; rows of one group (0 .. G-1) are never on both sides."""
+    if len(label) < 2:
+        raise FitError("one row cannot be held out and fitted on", hint="try: --holdout none")
+    count = holdout.folds if holdout.kind == "cv" else max(2, round(1 / holdout.share))
+    if groups is not None:
+        fold = group_folds(groups, min(count, int(groups.max()) + 1), stream(seed, "groups"))
+        tests = [fold == index for index in range(int(fold.max()) + 1)]
+        if len(tests) < 2:
+            raise FitError("all rows are of one group: none can be held out")
+        return Splits(tuple(tests) if holdout.kind == "cv" else (tests[0],))
+    if holdout.kind == "cv":
+        fold = folds(label, min(count, len(label)), stream(seed, "folds"))
+        return Splits(tuple(fold == index for index in range(int(fold.max()) + 1)))
+    mask = held_out(label, holdout.share, stream(seed, "split"))
+    if not mask.any() or mask.all():
+        raise FitError(
+            f"a share of {holdout.share:g} of {len(label):,} rows leaves nothing on one side",
+            hint="try: --holdout cv:5",
+        )
+    return Splits((mask,))
+
+
+def split_by_time(moment: IntArray, count: int) -> Splits:
+    """Forward in time: of `count` + 1 spans of rows, each but the first is predicted from all that lie before.
+
+    `moment` is the rank of each row's time; rows of one moment are never on both sides.
+    """
+    order = np.sort(moment)
+    edges = np.unique(order[(np.arange(1, count + 1) * len(order)) // (count + 1)])
+    edges = edges[edges > order[0]]
+    if len(edges) == 0:
+        raise FitError("all rows are of one moment: there is no before and after")
+    span = np.searchsorted(edges, moment, side="right")
+    tests = tuple(span == index for index in range(1, len(edges) + 1))
+    return Splits(tests, tuple(span < index for index in range(1, len(edges) + 1)))

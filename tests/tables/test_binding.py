@@ -1,0 +1,386 @@
+"""Which column plays which part: every rule of the contract, as a table of cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calcli.errors import CalcliError, DataError, UsageError
+from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
+from calcli.tables.source import open_source
+from tests.tables.making import ordinary, put, put_text, table
+
+LABELS = {
+    "01": [0, 1, 0, 1],
+    "012": [0, 1, 2, 1],
+    "abc": ["b", "a", "c", "a"],
+    "13": [1, 3, 1, 3],
+    "ones": [1, 1, 1, 1],
+}
+
+
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-z))
+
+
+def columns(label: str, names: Sequence[str]) -> dict[str, list[Any]]:
+    """A label and columns of harmless numbers."""
+    return {"label": LABELS[label], **{name: [0.25, 0.5, 0.5, 0.75] for name in names}}
+
+
+def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:  # noqa: B008
+    return bind(table(columns(label, names)), flags, features=False)
+
+
+@pytest.mark.parametrize(
+    ("label", "names", "flags", "kind", "found", "classes"),
+    [
+        ("01", ["logit"], {}, "logit", ["logit"], (0, 1)),
+        ("01", ["prob"], {}, "prob", ["prob"], (0, 1)),
+        ("01", ["proba"], {}, "prob", ["proba"], (0, 1)),
+        ("01", ["probability"], {}, "prob", ["probability"], (0, 1)),
+        ("01", ["pred_proba"], {}, "prob", ["pred_proba"], (0, 1)),
+        ("01", ["p", "p_value", "p_0"], {}, "prob", ["p"], (0, 1)),
+        ("01", ["score", "score_home", "score_away"], {}, "prob", ["score"], (0, 1)),
+        ("01", ["prob_1", "prob_0"], {}, "prob", ["prob_0", "prob_1"], (0, 1)),
+        ("13", ["prob_3", "prob_1"], {}, "prob", ["prob_1", "prob_3"], (1, 3)),
+        ("13", ["prob_0", "prob_1"], {}, "prob", ["prob_0", "prob_1"], (1, 3)),
+        ("13", ["p_1", "p_2", "p_3"], {}, "prob", ["p_1", "p_2", "p_3"], (1, 2, 3)),
+        ("012", ["logit_2", "logit_0", "logit_1"], {}, "logit", ["logit_0", "logit_1", "logit_2"], (0, 1, 2)),
+        ("012", ["prob", "prob_0", "prob_1", "prob_2"], {}, "prob", ["prob_0", "prob_1", "prob_2"], (0, 1, 2)),
+        ("01", ["p_0", "p_1", "p_2"], {}, "prob", ["p_0", "p_1", "p_2"], (0, 1, 2)),
+        ("ones", ["p_0", "p_1"], {}, "prob", ["p_0", "p_1"], (0, 1)),
+        ("abc", ["prob_c", "prob_a", "prob_b"], {}, "prob", ["prob_a", "prob_b", "prob_c"], ("a", "b", "c")),
+        ("abc", ["p_a", "p_b", "p_c", "p_d"], {}, "prob", ["p_a", "p_b", "p_c", "p_d"], ("a", "b", "c", "d")),
+        ("abc", ["p_0", "p_1", "p_2"], {"classes": "cab"}, "prob", ["p_0", "p_1", "p_2"], ("c", "a", "b")),
+        ("abc", ["p_a", "p_b", "p_c"], {"classes": "cab"}, "prob", ["p_c", "p_a", "p_b"], ("c", "a", "b")),
+        ("ones", ["prob"], {"classes": "01"}, "prob", ["prob"], (0, 1)),
+        ("01", ["prob", "mine"], {"prob": "mine"}, "prob", ["mine"], (0, 1)),
+        ("01", ["prob", "mine"], {"logit": "mine"}, "logit", ["mine"], (0, 1)),
+        ("01", ["prob", "proba"], {"prob": "proba"}, "prob", ["proba"], (0, 1)),
+        ("01", ["prob", "prob_0", "prob_1"], {"prob": "prob"}, "prob", ["prob"], (0, 1)),
+        ("01", ["prob_0", "prob_1"], {"prob": "prob_1"}, "prob", ["prob_1"], (0, 1)),
+        ("01", ["m_0", "m_1"], {"logit": "m"}, "logit", ["m_0", "m_1"], (0, 1)),
+        ("012", ["m_0", "m_1", "m_2", "m"], {"prob": "m"}, "prob", ["m_0", "m_1", "m_2"], (0, 1, 2)),
+        ("01", ["prob", "proba"], {"ignore": ("proba",)}, "prob", ["prob"], (0, 1)),
+    ],
+)
+def test_score_columns(
+    label: str, names: list[str], flags: dict[str, Any], kind: str, found: list[str], classes: tuple[Label, ...]
+) -> None:
+    flags = {**flags, "classes": tuple(flags["classes"])} if "classes" in flags else flags
+    binding = bound(label, names, Flags(**flags))
+    assert binding.label == "label"
+    assert binding.score == Score(kind, tuple(found))  # type: ignore[arg-type]
+    assert binding.classes == classes
+    assert binding.positive == (classes[1] if len(classes) == 2 else None)
+
+
+@pytest.mark.parametrize(
+    ("label", "names", "flags", "message", "code"),
+    [
+        ("01", ["probs"], {}, r"no score column; .*did you mean .*--logit COL or --prob COL", 3),
+        ("01", ["x"], {}, r"there is label, x", 3),
+        ("01", ["prob", "proba"], {}, r"2 scores are possible: prob; proba; choose one, for example --prob prob", 3),
+        ("01", ["prob", "prob_0", "prob_1"], {}, r"2 scores are possible", 3),
+        ("01", ["prob", "p"], {"prob": "q"}, r"--prob: no column 'q'", 3),
+        ("01", ["prob"], {"prob": "prov"}, r"did you mean 'prob'", 3),
+        ("01", ["prob", "logit"], {"prob": "prob", "logit": "logit"}, r"both given", 2),
+        ("012", ["prob"], {}, r"'prob' is one column, but there are 3 classes; .* prob_0, prob_1, prob_2", 3),
+        ("012", ["prob"], {"prob": "prob"}, r"--prob prob is one column, but there are 3 classes", 3),
+        ("012", ["prob_0", "prob_1"], {}, r"no score column", 3),
+        ("13", ["p_0", "p_1", "p_2"], {}, r"no score column", 3),
+        ("abc", ["p_0", "p_1", "p_2"], {}, r"p_0 … p_2 do not say which class is which.*--classes", 3),
+        ("ones", ["prob"], {}, r"has one class only: 1; name both with --classes", 3),
+        ("01", ["prob"], {"classes": ("0", "2")}, r"the label 1 is none of the classes", 3),
+        ("01", ["prob"], {"classes": ("0", "x")}, r"--classes names 'x'", 3),
+        ("01", ["prob"], {"classes": ("0",)}, r"two or more different classes", 2),
+        ("01", ["prob"], {"classes": ("0", "0")}, r"two or more different classes", 2),
+        ("01", ["prob"], {"label": "lable"}, r"--label: no column 'lable'.*did you mean 'label'", 3),
+        ("01", ["prob"], {"weight": "w"}, r"--weight: no column 'w'", 3),
+        ("01", ["prob"], {"ignore": ("x",)}, r"--ignore: no column 'x'", 3),
+        ("01", ["prob"], {"weight": "label"}, r"'label' is the label and the weight", 2),
+        ("01", ["prob"], {"prob": "label"}, r"'label' is the label and the score", 2),
+        ("01", ["prob"], {"positive": "2"}, r"--positive: no class '2'; there is 0, 1", 3),
+        ("012", ["p_0", "p_1", "p_2"], {"positive": "1"}, r"there are 3 classes, and it is for two", 2),
+    ],
+)
+def test_refusals(label: str, names: list[str], flags: dict[str, Any], message: str, code: int) -> None:
+    with pytest.raises(CalcliError, match=message) as caught:
+        bound(label, names, Flags(**flags))
+    assert caught.value.exit_code == code
+
+
+@pytest.mark.parametrize("name", ["label", "y", "target", "class"])
+def test_label_names(name: str) -> None:
+    assert bind(table({name: [0, 1], "prob": [0.1, 0.9], "Label": [5, 6]}), features=False).label == name
+
+
+def test_the_label_that_is_not_found_or_not_clear() -> None:
+    with pytest.raises(DataError, match=r"no label column; .*did you mean 'lable'\?; name it with --label COL"):
+        bind(table({"lable": [0, 1], "prob": [0.1, 0.9]}))
+    both = {"y": [0, 1], "target": [0, 1], "prob": [0.1, 0.9]}
+    with pytest.raises(DataError, match="the label could be 'y' or 'target'; choose with --label y"):
+        bind(table(both))
+    assert bind(table(both), Flags(ignore=("y",))).label == "target"
+    assert bind(table(both), need_label=False).label is None
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "classes", "positive"),
+    [
+        ([0, 1], "int", (0, 1), 1),
+        ([1, 2, 10], "int", (1, 2, 10), None),
+        ([-1, 1], "int", (-1, 1), 1),
+        ([True, False], "bool", (False, True), True),
+        ([1.0, 0.0, None, float("nan")], "float", (0, 1), 1),
+        (["yes", "no"], "string", ("no", "yes"), "yes"),
+        (["True", "FALSE"], "string", ("FALSE", "True"), "True"),
+        (["pos", "neg", None], "string", ("neg", "pos"), "pos"),
+        (["1", "0"], "string", ("0", "1"), "1"),
+        (["c", "b", "a", "b"], "string", ("a", "b", "c"), None),
+        ([np.uint64(2**63 + 1), np.uint64(1)], "int", (1, 2**63 + 1), 2**63 + 1),
+    ],
+)
+def test_classes(values: list[Any], kind: str, classes: tuple[Label, ...], positive: Label | None) -> None:
+    label = pl.Series("label", values, dtype=pl.UInt64 if isinstance(values[0], np.uint64) else None)
+    many = (
+        {f"p_{value}": [1 / len(classes)] * len(values) for value in classes}
+        if len(classes) > 2
+        else {"p": [0.5] * len(values)}
+    )
+    binding = bind(table({"label": label, **many}), features=False)
+    assert (binding.label_type, binding.classes, binding.positive) == (kind, classes, positive)
+    assert [type(value) for value in binding.classes] == [type(value) for value in classes]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "classes"),
+    [
+        (["0", "1", "NA", ""], "int", (0, 1)),
+        (["10", "9", "1"], "int", (1, 9, 10)),
+        (["0.0", "1.0", "nan"], "float", (0, 1)),
+        (["true", "False"], "bool", (False, True)),
+        (["no", "yes"], "string", ("no", "yes")),
+        (["a", "NA", "b"], "string", ("NA", "a", "b")),
+        (["01", "02", "10"], "string", ("01", "02", "10")),
+    ],
+)
+def test_classes_of_a_text_file(tmp_path: Path, texts: list[str], kind: str, classes: tuple[Label, ...]) -> None:
+    scores = [f"p_{value}" for value in classes] if len(classes) > 2 else ["p"]
+    lines = [",".join(["label", *scores]), *[",".join([value, *["0.5"] * len(scores)]) for value in texts]]
+    with open_source(put_text(tmp_path / "a.csv", "\n".join(lines))) as source:
+        binding = bind(source, features=False)
+    assert (binding.label_type, binding.classes) == (kind, classes)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.5, 1.0], "looks like a regression target or soft labels"),
+        ([1.0, float("inf")], "looks like a regression target"),
+        ([None, None], "has no value in any row"),
+        (["a", "b"], "which of the classes 'a' and 'b' is the positive one.*--positive a or --positive b"),
+        ([[1], [2]], r"is List\(Int64\)"),
+        (pl.Series(["2024-01-01", "2024-01-02"]).str.to_date(), "is Date"),
+    ],
+)
+def test_labels_that_are_no_classes(values: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        bind(table({"label": values, "prob": [0.5, 0.5]}))
+
+
+def test_too_many_labels() -> None:
+    with pytest.raises(DataError, match="more than 10,000 distinct"):
+        bind(table({"label": list(range(10_001)), "prob": [0.5] * 10_001}))
+    assert len(LABELS) < 10_001
+
+
+@pytest.mark.parametrize(("flag", "positive"), [("a", "a"), ("b", "b")])
+def test_positive_flag(flag: str, positive: str) -> None:
+    binding = bind(table({"label": ["a", "b"], "prob": [0.5, 0.5]}), Flags(positive=flag), features=False)
+    assert binding.positive == positive
+    assert binding.classes == ("a", "b")
+
+
+def two_scores(noise: float = 0.0) -> dict[str, Any]:
+    z = np.random.default_rng(0).normal(scale=5, size=3000)
+    z[:3] = [40.0, -40.0, 0.0]  # beyond the clip both say 1e-12
+    p = sigmoid(z)
+    p[2500] += noise
+    return {"label": [0, 1] * 1500, "logit": z, "prob": p}
+
+
+def test_logit_and_prob_that_agree() -> None:
+    binding = bind(table(two_scores()), features=False)
+    assert binding.score == Score("logit", ("logit",))
+    assert binding.notes == ("logit and prob agree: using logit",)
+    assert bind(table(two_scores(9e-7)), features=False).score.kind == "logit"
+
+
+def test_logit_and_prob_that_disagree() -> None:
+    message = "'logit' and 'prob' disagree in row 2501; choose with --logit logit or --prob prob"
+    parts = pl.DataFrame(two_scores(2e-6))
+    chunks = pl.concat([parts.slice(start, 100).lazy() for start in range(0, 3000, 100)])
+    for data in (parts, chunks):
+        with pytest.raises(DataError, match=message) as caught:
+            bind(open_source(data))
+        assert caught.value.exit_code == 3
+    assert bind(open_source(parts), Flags(prob="prob"), features=False).score.kind == "prob"
+
+
+def test_logits_and_probabilities_of_many_classes() -> None:
+    v = np.random.default_rng(0).normal(size=(50, 3))
+    p = np.exp(v) / np.exp(v).sum(axis=1, keepdims=True)
+    data = {
+        "label": [0, 1] * 25,
+        **{f"logit_{k}": v[:, k] for k in range(3)},
+        **{f"prob_{k}": p[:, k] for k in range(3)},
+    }
+    binding = bind(table(data), features=False)
+    assert binding.score == Score("logit", ("logit_0", "logit_1", "logit_2"))
+    data["prob_1"] = p[:, 2]
+    with pytest.raises(DataError, match="disagree in row 1"):
+        bind(table(data), features=False)
+
+
+def test_scores_and_weights_are_numbers() -> None:
+    with pytest.raises(DataError, match="the score 'prob' is String, not a number"):
+        bind(table({"label": [0, 1], "prob": ["0.5", "0.5"]}))
+    with pytest.raises(DataError, match="the weight 'w' is Boolean, not a number"):
+        bind(table({"label": [0, 1], "prob": [0.5, 0.5], "w": [True, False]}), Flags(weight="w"))
+
+
+# ------------------------------------------------------------------------------------------------ with an artifact
+
+
+def artifact(**changes: Any) -> Binding:
+    binding = bind(open_source(ordinary()))
+    return replace(binding, **changes)
+
+
+def test_the_artifact_comes_before_names() -> None:
+    known = artifact(score=Score("prob", ("mine",)), label="outcome")
+    data = {"mine": [0.2, 0.8], "logit": [1.0, 2.0], "label": [5, 6], "outcome": [0, 1]}
+    binding = bind(table(data), known=known, features=False)
+    assert binding.score == Score("prob", ("mine",))
+    assert binding.label == "outcome"
+    flagged = bind(table({**data, "label": [0, 1]}), Flags(logit="logit", label="label"), known=known, features=False)
+    assert flagged.score == Score("logit", ("logit",))
+    assert flagged.label == "label"
+    del data["mine"], data["outcome"]
+    named = bind(table({**data, "label": [1, 1]}), known=known, features=False)
+    assert named.score == Score("logit", ("logit",))
+    assert named.label == "label"
+    assert named.classes == (0, 1)
+
+
+@pytest.mark.parametrize("values", [[0, 1], [True, False], [0.0, 1.0], ["0", "1"], ["1", "1"]])
+def test_labels_of_another_type_but_the_same_values(values: list[Any]) -> None:
+    assert bind(table({"label": values, "logit": [1.0, 2.0]}), known=artifact(), features=False).classes == (0, 1)
+
+
+@pytest.mark.parametrize(("values", "said"), [([0, 2], "2"), (["0", "yes"], "'yes'"), ([0, 1, -1], "-1")])
+def test_an_unseen_label(values: list[Any], said: str) -> None:
+    data = table({"label": values, "logit": [1.0] * len(values)})
+    with pytest.raises(DataError, match=f"the label {said} is none of the classes"):
+        bind(data, known=artifact(), features=False)
+    assert bind(data, known=artifact(), need_label=False, features=False).label == "label"
+
+
+def test_labels_are_not_needed_to_apply() -> None:
+    binding = bind(table({"logit": [1.0, 2.0]}), known=artifact(), need_label=False, features=False)
+    assert binding.label is None
+    with pytest.raises(DataError, match="no label column"):
+        bind(table({"logit": [1.0, 2.0]}), known=artifact(), features=False)
+
+
+def test_what_an_artifact_froze_stays() -> None:
+    source = table({"label": [0, 1], "logit": [1.0, 2.0]})
+    with pytest.raises(UsageError, match="--classes: the artifact's classes are 0, 1"):
+        bind(source, Flags(classes=("1", "0")), known=artifact(), features=False)
+    with pytest.raises(UsageError, match="--positive: the artifact's positive class is 1"):
+        bind(source, Flags(positive="0"), known=artifact(), features=False)
+    same = bind(source, Flags(classes=("0", "1"), positive="1"), known=artifact(), features=False)
+    assert same.positive == 1
+
+
+def test_the_weight_of_an_artifact() -> None:
+    known = artifact(weight="w")
+    data = {"label": [0, 1], "logit": [1.0, 2.0]}
+    assert bind(table({**data, "w": [1, 2]}), known=known, features=False).weight == "w"
+    without = bind(table(data), known=known, features=False)
+    assert without.weight is None
+    assert "all rows count the same" in without.notes[0]
+    assert bind(table({**data, "w": [1, 2]}), known=known, need_label=False, features=False).weight is None
+
+
+def test_features_of_an_artifact() -> None:
+    known = artifact()
+    frame = ordinary(seed=1)
+    assert bind(open_source(frame.select(reversed(frame.columns))), known=known).features == known.features
+    with pytest.raises(DataError, match="no column 'site', a feature .* did you mean 'sites'"):
+        bind(open_source(frame.rename({"site": "sites"})), known=known)
+    assert bind(open_source(frame.drop("site")), known=known, features=False).features == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "fine"),
+    [
+        ("age", pl.Int32, True),
+        ("age", pl.Float32, True),
+        ("age", pl.Decimal(10, 2), True),
+        ("age", pl.Null, True),
+        ("age", pl.String, False),
+        ("site", pl.Categorical, True),
+        ("site", pl.Enum(["north", "south", "east, west", 'q"uote']), True),
+        ("site", pl.Null, True),
+        ("member", pl.Int8, False),
+        ("member", pl.String, False),
+    ],
+)
+def test_casts_of_features(column: str, dtype: Any, fine: bool) -> None:
+    frame = ordinary()
+    column_values = pl.lit(None) if dtype == pl.Null else pl.col(column).cast(dtype)
+    source = open_source(frame.with_columns(column_values.alias(column)))
+    if fine:
+        assert bind(source, known=artifact()).features == artifact().features
+    else:
+        with pytest.raises(DataError, match=f"the feature '{column}' is"):
+            bind(source, known=artifact())
+
+
+def test_text_files_need_no_pass_for_the_features_of_an_artifact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path / "a.csv", ordinary())
+    monkeypatch.setattr("calcli.tables.source.infer_schema", lambda _: pytest.fail("a pass over all rows"))
+    with open_source(path) as source:
+        assert bind(source, known=artifact()).features == artifact().features
+        bind(source, features=False)
+
+
+# ------------------------------------------------------------------------------------------------------------ JSON
+
+
+def test_json_round_trip() -> None:
+    source = open_source(ordinary().with_columns(w=pl.lit(2.0)))
+    for flags in (Flags(), Flags(weight="w", features=("site", "id"))):
+        binding = bind(source, flags)
+        said = binding.to_json()
+        assert Binding.from_json(json.loads(json.dumps(said))) == binding
+        contract = {"label", "positive", "classes", "score", "weight", "features", "dropped"}
+        assert contract <= said.keys()
+        assert said["features"] == [feature.name for feature in binding.features]
+    boolean = Binding(
+        "y", "bool", (False, True), True, Score("prob", ("p",)), features=(Feature("a", "number", "Int64"),)
+    )
+    assert Binding.from_json(json.loads(json.dumps(boolean.to_json()))) == boolean
+    assert Binding.from_json({**boolean.to_json(), "from the future": 1}) == boolean

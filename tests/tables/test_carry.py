@@ -1,0 +1,199 @@
+"""Every Arrow type goes through a scan and a sink and comes back as it was, or is refused by name."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from calcli.errors import DataError
+from calcli.tables.sink import write
+from calcli.tables.source import Source, open_source
+from tests.tables.making import get_arrow, put_arrow
+
+INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+DECIMALS = [pa.decimal32(5, 1), pa.decimal64(12, 1), pa.decimal128(10, 2), pa.decimal128(38, 2)]
+UNITS = ["s", "ms", "us", "ns"]
+NUMBERS = [Decimal("1.5"), None, Decimal("-2")]
+TIMES = [dt.time(1, 2, 3), None, dt.time(0)]
+
+COLUMNS: dict[str, pa.Array] = {
+    **{str(dtype): pa.array([1, None, 100], dtype) for dtype in INTEGERS},
+    "uint64 at its end": pa.array([2**64 - 1, None, 0], pa.uint64()),
+    "float16": pa.array([np.float16(1.5), None, np.float16(-2)], pa.float16()),
+    "float32": pa.array([1.1, None, float("inf")], pa.float32()),
+    "float64": pa.array([0.1, None, -0.0]),
+    "bool": pa.array([True, None, False]),
+    "string": pa.array(["a", None, ""]),
+    "large_string": pa.array(["a", None, ""], pa.large_string()),
+    "string_view": pa.array(["a", None, ""], pa.string_view()),
+    "binary": pa.array([b"a", None, b"\xff"]),
+    "large_binary": pa.array([b"a", None, b"\xff"], pa.large_binary()),
+    "binary_view": pa.array([b"a", None, b"\xff"], pa.binary_view()),
+    "fixed binary": pa.array([b"ab", None, b"\xff\x00"], pa.binary(2)),
+    "dictionary": pa.array(["a", None, "b"]).dictionary_encode(),
+    "narrow dictionary": pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int8()), pa.array(["x", "y"])),
+    "ordered": pa.DictionaryArray.from_arrays(
+        pa.array([2, None, 0], pa.int8()), pa.array(["lo", "mid", "hi"]), ordered=True
+    ),
+    "dictionary of integers": pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int32()), pa.array([10, 20])),
+    **{str(dtype): pa.array(NUMBERS, dtype) for dtype in DECIMALS},
+    "date32": pa.array([dt.date(2020, 1, 1), None, dt.date(1900, 1, 1)]),
+    "date64": pa.array([dt.date(2020, 1, 1), None, dt.date(1900, 1, 1)], pa.date64()),
+    **{f"time {unit}": pa.array(TIMES, pa.time32(unit)) for unit in ("s", "ms")},
+    **{f"time {unit}": pa.array(TIMES, pa.time64(unit)) for unit in ("us", "ns")},
+    **{f"timestamp {unit}": pa.array([1000, None, 5], pa.timestamp(unit)) for unit in UNITS},
+    **{f"zoned {unit}": pa.array([1000, None, 5], pa.timestamp(unit, "Europe/Paris")) for unit in UNITS},
+    "utc": pa.array([1000, None, 5], pa.timestamp("us", "UTC")),
+    "offset": pa.array([1000, None, 5], pa.timestamp("us", "+02:00")),
+    **{f"duration {unit}": pa.array([1000, None, 5], pa.duration(unit)) for unit in UNITS},
+    "list": pa.array([[1, 2], None, []], pa.list_(pa.int32())),
+    "large_list": pa.array([[1, 2], None, []], pa.large_list(pa.int32())),
+    "fixed list": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int32(), 2)),
+    "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": None}]),
+    "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32())),
+    "deep": pa.array(
+        [[{"a": b"xy", "t": TIMES[0]}], None, []], pa.list_(pa.struct([("a", pa.binary(2)), ("t", pa.time32("s"))]))
+    ),
+    "null": pa.nulls(3),
+    "uuid": pa.array([uuid.UUID(int=5).bytes, None, bytes(16)], pa.uuid()),
+    "json": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None, "1"])),
+}
+
+
+def same_but_for_widths(one: pa.DataType, two: pa.DataType) -> bool:
+    """The oracle of this test: types as words, without what Arrow distinguishes only in memory."""
+
+    def words(dtype: pa.DataType) -> str:
+        text = str(dtype)
+        for old, new in (
+            ("large_", ""), ("_view", ""), ("element:", "item:"), ("'key'", ""), (" ('c')", ""),
+            ("indices=int8", "indices=int32"), ("indices=uint8", "indices=int32"), ("indices=uint32", "indices=int32"),
+            ("dictionary<values=int64, indices=int32, ordered=0>", "int64"),
+        ):  # fmt: skip
+            text = text.replace(old, new)
+        return text
+
+    return words(one) == words(two)
+
+
+def passed_on(source: Source, path: Path) -> pa.Table:
+    frame = source.raw.map_batches(
+        lambda rows: rows.with_columns(added=pl.lit(0.5)),
+        streamable=True,
+        schema={**source.schema, "added": pl.Float64()},
+    )
+    assert write(frame, path, arrow_types=source.arrow_types) == source.rows()
+    return get_arrow(path)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_types_pass_through(tmp_path: Path, name: str, suffix: str) -> None:
+    table = pa.table({"c": COLUMNS[name], "x": [1.0, 2.0, 3.0]})
+    path = put_arrow(tmp_path / f"in.{suffix}", table)
+    before = get_arrow(path)  # Parquet itself keeps no seconds, for one
+    with open_source(path) as source:
+        after = passed_on(source, tmp_path / f"out.{suffix}")
+    assert after.column_names == ["c", "x", "added"]
+    assert after["c"].to_pylist() == before["c"].to_pylist()
+    assert same_but_for_widths(after["c"].type, before["c"].type), (after["c"].type, before["c"].type)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_all_types_in_one_table(tmp_path: Path, suffix: str) -> None:
+    table = pa.table(COLUMNS)
+    whole = pa.concat_tables([table] * 4)
+    path = put_arrow(tmp_path / f"in.{suffix}", whole)
+    before = get_arrow(path)
+    with open_source(path) as source:
+        after = passed_on(source, tmp_path / f"out.{suffix}").drop(["added"])
+    assert after.column_names == before.column_names
+    for name in before.column_names:
+        assert after[name].to_pylist() == before[name].to_pylist(), name
+        assert same_but_for_widths(after[name].type, before[name].type), name
+
+
+@pytest.mark.parametrize(
+    ("column", "stored"),
+    [
+        (pa.array([Decimal(1), None], pa.decimal256(50, 2)), True),
+        (pa.array([(1, 2, 3), None], pa.month_day_nano_interval()), False),
+        (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([1, 2])), False),
+        (pa.array([[1], None], pa.list_view(pa.int32())), True),
+        (pa.array([[(1, 2, 3)], None], pa.list_(pa.month_day_nano_interval())), False),
+    ],
+    ids=["decimal256", "interval", "run ends", "list view", "nested interval"],
+)
+def test_types_that_cannot_be_carried_are_refused_by_name(tmp_path: Path, column: pa.Array, stored: bool) -> None:
+    table = pa.table({"odd one": column})
+    for suffix in ["arrow", "parquet"] if stored else ["arrow"]:
+        path = put_arrow(tmp_path / f"a.{suffix}", table)
+        with pytest.raises(DataError, match=r"column 'odd one' is .* which calcli cannot pass through unchanged"):
+            open_source(path)
+    with pytest.raises(DataError, match="'odd one'"):
+        open_source(table)
+
+
+def test_decimal256_that_fits(tmp_path: Path) -> None:
+    table = pa.table({"c": pa.array(NUMBERS, pa.decimal256(20, 2))})
+    with open_source(put_arrow(tmp_path / "a.parquet", table)) as source:
+        assert passed_on(source, tmp_path / "b.parquet")["c"].type == pa.decimal256(20, 2)
+
+
+def test_ordered_categories_of_pandas_keep_their_order(tmp_path: Path) -> None:
+    levels = ["low", "middle", "high", "never used"]
+    frame = pd.DataFrame({"o": pd.Categorical(["high", "low", None] * 50, levels, ordered=True)})
+    frame.to_parquet(tmp_path / "a.parquet", row_group_size=40)
+    for data in (tmp_path / "a.parquet", frame):
+        with open_source(data) as source:
+            passed_on(source, tmp_path / "b.parquet")
+        again = pd.read_parquet(tmp_path / "b.parquet")["o"]
+        assert again.cat.ordered
+        assert list(again.cat.categories) == levels
+        assert again.astype(object).where(again.notna(), None).tolist() == ["high", "low", None] * 50
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_restored_types_and_many_dictionaries(tmp_path: Path, suffix: str) -> None:
+    parts = [
+        pa.table(
+            {
+                "k": pa.array([bytes([n, n])] * 5, pa.binary(2)),
+                "c": pa.array([f"v{n}", "x"] * 2 + [None]).dictionary_encode(),
+            }
+        )
+        for n in range(30)
+    ]
+    for number, part in enumerate(parts):
+        put_arrow(tmp_path / f"in{number:02}.{suffix}", part)
+    with open_source(str(tmp_path / "in*")) as source:
+        after = passed_on(source, tmp_path / f"out.{suffix}")
+    before = pa.concat_tables([part.select(["k"]) for part in parts])
+    assert after["k"].type == pa.binary(2)
+    assert after["k"].to_pylist() == before["k"].to_pylist()
+    assert after["c"].to_pylist() == [value for part in parts for value in part["c"].to_pylist()]
+
+
+def test_a_renamed_or_dropped_column_needs_no_restoring(tmp_path: Path) -> None:
+    table = pa.table({"c": COLUMNS["fixed binary"], "x": [1.0, 2.0, 3.0]})
+    with open_source(put_arrow(tmp_path / "a.parquet", table)) as source:
+        assert source.arrow_types == {"c": pa.binary(2)}
+        write(source.raw.select("x"), tmp_path / "b.parquet", arrow_types=source.arrow_types)
+    assert get_arrow(tmp_path / "b.parquet").column_names == ["x"]
+
+
+def test_text_formats_refuse_what_they_cannot_hold(tmp_path: Path) -> None:
+    for name in ("list", "struct", "binary"):
+        frame: Any = pl.DataFrame(pa.table({name: COLUMNS[name]})).lazy()
+        with pytest.raises(DataError, match=f"column '{name}' is .* which CSV cannot hold"):
+            write(frame, tmp_path / "a.csv")
+    assert not list(tmp_path.iterdir())
