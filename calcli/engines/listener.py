@@ -14,8 +14,8 @@ class Listener(Protocol):
         """A stage of `total` steps starts; None where their number is not known."""
         ...
 
-    def advance(self, steps: int) -> None:
-        """So many steps more are done."""
+    def advance(self, steps: int, what: str = "") -> None:
+        """So many steps more are done; `what` names the last. May be called from several threads."""
         ...
 
     def end(self) -> None:
@@ -33,7 +33,7 @@ class Silent:
     def begin(self, task: str, total: int | None) -> None:
         pass
 
-    def advance(self, steps: int) -> None:
+    def advance(self, steps: int, what: str = "") -> None:
         pass
 
     def end(self) -> None:

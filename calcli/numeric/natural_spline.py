@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 
@@ -20,10 +21,10 @@ class NaturalSpline:
     Attributes
     ----------
     knots
-        Rising, at least two.
+        Rising, at least three.
     pieces
-        The cubics as linear functions of the values: ``pieces[j, k] @ values`` is the coefficient of d^k, d the
-        distance from the piece's origin. Piece 0 lies below the first knot, piece j starts at knot j - 1.
+        The cubics as linear functions of the values: ``pieces[j] @ values`` are the coefficients of 1, d, d^2, d^3, d
+        the distance from the piece's origin (see `locate`).
     roughness
         The matrix of the integral of the squared second derivative.
     """
@@ -35,42 +36,52 @@ class NaturalSpline:
     @classmethod
     def at(cls, knots: FloatArray) -> NaturalSpline:
         count, h = len(knots), np.diff(knots)
-        value = np.eye(count)
-        q = np.zeros((count, count - 2))
-        r = np.zeros((count - 2, count - 2))
+        q, r = np.zeros((count, count - 2)), np.zeros((count - 2, count - 2))
         for j in range(count - 2):
-            q[j : j + 3, j] = [1 / h[j], -1 / h[j] - 1 / h[j + 1], 1 / h[j + 1]]
+            q[j : j + 3, j] = 1 / h[j], -1 / h[j] - 1 / h[j + 1], 1 / h[j + 1]
             r[j, j] = (h[j] + h[j + 1]) / 3
-            if j + 1 < count - 2:
-                r[j, j + 1] = r[j + 1, j] = h[j + 1] / 6
-        inner = np.linalg.solve(r, q.T) if count > 2 else q.T
-        bend = np.vstack([np.zeros(count), inner, np.zeros(count)])  # second derivatives at the knots
+            if j > 0:
+                r[j, j - 1] = r[j - 1, j] = h[j] / 6
+        inner = np.linalg.solve(r, q.T)
+        bend = np.vstack([np.zeros(count), inner, np.zeros(count)])  # the second derivatives at the knots
+        value, wide = np.eye(count), h[:, None]
         pieces = np.zeros((count + 1, 4, count))
         pieces[1:, 0] = value
-        pieces[1:-1, 1] = (value[1:] - value[:-1]) / h[:, None] - h[:, None] * (2 * bend[:-1] + bend[1:]) / 6
+        pieces[1:-1, 1] = np.diff(value, axis=0) / wide - wide * (2 * bend[:-1] + bend[1:]) / 6
         pieces[1:-1, 2] = bend[:-1] / 2
-        pieces[1:-1, 3] = (bend[1:] - bend[:-1]) / (6 * h[:, None])
-        pieces[0, 0], pieces[0, 1] = value[0], pieces[1, 1]
+        pieces[1:-1, 3] = np.diff(bend, axis=0) / (6 * wide)
+        pieces[0, :2] = pieces[1, :2]
         pieces[-1, 1] = (value[-1] - value[-2]) / h[-1] + h[-1] * bend[-2] / 6
         return cls(knots, pieces, q @ inner)
 
     def jets(self, x: FloatArray, order: int) -> FloatArray:
         """The Taylor coefficients around x of what each value is multiplied with, shape (values, order + 1, points)."""
         piece, d = locate(self.knots, x)
-        c = np.moveaxis(self.pieces[piece], 0, -1)  # (4, values, points)
-        found = np.zeros((c.shape[1], order + 1, len(x)))
-        found[:, 0] = c[0] + d * (c[1] + d * (c[2] + d * c[3]))
-        for k, derivative in enumerate((c[1] + d * (2 * c[2] + 3 * d * c[3]), c[2] + 3 * d * c[3], c[3]), start=1):
-            if k <= order:
-                found[:, k] = derivative
-        return found
+        one, first, second, third = np.moveaxis(self.pieces, 1, 0)[:, piece].transpose(0, 2, 1)
+        rows = (
+            one + d * (first + d * (second + d * third)),
+            first + d * (2 * second + 3 * d * third),
+            second + 3 * d * third,
+            third,
+        )
+        jets = np.zeros((len(self.knots), order + 1, len(x)))
+        for k, row in enumerate(rows[: order + 1]):
+            jets[:, k] = row
+        return jets
 
-    def monotone(self, values: FloatArray) -> bool:
+    def is_monotone(self, values: FloatArray) -> bool:
         """Whether the curve only rises, or only falls."""
-        slopes = np.concatenate([self._extreme_slopes(piece) for piece in range(len(self.pieces))] @ values[:, None])
-        return bool((slopes >= 0).all() or (slopes <= 0).all())
+        first, second, third = (self.pieces @ values)[:, 1:].T
+        reach = np.concatenate([[0.0], np.diff(self.knots), [0.0]])
+        turn = np.clip(np.divide(-second, 3 * third, out=np.zeros_like(third), where=third != 0), 0.0, reach)
+        slopes = [first + d * (2 * second + 3 * d * third) for d in (0.0, reach, turn)]
+        return bool(np.min(slopes) >= 0 or np.max(slopes) <= 0)
 
 
-def locate(knots: FloatArray, x: FloatArray) -> tuple[np.ndarray, FloatArray]:
-    """The piece of each x, and its distance from the origin of that piece."""
-    raise NotImplementedError
+def locate(knots: FloatArray, x: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+    """The piece of each x and its distance from that piece's origin.
+
+    Piece 0 lies below the first knot and has its origin there; piece j starts at knot j - 1.
+    """
+    piece = np.searchsorted(knots, x, side="right")
+    return piece, x - knots[np.maximum(piece - 1, 0)]

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
-from calcli.tables.labels import Labels, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.labels import Labels, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.parts import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
 from calcli.tables.scores import Candidate, Wanted, find_scores
 from calcli.tables.source import Source
@@ -71,6 +71,7 @@ def bind(
     if len(candidates) > 1:
         _check_agreement(source, binding, candidates[1])
         notes.append(f"{candidates[0]} and {candidates[1]} agree: using {chosen}")
+    _check_parts(binding)
     _check_score_types(source, binding.score)
     if features and known is not None and flags.features is None:
         binding = replace(binding, features=known_features(source, known), dropped=known.dropped)
@@ -111,7 +112,9 @@ def _label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, 
         return None
     if found:
         raise DataError(f"the label could be {' or '.join(map(repr, found))}", hint=f"choose with --label {found[0]}")
-    raise DataError(f"no label column; {unknown_name('column', 'label', names)}", hint="name it with --label COL")
+    meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
+    hint = f"did you mean --label {meant[0]}?" if meant else "name it with --label COL"
+    raise DataError(f"no label column; {there_is(names)}", hint=hint)
 
 
 def _classes(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[Labels | None, bool]:
@@ -144,6 +147,17 @@ def _weight_column(source: Source, flags: Flags, known: Binding | None, notes: l
     if name is not None and not source.text and not source.schema[name].is_numeric():
         raise DataError(f"the weight {name!r} is {source.schema[name]}, not a number", hint="choose with --weight")
     return name
+
+
+def _check_parts(binding: Binding) -> None:
+    """Refuse a column that plays two parts."""
+    parts = [("label", binding.label), ("weight", binding.weight), *(("score", name) for name in binding.score.columns)]
+    seen: dict[str, str] = {}
+    for part, name in parts:
+        if name is not None and name in seen:
+            raise UsageError(f"{name!r} is the {seen[name]} and the {part}", hint="a column plays one part")
+        if name is not None:
+            seen[name] = part
 
 
 def _check_score_types(source: Source, score: Score) -> None:

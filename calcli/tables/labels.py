@@ -171,3 +171,9 @@ def positive_class(labels: Labels, flag: str | None) -> Label | None:
         f"which of the classes {texts[0]!r} and {texts[1]!r} is the positive one?",
         hint=f"say --positive {texts[0]} or --positive {texts[1]}",
     )
+
+
+def there_is(names: Sequence[str], *, limit: int = 12) -> str:
+    """The columns of a table, for a message."""
+    more = f", and {len(names) - limit} more" if len(names) > limit else ""
+    return f"there is {', '.join(names[:limit])}{more}"

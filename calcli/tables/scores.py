@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from calcli.errors import DataError, UsageError, unknown_name
-from calcli.tables.labels import Labels, class_text
-from calcli.tables.parts import Flags, Label, LabelType, Score, ScoreKind
+from calcli.errors import DataError, UsageError, nearest, unknown_name
+from calcli.tables.labels import Labels, class_text, there_is
+from calcli.tables.parts import Flags, Label, Score, ScoreKind
 
 STEMS: Mapping[str, ScoreKind] = {
     "logit": "logit",
@@ -169,9 +169,9 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
             f"{single[0]!r} is one column, but there are {wanted.count} classes",
             hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
         )
-    raise DataError(
-        f"no score column; {unknown_name('column', 'logit', names)}", hint="name it with --logit COL or --prob COL"
-    )
+    meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, names)) is not None]
+    hint = f"did you mean --{meant[0][1]} {meant[0][0]}?" if meant else "name it with --logit COL or --prob COL"
+    raise DataError(f"no score column; {there_is(names)}", hint=hint)
 
 
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
@@ -182,7 +182,3 @@ def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
         or name in score.columns
         or any(name.startswith(f"{stem}_") and name[len(stem) + 1 :] in ends for stem in STEMS)
     )
-
-
-def label_type_of(labels: Labels | None) -> LabelType:
-    return labels.type if labels else "int"

@@ -35,7 +35,7 @@ def columns(label: str, names: Sequence[str]) -> dict[str, list[Any]]:
     return {"label": LABELS[label], **{name: [0.25, 0.5, 0.5, 0.75] for name in names}}
 
 
-def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:  # noqa: B008
+def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:
     return bind(table(columns(label, names)), flags, features=False)
 
 
@@ -86,8 +86,8 @@ def test_score_columns(
 @pytest.mark.parametrize(
     ("label", "names", "flags", "message", "code"),
     [
-        ("01", ["probs"], {}, r"no score column; .*did you mean .*--logit COL or --prob COL", 3),
-        ("01", ["x"], {}, r"there is label, x", 3),
+        ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean --prob probs\?", 3),
+        ("01", ["x"], {}, r"no score column; there is label, x; name it with --logit COL or --prob COL", 3),
         ("01", ["prob", "proba"], {}, r"2 scores are possible: prob; proba; choose one, for example --prob prob", 3),
         ("01", ["prob", "prob_0", "prob_1"], {}, r"2 scores are possible", 3),
         ("01", ["prob", "p"], {"prob": "q"}, r"--prob: no column 'q'", 3),
@@ -124,7 +124,7 @@ def test_label_names(name: str) -> None:
 
 
 def test_the_label_that_is_not_found_or_not_clear() -> None:
-    with pytest.raises(DataError, match=r"no label column; .*did you mean 'lable'\?; name it with --label COL"):
+    with pytest.raises(DataError, match=r"no label column; there is lable, prob; did you mean --label lable\?"):
         bind(table({"lable": [0, 1], "prob": [0.1, 0.9]}))
     both = {"y": [0, 1], "target": [0, 1], "prob": [0.1, 0.9]}
     with pytest.raises(DataError, match="the label could be 'y' or 'target'; choose with --label y"):
@@ -246,7 +246,7 @@ def test_logits_and_probabilities_of_many_classes() -> None:
     }
     binding = bind(table(data), features=False)
     assert binding.score == Score("logit", ("logit_0", "logit_1", "logit_2"))
-    data["prob_1"] = p[:, 2]
+    data |= {"prob_1": p[:, 2], "prob_2": p[:, 1]}
     with pytest.raises(DataError, match="disagree in row 1"):
         bind(table(data), features=False)
 
@@ -326,7 +326,7 @@ def test_features_of_an_artifact() -> None:
     known = artifact()
     frame = ordinary(seed=1)
     assert bind(open_source(frame.select(reversed(frame.columns))), known=known).features == known.features
-    with pytest.raises(DataError, match="no column 'site', a feature .* did you mean 'sites'"):
+    with pytest.raises(DataError, match=r"no column 'site', a feature .* did you mean 'sites'"):
         bind(open_source(frame.rename({"site": "sites"})), known=known)
     assert bind(open_source(frame.drop("site")), known=known, features=False).features == ()
 

@@ -17,7 +17,7 @@ from tests.tables.making import ordinary, put
 ROWS = 60
 
 
-def bound(columns: dict[str, Any], flags: Flags = Flags()) -> Binding:  # noqa: B008
+def bound(columns: dict[str, Any], flags: Flags = Flags()) -> Binding:
     return bind(open_source(base().with_columns(**columns)), flags)
 
 

@@ -1,0 +1,39 @@
+"""Platt scaling inside each equal-mass bin of the score.
+
+A bin whose rows cannot carry a fit of their own takes the global one: fewer than `rows` of weight in either class, or a
+slope that is not positive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params, number
+from calcli.methods.scaling import platt
+from calcli.numeric.links import sigmoid
+from calcli.numeric.pooled import by_score, mass_cuts
+from calcli.state import State
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    pooled = by_score(batch.score, batch.labels, batch.weights)
+    cuts = mass_cuts(pooled, int(number(params, "bins")))
+    place = np.searchsorted(cuts, batch.score, side="left")
+    least = number(params, "rows")
+    everyone = platt.fit(batch, sides, {}, seed)
+    fits = []
+    for index in range(len(cuts) + 1):
+        part = batch.take(place == index)
+        positive = float(part.weights @ part.labels)
+        own = everyone
+        if min(positive, float(part.weights.sum()) - positive) >= least:
+            own = platt.fit(part, sides, {}, seed)
+        fits.append(own if own.number("a") > 0 else everyone)
+    coefficients = {name: np.array([own.number(name) for own in fits]) for name in ("a", "b")}
+    return State(arrays={"cuts": cuts, **coefficients})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    place = np.searchsorted(state.array("cuts"), batch.score, side="left")
+    return sigmoid(state.array("a")[place] * batch.score + state.array("b")[place])

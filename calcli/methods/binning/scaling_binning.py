@@ -1,0 +1,32 @@
+"""Scaling-binning: Platt scaling, then equal-mass bins of the result, each giving its mean (Kumar, Liang & Ma 2019).
+
+The mean of a bin is that of the scaled probabilities, not of the labels: its variance does not grow with the number of
+bins, and since the output takes few values its calibration error can be measured, which that of Platt scaling cannot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params, number
+from calcli.methods.scaling import platt
+from calcli.numeric.pooled import by_score, mass_cuts
+from calcli.state import State, nest, unnest
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    scaling = platt.fit(batch, sides, {}, seed)
+    scaled = platt.predict(scaling, batch, sides)
+    pooled = by_score(scaled, batch.labels, batch.weights)
+    cuts = mass_cuts(pooled, int(number(params, "bins")))
+    place = np.searchsorted(cuts, pooled.score, side="left")
+    mean = np.bincount(place, pooled.weight * pooled.score) / np.bincount(place, pooled.weight)
+    return nest({"platt": scaling, "bins": State(arrays={"cuts": cuts, "mean": mean})})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    parts = unnest(state, ["platt", "bins"])
+    scaled = platt.predict(parts["platt"], batch, sides)
+    cuts, mean = parts["bins"].array("cuts"), parts["bins"].array("mean")
+    return mean[np.searchsorted(cuts, scaled, side="left")]
