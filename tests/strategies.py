@@ -29,7 +29,7 @@ def _weighted(draw: st.DrawFn, rows: int, weighted: bool | None) -> NDArray[np.f
 
 
 @st.composite
-def binary_rows(draw: st.DrawFn, *, least: int = 1, most: int = 40, weighted: bool | None = None) -> Scored:
+def binary_rows(draw: st.DrawFn, *, least: int = 1, most: int = 24, weighted: bool | None = None) -> Scored:
     """Rows of two classes. `weighted` None: sometimes."""
     rows = draw(st.integers(least, most))
     prob = draw(probabilities(rows))
@@ -38,7 +38,7 @@ def binary_rows(draw: st.DrawFn, *, least: int = 1, most: int = 40, weighted: bo
 
 
 @st.composite
-def multiclass_rows(draw: st.DrawFn, *, least: int = 1, most: int = 25, weighted: bool | None = None) -> Scored:
+def multiclass_rows(draw: st.DrawFn, *, least: int = 1, most: int = 14, weighted: bool | None = None) -> Scored:
     """Rows of three to five classes, not all of which need occur; rows of probabilities add up to one."""
     rows, classes = draw(st.integers(least, most)), draw(st.integers(3, 5))
     parts = draw(st.lists(st.integers(0, 9), min_size=rows * classes, max_size=rows * classes))

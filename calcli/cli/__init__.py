@@ -1,0 +1,1 @@
+"""The command line: the one room that knows of typer, rich, terminals and exit codes."""

@@ -59,7 +59,7 @@ class Param:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """What calcli knows of a method without importing it.
 

@@ -3,8 +3,9 @@
 In a view the rows are shuffled and cut into bins of equal row count; the view's error is the mean over bins of
 |mean p - mean y|, bins counting by their weight. MVCE is the root of the mean square (or another norm) over views.
 
-It measures the mean error, over a noise floor of about sqrt(2/pi S^2/c): what a calibrated score shows on bins of c
-rows. Errors that cancel, such as symmetric over-confidence, are invisible to it. So it always comes with its floor.
+It measures the mean error, over noise of about sqrt(2/pi S^2/c) in bins of c rows, S^2 the variance of p - y. Errors
+that cancel, as those of symmetric over-confidence do, only change the noise a little. So it always comes with its
+floor: what the same probabilities would show if they were calibrated.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 def auc(scored: Scored, options: Options) -> Measured:
     """Area under the ROC curve: how often a positive row scores above a negative one, ties counting half.
 
-    With more than two classes, the mean over classes of each one against the rest; a class that none of the rows has,
-    or that all of them have, is left out.
+    With more than two classes, the mean over classes of each one against the rest; classes that do not occur are left
+    out.
     """
     definition = Definition("higher", reduction="positive class" if scored.binary else "macro one-vs-rest")
     if scored.nothing:

@@ -105,7 +105,7 @@ def _label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, 
         return flags.label
     if known is not None and known.label in names:
         return known.label
-    found = [name for name in LABEL_NAMES if name in names and name != flags.weight]
+    found = [name for name in LABEL_NAMES if name in names]
     if len(found) == 1:
         return found[0]
     if not need:
@@ -113,7 +113,7 @@ def _label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, 
     if found:
         raise DataError(f"the label could be {' or '.join(map(repr, found))}", hint=f"choose with --label {found[0]}")
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
-    hint = f"did you mean --label {meant[0]}?" if meant else "name it with --label COL"
+    hint = f"did you mean {meant[0]!r}? say --label {meant[0]}" if meant else "name it with --label COL"
     raise DataError(f"no label column; {there_is(names)}", hint=hint)
 
 

@@ -170,7 +170,11 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
             hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
         )
     meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, names)) is not None]
-    hint = f"did you mean --{meant[0][1]} {meant[0][0]}?" if meant else "name it with --logit COL or --prob COL"
+    hint = (
+        f"did you mean {meant[0][0]!r}? say --{meant[0][1]} {meant[0][0]}"
+        if meant
+        else "name it with --logit COL or --prob COL"
+    )
     raise DataError(f"no score column; {there_is(names)}", hint=hint)
 
 

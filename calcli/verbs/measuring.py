@@ -38,27 +38,38 @@ class Measurements:
 
 
 def measure_all(
-    candidates: Sequence[Candidate], batch: Batch, chosen: Sequence[Row], options: Options, classes: tuple[str, ...]
+    candidates: Sequence[Candidate],
+    batch: Batch,
+    chosen: Sequence[Row],
+    options: Options,
+    classes: tuple[str, ...],
+    *,
+    against: Sequence[str] = (),
 ) -> Measurements:
-    """Every metric of every score, and the difference of each score to the first, on the same rows."""
-    scored = [Scored(batch.labels, candidate.prob, batch.weight) for candidate in candidates]
-    measured = [measure(chosen, one, options) for one in scored]
+    """Every metric of every score, and the differences of the scores to those `against`, on the same rows.
+
+    Without `against` each score is held against the first.
+    """
+    scored = {candidate.name: Scored(batch.labels, candidate.prob, batch.weight) for candidate in candidates}
+    measured = {name: measure(chosen, one, options) for name, one in scored.items()}
     scores = tuple(
         ScoreRow(
             name=candidate.name,
             source=candidate.source,
-            metrics={name: MetricValue.of(value, classes) for name, value in values.items()},
+            metrics={name: MetricValue.of(value, classes) for name, value in measured[candidate.name].items()},
             seconds=candidate.seconds,
         )
-        for candidate, values in zip(candidates, measured, strict=True)
+        for candidate in candidates
     )
-    definitions = {name: value.definition for name, value in measured[0].items()}
     first = candidates[0].name
     differences = tuple(
-        _difference(row, (candidate.name, first), (one, scored[0]), (values[row.name], measured[0][row.name]))
-        for candidate, one, values in list(zip(candidates, scored, measured, strict=True))[1:]
+        _difference(row, (name, versus), (one, scored[versus]), (measured[name][row.name], measured[versus][row.name]))
+        for versus in dict.fromkeys(against or (first,))
+        for name, one in scored.items()
+        if name != versus
         for row in chosen
     )
+    definitions = {name: value.definition for name, value in measured[first].items()}
     return Measurements(definitions, scores, differences)
 
 

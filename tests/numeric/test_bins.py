@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from calcli.numeric.bins import assign, mass_edges, width_edges
 from tests.strategies import probabilities, weights
 
-many = st.integers(1, 40).flatmap(probabilities)
+many = st.integers(1, 25).flatmap(probabilities)
 
 
 @given(many, st.integers(1, 60))

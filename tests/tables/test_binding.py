@@ -86,7 +86,7 @@ def test_score_columns(
 @pytest.mark.parametrize(
     ("label", "names", "flags", "message", "code"),
     [
-        ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean --prob probs\?", 3),
+        ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean 'probs'\? say --prob probs", 3),
         ("01", ["x"], {}, r"no score column; there is label, x; name it with --logit COL or --prob COL", 3),
         ("01", ["prob", "proba"], {}, r"2 scores are possible: prob; proba; choose one, for example --prob prob", 3),
         ("01", ["prob", "prob_0", "prob_1"], {}, r"2 scores are possible", 3),
@@ -124,7 +124,9 @@ def test_label_names(name: str) -> None:
 
 
 def test_the_label_that_is_not_found_or_not_clear() -> None:
-    with pytest.raises(DataError, match=r"no label column; there is lable, prob; did you mean --label lable\?"):
+    with pytest.raises(
+        DataError, match=r"no label column; there is lable, prob; did you mean 'lable'\? say --label lable"
+    ):
         bind(table({"lable": [0, 1], "prob": [0.1, 0.9]}))
     both = {"y": [0, 1], "target": [0, 1], "prob": [0.1, 0.9]}
     with pytest.raises(DataError, match="the label could be 'y' or 'target'; choose with --label y"):

@@ -1,7 +1,7 @@
 """Platt scaling inside each equal-mass bin of the score.
 
-A bin whose rows cannot carry a fit of their own takes the global one: fewer than `rows` of weight in either class, or a
-slope that is not positive.
+A bin whose rows cannot carry a fit of their own takes the global one: when either class has less than `rows` of weight
+in it, or when its slope has another sign than the global one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
         own = everyone
         if min(positive, float(part.weights.sum()) - positive) >= least:
             own = platt.fit(part, sides, {}, seed)
-        fits.append(own if own.number("a") > 0 else everyone)
+        fits.append(own if own.number("a") * everyone.number("a") > 0 else everyone)
     coefficients = {name: np.array([own.number(name) for own in fits]) for name in ("a", "b")}
     return State(arrays={"cuts": cuts, **coefficients})
 

@@ -1,0 +1,72 @@
+"""The program: its commands by name, and what ``calcli`` alone does.
+
+A command's module is imported when it is called, so that none costs the others time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+from calcli.cli.help import Command, Overview
+from calcli.cli.options import Version
+from calcli.cli.usage import no_such_command
+
+COMMANDS = {
+    "fit": "Fit a calibrator, check it on held-out rows, and keep it.",
+    "apply": "Add calibrated probabilities to a table.",
+    "evaluate": "Measure scores, before and after calibration.",
+    "inspect": "Say what an artifact is, and how good it was.",
+    "methods": "List the ways to calibrate, or describe one.",
+    "metrics": "List the ways to measure, or describe one.",
+}
+"""Each command is the function of this name in the module of this name, and this is the first line of its help."""
+
+EXAMPLES = """\
+calcli fit train.parquet --method platt                  # keeps ./train.platt/
+calcli apply train.platt new.parquet -o scored.parquet   # adds `calibrated`
+calcli evaluate test.parquet --with train.platt          # is it better?"""
+
+_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+class Program(Overview):
+    """All commands, each built when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _built(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise no_such_command(args[0], list(COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def summary(self, name: str) -> str:
+        return COMMANDS[name]
+
+
+def build() -> Any:
+    """The whole program, as something to call."""
+    app = typer.Typer(cls=Program, rich_markup_mode=None, context_settings=_NAMES, epilog=EXAMPLES)
+    app.callback(invoke_without_command=True)(_alone)
+    return get_command(app)
+
+
+def _built(name: str) -> Any:
+    module = importlib.import_module(f"calcli.cli.commands.{name}")
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    alone.command(name, cls=Command, epilog=module.EXAMPLES)(getattr(module, name))
+    return get_command(alone)
+
+
+def _alone(ctx: typer.Context, version: Version = False) -> None:
+    """Calibrate predictions that are already in a table, and prove that it helped."""
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(f"{ctx.get_help()}\n")

@@ -1,0 +1,94 @@
+"""How help looks: what it does, examples, then the options in groups.
+
+Plain text in our own layout: Rich's help panels take longer to import than everything else that ``--help`` does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from calcli.cli.screen import Screen
+from calcli.cli.text import described, wrapped
+
+WIDEST = 80
+_LAST = "General"
+"""The group of what every command has."""
+
+
+class Command(TyperCommand):
+    """A command whose `epilog` is its examples, one a line."""
+
+    def get_help(self, ctx: Any) -> str:
+        screen = Screen.of(sys.stdout)
+        width = min(screen.width, WIDEST)
+        summary, *paragraphs = _paragraphs(self.help or "")
+        lines = [*wrapped(summary, width), "", f"{screen.bold('Usage:')} {_usage(self, ctx)}"]
+        for paragraph in paragraphs:
+            lines += ["", *wrapped(paragraph, width)]
+        lines += ["", screen.bold("Examples:"), *(f"  {line}" for line in (self.epilog or "").splitlines())]
+        lines += _groups(self, ctx, screen, width)
+        lines += ["", *wrapped("Any --option can also be given as CALCLI_OPTION in the environment.", width)]
+        return screen.fit("\n".join(lines))
+
+
+class Overview(TyperGroup):
+    """The program itself: `epilog` is its examples."""
+
+    def get_help(self, ctx: Any) -> str:
+        screen = Screen.of(sys.stdout)
+        width = min(screen.width, WIDEST)
+        commands = [(name, self.summary(name)) for name in self.list_commands(ctx)]
+        lines = [*wrapped(self.help or "", width)]
+        lines += ["", screen.bold("Examples:"), *(f"  {line}" for line in (self.epilog or "").splitlines())]
+        lines += ["", f"{screen.bold('Usage:')} {ctx.command_path} COMMAND [OPTIONS] ..."]
+        lines += ["", screen.bold("Commands:"), *described(commands, width)]
+        lines += _groups(self, ctx, screen, width)
+        lines += ["", f"{ctx.command_path} COMMAND --help says more."]
+        return screen.fit("\n".join(lines))
+
+    def summary(self, name: str) -> str:
+        """What a command does, in one line."""
+        raise NotImplementedError
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n")]
+
+
+def _usage(command: Any, ctx: Any) -> str:
+    arguments = [param.metavar for param in command.params if param.param_type_name == "argument"]
+    return " ".join([ctx.command_path, *arguments, "[OPTIONS]"])
+
+
+def _groups(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
+    """The parameters under the headings of their groups, all in one column."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for param in command.get_params(ctx):
+        if not param.hidden:
+            groups.setdefault(param.rich_help_panel or _LAST, []).append((_name(param), _meaning(param)))
+    least = min(24, max((len(name) for entries in groups.values() for name, _ in entries), default=0))
+    lines: list[str] = []
+    for title, entries in groups.items():
+        lines += ["", screen.bold(f"{title}:"), *described(entries, width, least=least, most=24)]
+    return lines
+
+
+def _name(param: Any) -> str:
+    """``-m, --method NAME``; without a short form, ``    --method NAME``, so that the long ones line up."""
+    if param.param_type_name == "argument":
+        return str(param.metavar)
+    short = [option for option in param.opts if not option.startswith("--")]
+    long = [option for option in param.opts if option.startswith("--")]
+    value = "" if param.is_flag or param.metavar is None else f" {param.metavar}"
+    return f"{', '.join([*short, *long])}{value}"
+
+
+def _meaning(param: Any) -> str:
+    text = re.sub(r"\.$", "", param.help or "")
+    shown = param.default is not None and param.show_default and not param.is_flag
+    return f"{text} [default: {param.default}]" if shown else text

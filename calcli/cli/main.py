@@ -1,0 +1,131 @@
+"""The one boundary: what happens inside becomes a line on stderr and an exit code here, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from calcli.cli.console import say, silence
+from calcli.cli.screen import Screen
+from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
+
+PROGRAM = "calcli"
+_BUG = 70
+_INTERRUPTED = 130
+_NO = {"", "0", "false", "no", "off", "n", "f"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run calcli and return its exit code.
+
+    Parameters
+    ----------
+    arguments
+        The words after the program's name; those of this process if left out.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # A letter that the terminal's encoding does not have must not end a command.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    try:
+        code = _run(words)
+        _flush()
+    except BaseException as error:  # a panic of polars is not an Exception
+        code = _report(error, words)
+    return code
+
+
+def _run(words: list[str]) -> int:
+    # Imported here, so that Ctrl-C during the imports is met like any other.
+    import typer
+
+    from calcli.cli.app import build
+
+    command = build()
+    if os.environ.get("_CALCLI_COMPLETE"):
+        command(prog_name=PROGRAM)  # the shell asks for completions: Typer answers and exits
+    if not _asked("--debug", words) and not sys.warnoptions:
+        _hide_warnings()
+    try:
+        # Not `command(words, standalone_mode=False)`: that turns a closed pipe into exit code 1, which means "no" here.
+        with command.make_context(PROGRAM, words) as context:
+            command.invoke(context)
+    except typer.Exit as leave:
+        return leave.exit_code
+    return 0
+
+
+def _hide_warnings() -> None:
+    """What numpy or polars warn of is for programmers; calcli has its own words for what concerns its users."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+
+
+def _flush() -> None:
+    """Small outputs are written only here: a full disk or a closed pipe shows now or never."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _report(error: BaseException, words: list[str]) -> int:
+    """Say what went wrong, in one line, and give the exit code."""
+    code, message = _meaning(error)
+    try:
+        _flush()  # what was printed before it went wrong
+    except (OSError, ValueError):
+        silence(sys.stdout)
+    if code != 0 and _asked("--debug", words):
+        say("".join(traceback.format_exception(error)).rstrip())
+    if message is not None:
+        screen = Screen.of(sys.stderr, no_color=_asked("--no-color", words))
+        say(f"{screen.bad(f'{PROGRAM}:')} {screen.fit(_one_line(message))}")
+    return code
+
+
+def _meaning(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a table of what can happen
+    """The exit code and the line; None where there is nothing to say."""
+    match error:
+        case ClosedPipeError() | BrokenPipeError():
+            return ClosedPipeError.exit_code, None  # as `cat | head` ends: silently
+        case CalcliError():
+            return error.exit_code, str(error)
+        case KeyboardInterrupt():
+            return _INTERRUPTED, "interrupted"
+        case SystemExit():
+            return _exit_code(error), None
+        case OSError():
+            return FileSystemError.exit_code, _refusal(error)
+        case MemoryError():
+            # Like a full disk: not the user's mistake and not ours, the machine is too small.
+            return FileSystemError.exit_code, "out of memory; use fewer rows, fewer features, or a larger machine"
+    from calcli.cli.usage import explained
+
+    mistake = explained(error)
+    if mistake is not None:
+        return mistake.exit_code, str(mistake)
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return _BUG, f"this is a bug in calcli, not a mistake of yours: {what}; see where with --debug, and please report it"
+
+
+def _exit_code(error: SystemExit) -> int:
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
+def _refusal(error: OSError) -> str:
+    """What the operating system said, about which file."""
+    what = f"{error.filename}" if error.filename is not None else "standard output"
+    return f"{what}: {error.strerror or error}"
+
+
+def _one_line(message: str) -> str:
+    """A message as one line of visible letters: names in it can hold line ends, or codes that move the cursor."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message)
+
+
+def _asked(flag: str, words: list[str]) -> bool:
+    """Whether a flag is set, asked before the words are parsed and whether or not they can be."""
+    name = f"CALCLI_{flag.removeprefix('--').replace('-', '_').upper()}"
+    return flag in words or os.environ.get(name, "").lower() not in _NO

@@ -1,0 +1,91 @@
+"""What a stream can show: colours, letters beyond ASCII, how many columns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TextIO
+
+ASCII = str.maketrans({"↓": "v", "↑": "^", "×": "x", "–": "-", "…": "...", "²": "^2"})
+"""What stands in for typographic signs where the encoding has none."""
+
+WIDEST = 100
+"""Prose is not set wider than this: longer lines are hard to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a stream can show.
+
+    Attributes
+    ----------
+    terminal
+        Whether somebody is looking: a terminal that can move its cursor.
+    width
+        Columns; 80 where nobody says.
+    """
+
+    color: bool = False
+    unicode: bool = True
+    terminal: bool = False
+    width: int = 80
+
+    @classmethod
+    def of(cls, stream: TextIO | None, *, no_color: bool = False) -> Screen:
+        """What this stream can show, by what it is and by what the environment says."""
+        terminal = is_terminal(stream) and os.environ.get("TERM") != "dumb"
+        encoding = (getattr(stream, "encoding", None) or "ascii").lower()
+        return cls(
+            color=terminal and not no_color and not os.environ.get("NO_COLOR"),
+            unicode=encoding.replace("_", "-").startswith("utf"),
+            terminal=terminal,
+            width=_columns(stream),
+        )
+
+    @property
+    def prose(self) -> int:
+        """How wide text is set."""
+        return max(40, min(self.width, WIDEST))
+
+    def bold(self, text: str) -> str:
+        return self._painted("1", text)
+
+    def dim(self, text: str) -> str:
+        return self._painted("2", text)
+
+    def good(self, text: str) -> str:
+        return self._painted("32", text)
+
+    def bad(self, text: str) -> str:
+        return self._painted("1;31", text)
+
+    def doubtful(self, text: str) -> str:
+        return self._painted("33", text)
+
+    def _painted(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.color and text else text
+
+    def fit(self, text: str) -> str:
+        """The text in letters that the stream has."""
+        return text if self.unicode else text.translate(ASCII)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal; one that is closed is none."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _columns(stream: TextIO | None) -> int:
+    """`COLUMNS`, else the size of the terminal, else 80."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    if stream is None or not is_terminal(stream):
+        return 80
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:
+        return 80

@@ -1,0 +1,86 @@
+"""Mistakes on the command line, in calcli's words: what was given, the nearest thing that exists, where to look."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+
+from calcli.errors import UsageError, nearest
+
+_MISTAKE = typer.BadParameter.__mro__[1]
+"""The base of all usage errors. Typer carries its own click, exports this one subclass, and renames the rest at will."""
+
+
+def explained(error: BaseException) -> UsageError | None:
+    """The same mistake as one of ours; None if it is none."""
+    if not isinstance(error, _MISTAKE):
+        return None
+    context = getattr(error, "ctx", None)
+    hint = f"see: {context.command_path} --help" if context is not None else "see: calcli --help"
+    match type(error).__name__:
+        case "NoSuchOption":
+            return _no_such_option(getattr(error, "option_name", "?"), context, hint)
+        case "BadOptionUsage":
+            return UsageError(f"{getattr(error, 'option_name', 'the option')} needs a value", hint=hint)
+        case "MissingParameter":
+            return _missing(getattr(error, "param", None), context, hint)
+        case "BadParameter":
+            return _bad_value(error, context, hint)
+    return UsageError(_lowered(str(error)), hint=hint)
+
+
+def no_such_command(name: str, known: list[str]) -> UsageError:
+    """A command that does not exist."""
+    match = nearest(name, known)
+    said = f"; did you mean {match}?" if match else f"; there is {', '.join(known)}"
+    return UsageError(f"no command {name!r}{said}", hint="see: calcli --help")
+
+
+def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
+    if context is None:
+        return UsageError(f"no option {name}", hint=hint)
+    known = [option for param in context.command.get_params(context) for option in param.opts if option[:1] == "-"]
+    if context.parent is None:
+        said = "options of a command stand after it"
+    else:
+        match = nearest(name, [option for option in known if option.startswith("--")])
+        said = f"did you mean {match}?" if match else f"{context.info_name} has {', '.join(known)}"
+    return UsageError(f"no option {name}; {said}", hint=hint)
+
+
+def _missing(param: Any, context: Any, hint: str) -> UsageError:
+    command = context.command_path if context is not None else "calcli"
+    if param is None:
+        return UsageError(f"{command} needs more than that", hint=hint)
+    if param.name == "data":
+        return UsageError(f"{command} needs a table: a file, a glob, a directory, or - for standard input", hint=hint)
+    word = param.human_readable_name if param.param_type_name == "argument" else "/".join(reversed(param.opts))
+    return UsageError(f"{command} needs {word}", hint=hint)
+
+
+def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
+    """A value that an option does not take, with the nearest that it does."""
+    where = _origin(error.param, context) if error.param is not None else "the command line"
+    message = _lowered(error.message)
+    choices = [str(choice) for choice in getattr(getattr(error.param, "type", None), "choices", ())]
+    given = re.match(r"'(.*?)' is not one of", message, re.DOTALL)
+    if choices and given:
+        match = nearest(given[1], choices)
+        message = f"there is no {given[1]!r}, only {', '.join(choices)}"
+        hint = f"did you mean {match}?" if match else hint
+    return UsageError(f"{where}: {message}", hint=hint)
+
+
+def _origin(param: Any, context: Any) -> str:
+    """The option by its name, or the environment variable that spoke in its place."""
+    source = context.get_parameter_source(param.name) if context is not None else None
+    if source is not None and source.name == "ENVIRONMENT":
+        return str(param.envvar)
+    return str(param.human_readable_name if param.param_type_name == "argument" else param.opts[-1])
+
+
+def _lowered(text: str) -> str:
+    """A sentence of Typer's as the middle of one of ours."""
+    return (text[:1].lower() + text[1:]).rstrip(".")

@@ -1,0 +1,95 @@
+"""Bayesian binning into quantiles: an average over many histograms (Naeini, Cooper & Hauskrecht 2015).
+
+Histograms of every number of bins from n^(1/3)/10 to 10 n^(1/3) (and at most n/5) are weighted by how well they explain
+the labels. With ``score=bayes``, the paper's, bin b of B has a Beta prior of weight 2/B around its middle m_b,
+alpha = 2 m_b/B, beta = 2 (1 - m_b)/B; the histogram's weight is its marginal likelihood, and a bin with k positives
+among N gives (k + alpha)/(N + 2/B). With ``bic`` and ``aic`` a bin gives its label rate, an empty one its middle, and
+the weight is exp(-criterion/2) with one degree of freedom a bin.
+
+An average of step functions is a step function: it is tabulated once, so that applying it is one look-up. With weights
+n, N and k are sums of weights.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params
+from calcli.numeric.bins import width_edges
+from calcli.numeric.links import sigmoid, softmax
+from calcli.numeric.pooled import Pooled, by_score, mass_cuts
+from calcli.state import State
+
+PRIOR = 2.0
+"""N', the weight of the prior, shared out among the bins (section 3 of the paper)."""
+
+
+class Histogram(NamedTuple):
+    """One binning: its inner edges, what each bin gives, and the log of its weight."""
+
+    cuts: FloatArray
+    level: FloatArray
+    evidence: float
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    pooled = by_score(sigmoid(batch.score), batch.labels, batch.weights)
+    counts = bin_counts(float(pooled.weight.sum()))
+    binning, score = str(params["binning"]), str(params["score"])
+    histograms = [_histogram(pooled, count, binning, score) for count in counts]
+    share = softmax(np.array([[one.evidence for one in histograms]]))[0]
+    histograms = [one for one, part in zip(histograms, share, strict=True) if part > 1e-12]
+    share = share[share > 1e-12]
+    cuts = np.unique(np.concatenate([one.cuts for one in histograms]))
+    inside = np.append(cuts, 2.0)  # a bin holds its upper edge: that stands for the step that ends there
+    level = np.zeros(len(inside))
+    for part, one in zip(share / share.sum(), histograms, strict=True):
+        level += part * one.level[np.searchsorted(one.cuts, inside, side="left")]
+    return State(arrays={"cuts": cuts, "level": np.clip(level, 0.0, 1.0)})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    return state.array("level")[np.searchsorted(state.array("cuts"), sigmoid(batch.score), side="left")]
+
+
+def bin_counts(rows: float) -> range:
+    """The numbers of bins that are tried."""
+    root = np.cbrt(rows)
+    low = max(1, int(np.floor(root / 10.0)))
+    return range(low, max(low, int(min(np.ceil(rows / 5.0), np.ceil(10.0 * root)))) + 1)
+
+
+def _histogram(pooled: Pooled, count: int, binning: str, score: str) -> Histogram:
+    cuts = width_edges(count)[1:-1] if binning == "width" else mass_cuts(pooled, count)
+    place = np.searchsorted(cuts, pooled.score, side="left")
+    total = np.bincount(place, pooled.weight, minlength=len(cuts) + 1)
+    positive = np.bincount(place, pooled.positive, minlength=len(cuts) + 1)
+    edges = np.concatenate([[0.0], cuts, [1.0]])
+    middle = (edges[:-1] + edges[1:]) / 2.0
+    if score == "bayes":
+        return _bayes(cuts, total, positive, middle)
+    level = np.divide(positive, total, out=middle, where=total > 0)
+    price = np.log(pooled.weight.sum()) if score == "bic" else 2.0
+    return Histogram(cuts, level, _log_likelihood(positive, total - positive, level) - price * len(level) / 2.0)
+
+
+def _bayes(cuts: FloatArray, total: FloatArray, positive: FloatArray, middle: FloatArray) -> Histogram:
+    """Equation 1 of the paper."""
+    from scipy.special import betaln
+
+    prior = PRIOR / len(total)
+    alpha, beta = prior * middle, prior * (1.0 - middle)
+    # A middle that has rounded to 0 or 1 leaves no room for the other label: betaln would be infinite there.
+    alpha, beta = np.maximum(alpha, 1e-12 * prior), np.maximum(beta, 1e-12 * prior)
+    evidence = float((betaln(positive + alpha, total - positive + beta) - betaln(alpha, beta)).sum())
+    return Histogram(cuts, (positive + alpha) / (total + alpha + beta), evidence)
+
+
+def _log_likelihood(positive: FloatArray, negative: FloatArray, level: FloatArray) -> float:
+    """With 0 ln 0 = 0."""
+    own = positive * np.log(np.where(positive > 0, level, 1.0))
+    other = negative * np.log(np.where(negative > 0, 1.0 - level, 1.0))
+    return float((own + other).sum())

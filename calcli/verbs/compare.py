@@ -1,0 +1,214 @@
+"""`compare`: every method on the same rows, the uncalibrated score among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from calcli.batch import Batch, IntArray
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.methods import catalog
+from calcli.methods.base import ParamValue
+from calcli.methods.row import Row
+from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Options
+from calcli.tables.binding import Flags, bind
+from calcli.tables.checks import Loaded, load
+from calcli.tables.source import Data, Source, open_source
+from calcli.verbs.contest import IDENTITY, Choice, Outcome, choose, run_contest
+from calcli.verbs.fit import FitRequest, FitResult, fit
+from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
+from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds, Warned
+from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
+from calcli.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """What `compare` is asked.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame.
+    methods
+        ``all``, or names separated by commas; the identity is always among them.
+    params
+        Parameters that differ from the defaults, by method.
+    folds
+        In how many parts the rows are predicted from the others.
+    resample_by
+        A column; rows that agree in it are never on both sides of a split.
+    order_by
+        A column; rows are predicted from those before them.
+    budget
+        Seconds; a method that has not finished by then is a row that says so.
+    select
+        Where the method that `choose` chooses is kept, fitted on all rows.
+    """
+
+    data: Data
+    methods: str = "all"
+    params: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+    folds: int = 5
+    resample_by: str | None = None
+    order_by: str | None = None
+    budget: float = 300.0
+    select: str | Path | None = None
+    metrics: str = "default"
+    options: Options = Options()
+    flags: Flags = Flags()
+    input_format: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompareResult:
+    """The leaderboard, which method it chooses and why, and the fit of that one if it was asked for."""
+
+    report: Report
+    choice: Choice
+    selected: FitResult | None = None
+
+
+def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResult:
+    """Predict held-out rows with every method, under the same splits."""
+    rows = _contenders(request)
+    chosen = metrics.choose(request.metrics)
+    features = any(row.needs_features for row in rows)
+    with open_source(request.data, format=request.input_format) as source:
+        binding = bind(source, request.flags, features=features)
+        for note in binding.notes:
+            listener.note(note)
+        with stage(listener, "reading"):
+            loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
+            splits = _splits(request, source, loaded)
+        outcomes = run_contest(
+            {row: row.resolve(request.params.get(row.name)) for row in rows},
+            loaded.batch,
+            splits,
+            budget=request.budget,
+            seed=request.seed,
+            listener=listener,
+        )
+        choice = choose(outcomes, loaded.batch, splits)
+        held_out = loaded.batch.take(splits.predicted)
+        with stage(listener, "measuring"):
+            measured = _measured(outcomes, held_out, chosen, request.options, class_names(binding), choice)
+        report = Report(
+            command="compare",
+            version=VERSION,
+            seed=request.seed,
+            artifact=None if request.select is None else str(request.select),
+            chosen=choice.name,
+            data=data_facts(source, loaded, binding),
+            binding=binding.to_json(),
+            definitions=measured.definitions,
+            scores=_with_the_others(measured.scores, outcomes),
+            differences=measured.differences,
+            warnings=_warnings(outcomes, choice),
+        )
+    selected = None if request.select is None else fit(_fit_request(request, choice), listener)
+    return CompareResult(report, choice, selected)
+
+
+def _contenders(request: CompareRequest) -> list[Row]:
+    """The identity, then the others, the simplest first: what the budget leaves out is the most complex."""
+    known = catalog.names()
+    names = known if request.methods == "all" else tuple(name.strip() for name in request.methods.split(","))
+    for name in (*names, *request.params):
+        catalog.find(name)
+    for name in request.params:
+        if name not in names:
+            raise UsageError(f"parameters are given for {name}, which is not compared", hint=f"try: --methods {name}")
+    rows = (row for row in catalog.rows() if row.name in {IDENTITY, *names})
+    return sorted(rows, key=lambda row: row.simplicity)
+
+
+def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
+    if request.resample_by is not None and request.order_by is not None:
+        raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
+    if request.order_by is not None:
+        return split_by_time(_codes(source, request.order_by, loaded, "--order-by"), request.folds)
+    groups = None
+    if request.resample_by is not None:
+        groups = _codes(source, request.resample_by, loaded, "--resample-by")
+    return split_rows(loaded.batch.labels, Holdout("cv", folds=request.folds), request.seed, groups)
+
+
+def _codes(source: Source, column: str, loaded: Loaded, flag: str) -> IntArray:
+    """The rank of each row's value in a column; rows that agree share it."""
+    if column not in source.columns:
+        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
+    values = source.typed([column]).collect(engine="streaming").to_series()
+    if loaded.row_numbers is not None:
+        values = values.gather(loaded.row_numbers)
+    if values.null_count():
+        raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
+    return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def _measured(
+    outcomes: tuple[Outcome, ...],
+    rows: Batch,
+    chosen: tuple[metrics.Row, ...],
+    options: Options,
+    classes: tuple[str, ...],
+    choice: Choice,
+) -> Measurements:
+    candidates = [
+        Candidate(
+            outcome.row.name,
+            ScoreSource("method", method=outcome.row.name),
+            outcome.predicted.prob,
+            Seconds(fit=outcome.predicted.fit_seconds, apply=outcome.predicted.apply_seconds),
+        )
+        for outcome in outcomes
+        if outcome.predicted is not None
+    ]
+    return measure_all(candidates, rows, chosen, options, classes, against=(IDENTITY, choice.name))
+
+
+def _with_the_others(scores: tuple[ScoreRow, ...], outcomes: tuple[Outcome, ...]) -> tuple[ScoreRow, ...]:
+    """The scores, by log-loss where it was measured, then the methods that have none."""
+    others = tuple(
+        ScoreRow(
+            outcome.row.name,
+            ScoreSource("method", method=outcome.row.name),
+            metrics={},
+            status=outcome.status,
+            reason=outcome.reason,
+        )
+        for outcome in outcomes
+        if outcome.predicted is None
+    )
+    return (*scores, *others)
+
+
+def _warnings(outcomes: tuple[Outcome, ...], choice: Choice) -> tuple[Warned, ...]:
+    left_out = [outcome.row.name for outcome in outcomes if outcome.status == "skipped"]
+    found = [Warned("choice", choice.why)]
+    if left_out:
+        found.append(Warned("budget", f"not finished within the budget: {', '.join(left_out)}"))
+    return tuple(found)
+
+
+def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
+    return FitRequest(
+        data=request.data,
+        method=choice.name,
+        output=request.select,
+        params=request.params.get(choice.name, {}),
+        metrics=request.metrics,
+        options=request.options,
+        flags=request.flags,
+        input_format=request.input_format,
+        bad_rows=request.bad_rows,
+        seed=request.seed,
+    )

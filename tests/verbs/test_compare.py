@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import log_loss
+
+import calcli
+from calcli.batch import Batch
+from calcli.errors import DataError, UsageError
+from calcli.methods import calibrator, catalog
+from calcli.methods.scaling import platt, temperature
+from calcli.numeric.folds import folds
+from calcli.numeric.rng import stream
+from calcli.verbs.compare import CompareRequest, compare
+from tests.verbs.conftest import breeds, clicks
+from tests.verbs.test_evaluate import SCHEMA
+
+FEW = "platt,temperature,histogram"
+
+
+def run(data: object, **options: object):
+    return compare(CompareRequest(data, **{"methods": FEW, **options}))  # type: ignore[arg-type]
+
+
+def test_all_methods_predict_the_same_rows_out_of_fold(here: Path) -> None:
+    report = run("train.parquet", seed=4).report
+    assert [score.name for score in report.scores] == ["identity", "temperature", "platt", "histogram"]
+    frame = clicks()
+    batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
+    fold = folds(batch.labels, 5, stream(4, "folds"))
+    for name in ("platt", "histogram"):
+        row, prob = catalog.find(name), np.empty(len(batch))
+        for index in range(5):
+            fitted = calibrator.fit(row, batch.take(fold != index), row.resolve())
+            prob[fold == index] = fitted.predict(batch.take(fold == index))
+        assert report.value(name, "nll") == pytest.approx(log_loss(batch.labels, prob), rel=1e-9)
+    assert report.value("identity", "nll") == pytest.approx(
+        log_loss(batch.labels, 1 / (1 + np.exp(-batch.score))), rel=1e-9
+    )
+
+
+def test_differences_are_to_no_calibration_and_to_the_chosen(here: Path) -> None:
+    result = run("train.parquet")
+    assert result.choice.name == "platt"
+    pairs = {(each.score, each.versus) for each in result.report.differences if each.metric == "nll"}
+    names = {"temperature", "platt", "histogram"}
+    assert pairs == {(name, "identity") for name in names} | {
+        (name, "platt") for name in {"identity", *names} - {"platt"}
+    }
+    gain = next(each for each in result.report.differences if each.metric == "nll" and each.score == "platt")
+    assert gain.hi < 0
+
+
+def test_the_report_keeps_to_the_schema(here: Path) -> None:
+    for frame in (clicks(), breeds()):
+        report = run(frame, methods="platt,isotonic").report
+        jsonschema.validate(json.loads(json.dumps(report.to_json(), allow_nan=False)), SCHEMA)
+
+
+def test_nothing_beats_scores_that_are_right() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(-1, 1.5, 3000)
+    frame = pl.DataFrame({"label": (rng.random(3000) < 1 / (1 + np.exp(-z))).astype(int), "logit": z})
+    result = run(frame, methods="all")
+    assert result.choice.name == "identity"
+    assert "no calibration" in result.choice.why
+
+
+def test_the_simplest_within_one_standard_error_is_chosen() -> None:
+    """A factor is what was done to the scores: nothing with more than a slope and an intercept is worth it."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(0, 1.5, 4000)
+    frame = pl.DataFrame({"label": (rng.random(4000) < 1 / (1 + np.exp(-z))).astype(int), "logit": 3 * z})
+    assert run(frame, methods="all").choice.name in ("temperature", "platt")
+
+
+def test_a_method_that_fails_is_a_row_with_its_reason(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object) -> None:
+        raise FloatingPointError("sparks")
+
+    monkeypatch.setattr(platt, "gather", explode)
+    report = run("train.parquet").report
+    assert report.score("platt").status == "failed"
+    assert report.score("platt").reason == "FloatingPointError: sparks"
+    assert report.score("histogram").status == "ok"
+    jsonschema.validate(report.to_json(), SCHEMA)
+
+
+def test_the_budget_skips_all_but_the_identity(here: Path) -> None:
+    report = run("train.parquet", budget=0.0).report
+    statuses = {score.name: score.status for score in report.scores}
+    assert statuses == {"identity": "ok", "temperature": "skipped", "platt": "skipped", "histogram": "skipped"}
+    assert "budget" in [warned.code for warned in report.warnings]
+
+
+def test_a_slow_method_ends_with_its_fold(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = temperature.finish
+
+    def slow(*args: object):
+        time.sleep(0.3)
+        return finish(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(temperature, "finish", slow)
+    report = run("train.parquet", methods="temperature", budget=0.4).report
+    assert report.score("temperature").status == "skipped"
+
+
+def test_groups_stay_together_and_time_goes_forward(here: Path) -> None:
+    """One label per group, and scores that know only the group: rows that leak across folds would be predicted."""
+    rng = np.random.default_rng(2)
+    group = np.repeat(np.arange(100), 20)
+    frame = pl.DataFrame(
+        {
+            "group": group,
+            "label": (rng.random(100) < 0.5).astype(int)[group],
+            "logit": rng.normal(0, 1, 100)[group],
+            "day": rng.permutation(2000) // 50,
+        }
+    )
+    memory = {"methods": "histogram", "params": {"histogram": {"bins": 1000}}}
+    assert run(frame, **memory).report.value("histogram", "nll") < 0.3
+    assert run(frame, resample_by="group", **memory).report.value("histogram", "nll") > 0.6
+    ordered = run(frame, methods="isotonic", order_by="day", folds=3).report
+    assert ordered.data.rows == 2000
+    assert ordered.value("identity", "nll") is not None
+
+
+def test_select_keeps_the_choice_fitted_on_all_rows(here: Path) -> None:
+    result = run("train.parquet", select="best")
+    assert result.selected is not None
+    assert result.report.artifact == "best"
+    model = calcli.load("best")
+    assert model.method == result.choice.name
+    row = catalog.find(model.method)
+    frame = clicks()
+    batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
+    np.testing.assert_array_equal(model.predict(frame), calibrator.fit(row, batch, row.resolve()).predict(batch))
+
+
+def test_parameters_go_to_their_method(here: Path) -> None:
+    one = run("train.parquet", params={"histogram": {"bins": "3"}}).report
+    other = run("train.parquet").report
+    assert one.value("histogram", "nll") != other.value("histogram", "nll")
+    assert one.value("platt", "nll") == other.value("platt", "nll")
+
+
+def test_what_is_asked_wrongly_is_named(here: Path) -> None:
+    with pytest.raises(UsageError, match="'platt'"):
+        run("train.parquet", methods="plat")
+    with pytest.raises(UsageError, match="not compared"):
+        run("train.parquet", methods="platt", params={"histogram": {"bins": 3}})
+    with pytest.raises(UsageError, match="--order-by"):
+        run("train.parquet", order_by="age", resample_by="age")
+    with pytest.raises(DataError, match="'age'"):
+        run("train.parquet", resample_by="agee")
