@@ -22,11 +22,17 @@ class Talk:
     ----------
     quiet
         No notes, no tables, no progress; warnings remain.
+
+    Attributes
+    ----------
+    screen, page
+        What stderr and stdout can show.
     """
 
     def __init__(self, *, quiet: bool = False, no_color: bool = False) -> None:
         self.quiet = quiet
         self.screen = Screen.of(sys.stderr, no_color=no_color)
+        self.page = Screen.of(sys.stdout, no_color=no_color)
         self._bar: Progress | None = None
         self._tasks: list[TaskID] = []
         self._said: set[str] = set()

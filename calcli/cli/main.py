@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from calcli.cli.console import say, silence
+from calcli.cli.output import refused
 from calcli.cli.screen import Screen
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 
@@ -66,8 +67,12 @@ def _hide_warnings() -> None:
 
 def _flush() -> None:
     """Small outputs are written only here: a full disk or a closed pipe shows now or never."""
-    if sys.stdout is not None:
+    if sys.stdout is None:
+        return
+    try:
         sys.stdout.flush()
+    except OSError as error:
+        raise refused(error) from error
 
 
 def _report(error: BaseException, words: list[str]) -> int:
@@ -75,7 +80,7 @@ def _report(error: BaseException, words: list[str]) -> int:
     code, message = _meaning(error)
     try:
         _flush()  # what was printed before it went wrong
-    except (OSError, ValueError):
+    except (CalcliError, ValueError):
         silence(sys.stdout)
     if code != 0 and _asked("--debug", words):
         say("".join(traceback.format_exception(error)).rstrip())
@@ -116,8 +121,8 @@ def _exit_code(error: SystemExit) -> int:
 
 def _refusal(error: OSError) -> str:
     """What the operating system said, about which file."""
-    what = f"{error.filename}" if error.filename is not None else "standard output"
-    return f"{what}: {error.strerror or error}"
+    said = error.strerror or str(error) or type(error).__name__
+    return said if error.filename is None else f"{error.filename}: {said}"
 
 
 def _one_line(message: str) -> str:

@@ -77,6 +77,8 @@ class Row:
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
     simplicity
         Rank for ties in a selection: the lower, the simpler.
+    auto
+        Whether ``--method auto`` considers it: always, for two classes, for more, or not at all.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Row:
     keeps_top_class: bool = False
     sums: Literal["yes", "binary", "no"] = "no"
     reaches_ends: bool = False
+    auto: Literal["yes", "binary", "multiclass", "no"] = "no"
     params: tuple[Param, ...] = ()
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
 

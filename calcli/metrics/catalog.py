@@ -6,14 +6,16 @@ import importlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from calcli.batch import FloatArray
 from calcli.errors import UsageError, unknown_name
-from calcli.metrics.base import Direction, Measured, Options, Scored
 
-Metric = Callable[[Scored, Options], Measured]
-RowMetric = Callable[[Scored], FloatArray]
+if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
+    from calcli.batch import FloatArray
+    from calcli.metrics.base import Direction, Measured, Options, Scored
+
+    Metric: TypeAlias = Callable[[Scored, Options], Measured]
+    RowMetric: TypeAlias = Callable[[Scored], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ class Row:
     rows: str | None = None
 
     def load(self) -> Metric:
-        return cast(Metric, _resolve(self.target))
+        return cast("Metric", _resolve(self.target))
 
     def load_rows(self) -> RowMetric | None:
-        return None if self.rows is None else cast(RowMetric, _resolve(self.rows))
+        return None if self.rows is None else cast("RowMetric", _resolve(self.rows))
 
 
 def _resolve(target: str) -> object:

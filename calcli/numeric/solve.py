@@ -60,12 +60,13 @@ def _direction(here: Expansion) -> FloatArray:
 def _backtrack(
     expand: Callable[[FloatArray], Expansion], x: FloatArray, here: Expansion, step: FloatArray, decrement: float
 ) -> tuple[FloatArray, Expansion, bool]:
-    """Halve the step until the value falls enough (Armijo)."""
+    """Halve the step until the value falls enough (Armijo), as far as rounding lets one see that."""
     length = 1.0
+    rounding = 4.0 * float(np.finfo(np.float64).eps) * (1.0 + abs(here.value))
     while length > 1e-16:
         candidate = x + length * step
         there = expand(candidate)
-        if np.isfinite(there.value) and there.value <= here.value - 1e-4 * length * decrement:
+        if np.isfinite(there.value) and there.value <= here.value - 1e-4 * length * decrement + rounding:
             return candidate, there, True
         length /= 2
     return x, here, False

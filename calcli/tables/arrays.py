@@ -18,6 +18,8 @@ from calcli.tables.infer import MISSING, is_present
 from calcli.tables.labels import as_class
 from calcli.tables.parts import Binding, Feature, Label
 
+TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
+
 UNKNOWN = -1
 """The class index of a label that is missing."""
 
@@ -53,7 +55,7 @@ def class_indices(values: pl.Series, binding: Binding, offset: int) -> IntArray:
             listed = ", ".join(map(repr, binding.classes[:12]))
             raise DataError(
                 f"the label {value!r} in row {offset + row + 1} is none of the classes {listed}",
-                hint="the classes are those of --classes, of the artifact, or of the labels that were found first",
+                hint="mend the row, or fit again with all classes",
             )
         found[value] = place[label]
     codes = values.replace_strict(list(found), list(found.values()), default=UNKNOWN, return_dtype=pl.Int64)
@@ -83,17 +85,20 @@ def feature_column(values: pl.Series, feature: Feature, offset: int) -> Column:
     """A feature as methods want it."""
     if feature.role == "category":
         return _category(values)
-    text = values.dtype == pl.String
-    if text and feature.role == "boolean":
-        lower = values.str.to_lowercase()
-        known = lower.replace_strict(
-            {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}, default=None, return_dtype=pl.Float64
-        )
-        _refuse(values, is_present(values) & known.is_null(), feature, offset)
-        return Column("boolean", numbers(known))
-    if text:
+    if feature.role == "boolean" and values.dtype != pl.Boolean:
+        values = _truth(values, feature, offset)
+    elif values.dtype == pl.String:
         _refuse(values, no_number(values), feature, offset)
     return Column(feature.role, numbers(values))
+
+
+def _truth(values: pl.Series, feature: Feature, offset: int) -> pl.Series:
+    """Booleans that are written as text, or as 0 and 1."""
+    text = values.cast(pl.String).str.to_lowercase()
+    known = text.replace_strict(TRUTH, default=None, return_dtype=pl.Float64)
+    present = is_present(values) if values.dtype == pl.String else values.is_not_null()
+    _refuse(values, present & known.is_null(), feature, offset)
+    return known
 
 
 def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) -> None:
@@ -101,7 +106,7 @@ def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) 
         row = wrong.arg_max() or 0
         raise DataError(
             f"the {feature.role} feature {feature.name!r} is {values[row]!r} in row {offset + row + 1}",
-            hint="what stands for missing is " + ", ".join(repr(text) for text in MISSING),
+            hint=f"what stands for missing is null, {', '.join(MISSING[1:])}, or nothing",
         )
 
 

@@ -11,7 +11,7 @@ from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
-from calcli.tables.labels import Labels, check_seen, distinct_labels, parse_classes, positive_class, there_is
+from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.parts import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
 from calcli.tables.scores import Candidate, Wanted, find_scores
 from calcli.tables.source import Source
@@ -45,7 +45,8 @@ def bind(
         Whether a table without labels is refused. Without need an artifact's label is not looked at.
     features
         Whether features are wanted. Without, the binding has none, and the passes that tell ids from features are
-        saved; for text files also the one that finds the types.
+        saved; for text files also the one that finds the types. An artifact's features are looked up by name, and what
+        else the table has is not judged.
     """
     _check_flags(source.columns, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
@@ -68,13 +69,14 @@ def bind(
         score=chosen.score,
         weight=_weight_column(source, flags, known, notes, need=need_label),
     )
-    if len(candidates) > 1:
-        _check_agreement(source, binding, candidates[1])
-        notes.append(f"{candidates[0]} and {candidates[1]} agree: using {chosen}")
     _check_parts(binding)
-    _check_score_types(source, binding.score)
+    for candidate in candidates:
+        _check_score_types(source, candidate.score)
+    for other in candidates[1:]:
+        _check_agreement(source, binding, other)
+        notes.append(f"{chosen} and {other} agree: using {chosen}")
     if features and known is not None and flags.features is None:
-        binding = replace(binding, features=known_features(source, known), dropped=known.dropped)
+        binding = replace(binding, features=known_features(source, known))
     elif features:
         found, dropped = find_features(source, flags, binding)
         notes += _label_like(found)
@@ -91,12 +93,10 @@ def _check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> N
             raise DataError(f"--ignore: {unknown_name('column', value, names)}")
     if known is None:
         return
-    if flags.classes is not None and parse_classes(flags.classes, None).values != known.classes:
-        raise UsageError(f"--classes: the artifact's classes are {', '.join(map(str, known.classes))}, and stay so")
-    if (
-        flags.positive is not None
-        and positive_class(Labels(known.label_type, known.classes), flags.positive) != known.positive
-    ):
+    labels = Labels(known.label_type, known.classes)
+    if flags.classes is not None and tuple(as_class(text, labels.type) for text in flags.classes) != labels.values:
+        raise UsageError(f"--classes: the artifact's classes are {', '.join(map(str, labels.values))}, and stay so")
+    if flags.positive is not None and positive_class(labels, flags.positive) != known.positive:
         raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and stays so")
 
 
@@ -180,7 +180,7 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
             two = encode(frame, second, label=False, features=False)
             gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
             gap = gap if gap.ndim == 1 else gap.max(axis=1)
-            wrong = (gap > AGREEMENT) & ~one.is_bad & ~two.is_bad
+            wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
             if wrong.any():
                 place = int(wrong.argmax())
                 raise DataError(

@@ -301,7 +301,7 @@ def bad_rows_error(name: str, bad: int, rows: int, why: Mapping[str, int], first
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(why.items(), key=lambda item: -item[1]))
     place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
     hint = None if bad == rows else "mend them, or pass --bad-rows null to go on without them"
-    return DataError(f"{name} has {bad:,} bad rows of {rows:,} ({reasons}){place}", hint=hint)
+    return DataError(f"{name} has {bad:,} bad row{'' if bad == 1 else 's'} of {rows:,} ({reasons}){place}", hint=hint)
 
 
 def join_batches(batches: list[Batch]) -> Batch:

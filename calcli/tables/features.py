@@ -127,7 +127,7 @@ def _check_role(feature: Feature, dtype: pl.DataType) -> None:
     """Text files are checked value by value when they are encoded; here the type decides."""
     role = role_of(dtype)
     fine = role == feature.role or dtype == pl.Null or (feature.role == "number" and role == "boolean")
-    if not fine and not (feature.role == "category" and dtype.is_integer()):
+    if not fine and not (feature.role != "number" and dtype.is_integer()):
         raise DataError(
             f"the feature {feature.name!r} is {dtype}, but the artifact was fitted with {feature.dtype}",
             hint="cast the column",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.tables.infer import MISSING
+from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.parts import Label, LabelType
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading
@@ -42,10 +42,12 @@ def distinct_labels(source: Source, column: str) -> Labels:
         for batch in frame.collect_batches():
             seen.update(batch[column].cast(pl.String if _is_text(dtype) else dtype).unique().drop_nulls().to_list())
             if len(seen) > MOST:
-                raise DataError(
-                    f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
-                )
-    found = _from_text(seen) if source.text else _from_values(column, dtype, seen)
+                break
+    found = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
+    if len(seen) > MOST:  # what are no labels at all has been said by now, and says more
+        raise DataError(
+            f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
+        )
     if not found.values:
         raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
     return found
@@ -80,27 +82,12 @@ def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> L
     return Labels("float", tuple(sorted({int(value) for value in numbers})))
 
 
-def _from_text(seen: Iterable[Label | float]) -> Labels:
-    """Labels of a text file; what stands for missing is a class only beside text."""
-    texts = {str(value) for value in seen}
-    present = texts - set(MISSING)
-    if present and all(value.lower() in ("true", "false") for value in present):
-        return Labels("bool", tuple(sorted({value.lower() == "true" for value in present})))
-    if present and all(re.fullmatch(r"[+-]?(0|[1-9]\d{0,17})", value) for value in present):
-        return Labels("int", tuple(sorted({int(value) for value in present})))
-    numbers = [_number(value) for value in present]
-    if present and None not in numbers:
-        return _from_values("", pl.Float64(), {value for value in numbers if value is not None})
-    return Labels("string", tuple(sorted(texts)))
-
-
-def _number(text: str) -> float | None:
-    if re.match(r"[+-]?0\d", text):
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
+def _from_text(column: str, seen: Iterable[Label | float]) -> Labels:
+    """Labels of a text file, of the type that all its columns get; what stands for missing is a class beside text."""
+    texts = pl.LazyFrame({column: sorted(map(str, seen))}, schema={column: pl.String})
+    dtype = infer_schema(texts)[column]
+    values = texts.select(cast_text(column, dtype)).collect()[column]
+    return _from_values(column, dtype, set(values.drop_nulls().to_list()))
 
 
 def class_text(label: Label) -> str:
@@ -113,11 +100,10 @@ def as_class(value: Label | float, kind: LabelType) -> Label | None:
     if kind == "string":
         return class_text(value) if isinstance(value, bool | int | str) else None
     if isinstance(value, str):
-        text = value.strip()
-        if text.lower() in ("true", "false"):
-            value = text.lower() == "true"
-        elif INTEGER.fullmatch(text):
-            value = int(float(text)) if "." in text else int(text)
+        if value.lower() in ("true", "false"):
+            value = value.lower() == "true"
+        elif INTEGER.fullmatch(value):
+            value = int(value.partition(".")[0])
         else:
             return None
     if not isinstance(value, bool | int) and not float(value).is_integer():

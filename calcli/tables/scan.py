@@ -12,7 +12,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
-from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
 from calcli.tables.carry import (
@@ -24,6 +23,7 @@ from calcli.tables.carry import (
     types_to_restore,
 )
 from calcli.tables.formats import Format
+from calcli.tables.frames import scan_frames
 from calcli.tables.trouble import one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
@@ -155,20 +155,12 @@ def _record_batches(reader: Any) -> Iterator[pa.RecordBatch]:
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
     """Arrow's stream format, batch by batch."""
 
-    def rows(
-        wanted: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
-    ) -> Iterator[pl.DataFrame]:
-        left = limit
+    def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         with pa.OSFile(str(path)) as opened, pa.ipc.open_stream(opened) as reader:
             for batch in reader:
-                frame = pl.DataFrame(batch if wanted is None else batch.select(wanted))
-                frame = frame if left is None else frame.head(left)
-                left = None if left is None else left - len(frame)
-                yield frame if predicate is None else frame.filter(predicate)
-                if left == 0:
-                    return
+                yield pl.DataFrame(batch.select(keep))
 
-    return register_io_source(rows, schema=pl.DataFrame(arrow.empty_table()).schema, is_pure=True)
+    return scan_frames(read, pl.DataFrame(arrow.empty_table()).schema)
 
 
 def _open_ndjson(file: TypedFile) -> Part:

@@ -95,10 +95,10 @@ def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
     yield from singles
     for stem, kind in STEMS.items():
         many = per_class(names, stem, kind, wanted)
-        # p_value beside p is no class; without labels only 0, 1, 2 ... after a stem are believed to be classes.
-        if many is not None and not (
-            wanted.labels is None and singles and many.classes and many.classes.type == "string"
-        ):
+        if many is None or many.classes is None:
+            continue
+        # Without labels nothing says that the "value" of p_value is no class, but a plain p beside it does.
+        if not (singles and wanted.labels is None and many.classes.type == "string"):
             yield many
 
 
@@ -107,11 +107,10 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) 
     ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_") and len(name) > len(stem) + 1}
     if len(ends) < 2:
         return None
-    labels = _unlabelled(ends) if wanted.labels is None else wanted.labels
-    if labels is None:
-        return None
-    if not wanted.fixed and wanted.labels is not None:
-        labels = _widened(labels, ends)
+    if wanted.labels is None:
+        labels = _unlabelled(ends)
+    else:
+        labels = wanted.labels if wanted.fixed else _widened(wanted.labels, ends)
     columns = [ends.get(class_text(value), ends.get(str(value), "")) for value in labels.values]
     if not all(columns):
         if labels.type == "string" and not wanted.fixed:
@@ -122,7 +121,7 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) 
     return Candidate(Score(kind, tuple(columns)), labels) if len(columns) > 1 else None
 
 
-def _unlabelled(ends: Mapping[str, str]) -> Labels | None:
+def _unlabelled(ends: Mapping[str, str]) -> Labels:
     """The classes that the columns name, where there are no labels."""
     count = _counted(ends)
     if count:
@@ -170,11 +169,10 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
             hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
         )
     meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, names)) is not None]
-    hint = (
-        f"did you mean {meant[0][0]!r}? say --{meant[0][1]} {meant[0][0]}"
-        if meant
-        else "name it with --logit COL or --prob COL"
-    )
+    hint = "name it with --logit COL or --prob COL"
+    if meant:
+        name, kind = meant[0]
+        hint = f"did you mean {name!r}? say --{kind} {name}"
     raise DataError(f"no score column; {there_is(names)}", hint=hint)
 
 

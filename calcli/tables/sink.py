@@ -29,6 +29,9 @@ from calcli.tables.trouble import writing
 
 STDOUT = "-"
 
+DEVICES = (Path("/dev"), Path("/dev/fd"))
+"""Where names stand for what is open already, such as /dev/stdout, even if that is a file."""
+
 
 def write(
     frame: pl.LazyFrame,
@@ -99,9 +102,9 @@ class _Rows:
 
     def _sink(self, outlet: Any, near: Path | None) -> None:
         if self.kind == "ndjson":
-            self.frame.sink_ndjson(outlet, check_extension=False)
+            self.frame.sink_ndjson(outlet)
         elif self.kind in SEPARATORS:
-            self.frame.sink_csv(outlet, separator=SEPARATORS[self.kind], check_extension=False)
+            self.frame.sink_csv(outlet, separator=SEPARATORS[self.kind])
         elif self.arrow_types:
             self._restore(outlet, near)
         elif self.kind == "parquet":
@@ -167,7 +170,7 @@ def _is_special(path: Path) -> bool:
     """Whether a path is a device or a pipe, which cannot be replaced by a file."""
     if path.is_dir():
         raise FileSystemError(f"cannot write {path}: it is a directory", hint="name a file in it")
-    return (path.exists() and not path.is_file()) or path.is_relative_to("/dev")
+    return (path.exists() and not path.is_file()) or path.parent in DEVICES
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,20 +17,20 @@ from typing import Any, Literal
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
-from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
+from calcli.tables.frames import scan_frames
 from calcli.tables.trouble import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
 """Bytes that are parsed at once; a row must fit."""
 
+OTHER_SEPARATORS = (";", "\t", "|", ",")
+
 UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
 """How pyarrow says that there is a header and nothing else, not even the end of its line."""
-
-RowSource = Callable[[list[str] | None, pl.Expr | None, int | None, int | None], Iterator[pl.DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,12 @@ def header(file: TextFile) -> tuple[str, ...]:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
         raise not_utf8(file.name)
     names = _first_row(file)
+    others = [mark for mark in OTHER_SEPARATORS if mark in names[0]]
+    if len(names) == 1 and others:
+        raise DataError(
+            f"{file.name} has one column, {names[0]!r}: are its fields separated by {others[0]!r}?",
+            hint="calcli reads fields between commas (csv) or tabs (tsv), see --input-format",
+        )
     if any("\0" in name for name in names):
         raise DataError(f"{file.name} has a NUL byte in a column name", hint="is it a text file?")
     twice = [name for place, name in enumerate(names) if name in names[:place]]
@@ -98,20 +104,11 @@ def scan_text(files: Sequence[TextFile]) -> pl.LazyFrame:
         _check_same(files[0], names, other)
     columns = [*names, *files[0].constants]
 
-    def rows(
-        wanted: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
-    ) -> Iterator[pl.DataFrame]:
-        keep = columns if wanted is None else wanted
-        left = limit
+    def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         for file in files:
-            for frame in _frames(file, keep):
-                part = frame if left is None else frame.head(left)
-                left = None if left is None else left - len(part)
-                yield part if predicate is None else part.filter(predicate)
-                if left == 0:
-                    return
+            yield from _frames(file, keep)
 
-    return register_io_source(rows, schema=dict.fromkeys(columns, pl.String()), is_pure=True)
+    return scan_frames(read, dict.fromkeys(columns, pl.String()))
 
 
 def _check_same(first: TextFile, names: tuple[str, ...], other: TextFile) -> None:

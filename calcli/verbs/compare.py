@@ -23,6 +23,7 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.contest import IDENTITY, Choice, Outcome, choose, run_contest
 from calcli.verbs.fit import FitRequest, FitResult, fit
 from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
+from calcli.verbs.recipe import AUTO, params_by_method
 from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds, Warned
 from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.version import VERSION
@@ -39,7 +40,7 @@ class CompareRequest:
     methods
         ``all``, or names separated by commas; the identity is always among them.
     params
-        Parameters that differ from the defaults, by method.
+        Parameters that differ from the defaults, as ``METHOD.KEY``.
     folds
         In how many parts the rows are predicted from the others.
     resample_by
@@ -54,7 +55,7 @@ class CompareRequest:
 
     data: Data
     methods: str = "all"
-    params: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+    params: Mapping[str, ParamValue] = field(default_factory=dict)
     folds: int = 5
     resample_by: str | None = None
     order_by: str | None = None
@@ -79,7 +80,8 @@ class CompareResult:
 
 def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResult:
     """Predict held-out rows with every method, under the same splits."""
-    rows = _contenders(request)
+    params = params_by_method(request.params, AUTO)
+    rows = _contenders(request, params)
     chosen = metrics.choose(request.metrics)
     features = any(row.needs_features for row in rows)
     with open_source(request.data, format=request.input_format) as source:
@@ -90,7 +92,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
             splits = _splits(request, source, loaded)
         outcomes = run_contest(
-            {row: row.resolve(request.params.get(row.name)) for row in rows},
+            {row: row.resolve(params.get(row.name)) for row in rows},
             loaded.batch,
             splits,
             budget=request.budget,
@@ -118,13 +120,13 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     return CompareResult(report, choice, selected)
 
 
-def _contenders(request: CompareRequest) -> list[Row]:
+def _contenders(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[Row]:
     """The identity, then the others, the simplest first: what the budget leaves out is the most complex."""
     known = catalog.names()
     names = known if request.methods == "all" else tuple(name.strip() for name in request.methods.split(","))
-    for name in (*names, *request.params):
+    for name in names:
         catalog.find(name)
-    for name in request.params:
+    for name in params:
         if name not in names:
             raise UsageError(f"parameters are given for {name}, which is not compared", hint=f"try: --methods {name}")
     rows = (row for row in catalog.rows() if row.name in {IDENTITY, *names})
@@ -204,7 +206,7 @@ def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
         data=request.data,
         method=choice.name,
         output=request.select,
-        params=request.params.get(choice.name, {}),
+        params={key: value for key, value in request.params.items() if key.rpartition(".")[0] == choice.name},
         metrics=request.metrics,
         options=request.options,
         flags=request.flags,

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from calcli.artifacts import store
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
-from calcli.methods import calibrator, catalog
-from calcli.methods.base import Params, ParamValue
-from calcli.methods.calibrator import Calibrator
-from calcli.methods.row import Row
+from calcli.methods import catalog
+from calcli.methods.base import ParamValue
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.crossfit import predict_held_out
+from calcli.verbs.guard import Guard
+from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
 from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
-from calcli.verbs.record import Recipe, manifest_of
-from calcli.verbs.report import RAW, Report, ScoreSource, Seconds, Warned
-from calcli.verbs.splits import Holdout, split_rows
+from calcli.verbs.recipe import AUTO, BUDGET, Recipe
+from calcli.verbs.record import manifest_of
+from calcli.verbs.report import RAW, Report, ScoreSource, Warned
+from calcli.verbs.select import short_list
 from calcli.version import VERSION
 
 
@@ -40,23 +39,29 @@ class FitRequest:
     data
         Paths, globs, directories, ``-``, or a frame.
     method
-        A name of the catalog.
+        A name of the catalog, or ``auto`` for the one that does best on held-out rows, no calibration among them.
     output
         The artifact's directory. None is ``<input stem>.<method>`` in the current one; frames are then kept nowhere.
     params
-        Parameters of the method that differ from its defaults or its `preset`.
+        Parameters that differ from the defaults or the preset, as ``KEY`` or ``METHOD.KEY``.
     holdout
         ``cv:5``, ``0.1``, ``none``; None is 5-fold up to a million rows and one 90/10 split above.
+    guard
+        A metric; if it is worse than without calibration on held-out rows, nothing is kept.
+    budget
+        Seconds that ``auto`` may compare methods.
     dry_run
         Find out what would be bound to what, and stop.
     """
 
     data: Data
-    method: str
+    method: str = AUTO
     output: str | Path | None = None
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     preset: str | None = None
     holdout: str | None = None
+    guard: str | None = None
+    budget: float = BUDGET
     metrics: str = "default"
     options: Options = Options()
     flags: Flags = Flags()
@@ -64,6 +69,21 @@ class FitRequest:
     bad_rows: BadRows = "fail"
     seed: int = 0
     dry_run: bool = False
+
+    @property
+    def recipe(self) -> Recipe:
+        """What of it a refit repeats."""
+        return Recipe(
+            method=self.method,
+            params=self.params,
+            preset=self.preset,
+            holdout=self.holdout,
+            guard=self.guard,
+            budget=self.budget,
+            metrics=self.metrics,
+            flags=self.flags,
+            bad_rows=self.bad_rows,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,79 +94,62 @@ class FitResult:
     ----------
     binding
         Which column plays which part.
+    path
+        The artifact, if it was kept; after a dry run, where it would be.
     model
         The calibrator, ready to predict; None after a dry run.
     report
         Before and after, on held-out rows; None after a dry run.
-    path
-        The artifact, if it was kept.
+    refused
+        Why the guard kept it from being kept, if it did.
     """
 
     binding: Binding
     path: Path | None
     model: Model | None = None
     report: Report | None = None
+    refused: str | None = None
 
 
 def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     """Fit a calibrator, measure it on rows that it has not seen, and keep it."""
-    row = catalog.find(request.method)
-    params = row.resolve(request.params, request.preset)
-    chosen = metrics.choose(request.metrics)
+    recipe, chosen = request.recipe, metrics.choose(request.metrics)
+    recipe.check()
+    guard = None if request.guard is None else Guard.of(request.guard, chosen)
+    features = needs_features(recipe)
     with open_source(request.data, format=request.input_format) as source:
         target = _target(request, source)
         if target is not None:
             store.check_target(target)
-        binding = bind(source, request.flags, features=row.needs_features)
+        binding = bind(source, request.flags, features=features)
         for note in binding.notes:
             listener.note(note)
         if request.dry_run:
             return FitResult(binding, target)
         with stage(listener, "reading"):
-            loaded = load(source, binding, features=row.needs_features, bad_rows=request.bad_rows)
-        holdout = Holdout.parse(request.holdout, len(loaded.batch))
-        checked = _check(row, loaded.batch, params, holdout, request.seed, listener)
-        with stage(listener, f"fitting {row.name}"):
-            fitted, seconds = _final(row, loaded.batch, params, checked, request.seed)
-        report = _report(request, source, binding, loaded, checked, seconds, chosen, target)
-    held_out = 0 if checked.prob is None else len(checked.batch)
-    manifest = manifest_of(_recipe(request), row, params, binding, report, holdout, held_out)
-    if target is not None:
-        manifest = store.write(target, manifest, {store.STATE: fitted.to_state()})
-    return FitResult(binding, target, Model(target, manifest, binding, None, fitted), report)
+            loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
+        learned = learn(recipe, loaded.batch, seed=request.seed, listener=listener)
+        if learned.choice is not None:
+            listener.note(learned.choice.why)
+        report = _report(request, source, binding, loaded, learned, chosen)
+    refused = None if guard is None else _refusal(guard, report)
+    if refused is not None or target is None:
+        kept = report
+        path = None
+    else:
+        path = target
+        kept = replace(report, artifact=str(target))
+    manifest = manifest_of(recipe, learned, binding, kept, len(learned.held_out(loaded.batch)))
+    if path is not None:
+        manifest = store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
+    return FitResult(binding, path, Model(path, manifest, binding, None, learned.calibrator), kept, refused)
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """The rows on which the method was checked, and what it said of them.
-
-    `final` is the one calibrator of a single split: it is evaluated as it is kept.
-    """
-
-    batch: Batch
-    prob: FloatArray | None
-    seconds: Seconds
-    final: Calibrator | None = None
-
-
-def _check(row: Row, batch: Batch, params: Params, holdout: Holdout, seed: int, listener: Listener) -> _Checked:
-    if holdout.kind == "none":
-        return _Checked(batch, None, Seconds())
-    splits = split_rows(batch.labels, holdout, seed)
-    with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
-        predicted = predict_held_out(row, batch, params, splits, seed=seed, done=lambda: listener.advance(1))
-    seconds = Seconds(fit=predicted.fit_seconds, apply=predicted.apply_seconds)
-    final = None if holdout.refit_on_all else predicted.last
-    return _Checked(batch.take(splits.predicted), predicted.prob, seconds, final)
-
-
-def _final(row: Row, batch: Batch, params: Params, checked: _Checked, seed: int) -> tuple[Calibrator, float]:
-    """The calibrator that is kept, and the time its fit took."""
-    if checked.final is not None:
-        return checked.final, checked.seconds.fit or 0.0
-    started = time.perf_counter()
-    fitted = calibrator.fit(row, batch, params, seed=seed)
-    return fitted, time.perf_counter() - started
+def needs_features(recipe: Recipe) -> bool:
+    """Whether any method that the recipe may come to reads features."""
+    if recipe.method != AUTO:
+        return catalog.find(recipe.method).needs_features
+    return any(row.needs_features for classes in (2, 3) for row in short_list(classes))
 
 
 def _report(
@@ -154,49 +157,46 @@ def _report(
     source: Source,
     binding: Binding,
     loaded: Loaded,
-    checked: _Checked,
-    fit_seconds: float,
+    learned: Learned,
     chosen: tuple[metrics.Row, ...],
-    target: Path | None,
 ) -> Report:
-    candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(checked.batch.score))]
-    if checked.prob is not None:
-        origin = ScoreSource("method", method=request.method)
-        seconds = Seconds(fit=fit_seconds, apply=checked.seconds.apply)
-        candidates.append(Candidate(request.method, origin, checked.prob, seconds))
-    measured = measure_all(candidates, checked.batch, chosen, request.options, class_names(binding))
-    worse = [
-        Warned(
-            "not-better", f"on held-out rows {request.method} has a log-loss {each.value:+.6f} beside no calibration"
-        )
+    rows: Batch = learned.held_out(loaded.batch)
+    name = learned.row.name
+    candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(rows.score))]
+    if learned.prob is not None:
+        candidates.append(Candidate(name, ScoreSource("method", method=name), learned.prob, learned.seconds))
+    measured = measure_all(candidates, rows, chosen, request.options, class_names(binding))
+    warnings = [Warned("choice", learned.choice.why)] if learned.choice is not None else []
+    warnings += [
+        Warned("not-better", f"on held-out rows {name} has a log-loss {each.value:+.6f} beside no calibration")
         for each in measured.differences
-        if each.metric == "nll" and each.value is not None and each.value > 0
+        if each.metric == "nll" and Guard(metrics.find("nll")).worse(each)
     ]
     return Report(
         command="fit",
         version=VERSION,
         seed=request.seed,
-        artifact=None if target is None else str(target),
-        chosen=request.method,
+        chosen=name,
         data=data_facts(source, loaded, binding),
         binding=binding.to_json(),
         definitions=measured.definitions,
         scores=measured.scores,
         differences=measured.differences,
-        warnings=tuple(worse),
+        warnings=tuple(warnings),
     )
 
 
-def _recipe(request: FitRequest) -> Recipe:
-    return Recipe(
-        method=request.method,
-        params=request.params,
-        preset=request.preset,
-        flags=request.flags,
-        holdout=request.holdout,
-        metrics=request.metrics,
-        bad_rows=request.bad_rows,
-    )
+def _refusal(guard: Guard, report: Report) -> str | None:
+    """Why nothing is kept; None where the guard lets it pass."""
+    if not report.differences:
+        raise UsageError("--guard needs rows that are held out", hint="leave out --holdout none")
+    for each in report.differences:
+        if each.metric == guard.metric.name and guard.worse(each):
+            return (
+                f"on held-out rows {each.score} changes {each.metric} by {each.value:+.6f} beside no calibration, "
+                "for the worse: nothing was kept"
+            )
+    return None
 
 
 def _target(request: FitRequest, source: Source) -> Path | None:

@@ -46,15 +46,15 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("norm", [1.0, 2.0])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_the_closed_form_is_what_1500_shuffles_give(shape, norm):
+def test_the_closed_form_is_what_1500_shuffles_give(shape):
     rows = rows_of(**shape)
-    measured = mvce(rows, Options(norm=norm))
-    assert measured.definition.views is None
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     brute = views(rows.prob - rows.label, weight, 32, 1500)
-    assert measured.value == pytest.approx((brute**norm).mean() ** (1 / norm), rel=0.03)
+    for norm in (1.0, 2.0):
+        measured = mvce(rows, Options(norm=norm))
+        assert measured.definition.views is None
+        assert measured.value == pytest.approx((brute**norm).mean() ** (1 / norm), rel=0.03)
 
 
 @pytest.mark.parametrize("bins", [2, 4, 25])

@@ -148,11 +148,14 @@ def test_the_label_that_is_not_found_or_not_clear() -> None:
         (["pos", "neg", None], "string", ("neg", "pos"), "pos"),
         (["1", "0"], "string", ("0", "1"), "1"),
         (["c", "b", "a", "b"], "string", ("a", "b", "c"), None),
+        (pl.Series(["yes", "no", None], dtype=pl.Categorical), "string", ("no", "yes"), "yes"),
+        (pl.Series([0, 1]).cast(pl.Decimal(5, 2)), "float", (0, 1), 1),
         ([np.uint64(2**63 + 1), np.uint64(1)], "int", (1, 2**63 + 1), 2**63 + 1),
     ],
 )
-def test_classes(values: list[Any], kind: str, classes: tuple[Label, ...], positive: Label | None) -> None:
-    label = pl.Series("label", values, dtype=pl.UInt64 if isinstance(values[0], np.uint64) else None)
+def test_classes(values: Any, kind: str, classes: tuple[Label, ...], positive: Label | None) -> None:
+    dtype = pl.UInt64 if isinstance(values[0], np.uint64) else None
+    label = values if isinstance(values, pl.Series) else pl.Series(values, dtype=dtype)
     many = (
         {f"p_{value}": [1 / len(classes)] * len(values) for value in classes}
         if len(classes) > 2
@@ -173,6 +176,7 @@ def test_classes(values: list[Any], kind: str, classes: tuple[Label, ...], posit
         (["no", "yes"], "string", ("no", "yes")),
         (["a", "NA", "b"], "string", ("NA", "a", "b")),
         (["01", "02", "10"], "string", ("01", "02", "10")),
+        (["1_0", "2", "3"], "string", ("1_0", "2", "3")),
     ],
 )
 def test_classes_of_a_text_file(tmp_path: Path, texts: list[str], kind: str, classes: tuple[Label, ...]) -> None:
@@ -202,7 +206,8 @@ def test_labels_that_are_no_classes(values: Any, message: str) -> None:
 def test_too_many_labels() -> None:
     with pytest.raises(DataError, match="more than 10,000 distinct"):
         bind(table({"label": list(range(10_001)), "prob": [0.5] * 10_001}))
-    assert len(LABELS) < 10_001
+    with pytest.raises(DataError, match="looks like a regression target"):
+        bind(table({"label": [row / 7 for row in range(10_001)], "prob": [0.5] * 10_001}))
 
 
 @pytest.mark.parametrize(("flag", "positive"), [("a", "a"), ("b", "b")])
@@ -236,6 +241,14 @@ def test_logit_and_prob_that_disagree() -> None:
             bind(open_source(data))
         assert caught.value.exit_code == 3
     assert bind(open_source(parts), Flags(prob="prob"), features=False).score.kind == "prob"
+
+
+def test_a_score_that_is_no_probability_does_not_agree() -> None:
+    data = {"label": [0, 1], "logit": [1.0, -1.0], "score": [650.0, 420.0]}
+    with pytest.raises(DataError, match="'logit' and 'score' disagree in row 1; choose with --logit logit"):
+        bind(table(data))
+    binding = bind(table(data), Flags(logit="logit"))
+    assert [(gone.column, gone.reason) for gone in binding.dropped] == [("score", "named like a score")]
 
 
 def test_logits_and_probabilities_of_many_classes() -> None:
@@ -312,6 +325,8 @@ def test_what_an_artifact_froze_stays() -> None:
         bind(source, Flags(positive="0"), known=artifact(), features=False)
     same = bind(source, Flags(classes=("0", "1"), positive="1"), known=artifact(), features=False)
     assert same.positive == 1
+    words = artifact(label_type="string", classes=("0", "1"), positive="0")
+    assert bind(source, Flags(classes=("0", "1"), positive="0"), known=words, features=False).positive == "0"
 
 
 def test_the_weight_of_an_artifact() -> None:
@@ -344,7 +359,8 @@ def test_features_of_an_artifact() -> None:
         ("site", pl.Categorical, True),
         ("site", pl.Enum(["north", "south", "east, west", 'q"uote']), True),
         ("site", pl.Null, True),
-        ("member", pl.Int8, False),
+        ("member", pl.Int8, True),
+        ("member", pl.Float64, False),
         ("member", pl.String, False),
     ],
 )

@@ -104,7 +104,7 @@ def test_many_classes() -> None:
         (["b", "a", "b"], "string", ("a", "b"), "b", [1, 0, 1]),
         (["b", "a", "b"], "string", ("b", "a"), "b", [1, 0, 1]),
         ([1, 2, 1], "string", ("1", "2"), "2", [0, 1, 0]),
-        (["0", "1.0", " 1 "], "int", (0, 1), 1, [0, 1, 1]),
+        (["0", "1.0", "+1"], "int", (0, 1), 1, [0, 1, 1]),
         (["True", "false", "1"], "bool", (False, True), True, [1, 0, 1]),
         (["c", "a", "b"], "string", ("c", "a", "b"), None, [0, 1, 2]),
     ],
@@ -168,7 +168,7 @@ def test_bad_rows(columns: dict[str, Any], bound: Binding, reason: str) -> None:
     assert chunk.batch.score[1] == 0.0
     assert np.isfinite(chunk.batch.score).all()
     source = table(columns)
-    with pytest.raises(DataError, match="1 bad rows of 2") as caught:
+    with pytest.raises(DataError, match="1 bad row of 2") as caught:
         load(source, bound, features=False, check_scale=False)
     assert f"the first is row 2: {reason}" in str(caught.value)
     assert "--bad-rows null" in str(caught.value)
@@ -218,8 +218,9 @@ FEATURES = (Feature("c", "category", "String"), Feature("n", "number", "Float64"
     [
         {"c": ["y", None, "x"], "n": [1.5, None, NAN], "b": [True, None, False]},
         {"c": ["y", None, "x"], "n": ["1.5", "", "NaN"], "b": ["True", "NA", "false"]},
+        {"c": ["y", None, "x"], "n": ["1.5", "", "NaN"], "b": [1, None, 0]},
     ],
-    ids=["typed", "text"],
+    ids=["typed", "text", "integers for booleans"],
 )
 def test_features_as_columns(columns: dict[str, Any]) -> None:
     chunk = encoded({"logit": [0.0] * 3, **columns}, binding("logit", "logit", features=FEATURES), features=True)
@@ -239,6 +240,18 @@ def test_categories_of_any_type(dtype: Any) -> None:
         "c"
     ]
     assert (column.levels, column.values.tolist()) == (("x", "y"), [1, -1, 0])
+
+
+def test_a_category_without_a_value() -> None:
+    for values in (
+        [None, None],
+        pl.Series([None, None], dtype=pl.String),
+        pl.Series([None, None], dtype=pl.Categorical),
+    ):
+        batch = encoded(
+            {"logit": [0.0, 0.0], "c": values}, binding("logit", "logit", features=FEATURES[:1]), features=True
+        ).batch
+        assert (batch.features["c"].levels, batch.features["c"].values.tolist()) == ((), [-1, -1])
 
 
 def test_numbers_as_categories_and_booleans_as_numbers() -> None:

@@ -193,7 +193,7 @@ def test_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 
 def test_devices_are_written_directly() -> None:
     assert write(FRAME.lazy(), "/dev/null", format="parquet") == len(FRAME)
-    assert not Path("/dev/null").is_file()
+    assert Path("/dev/null").is_char_device()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -123,7 +123,7 @@ def test_groups_stay_together_and_time_goes_forward(here: Path) -> None:
             "day": rng.permutation(2000) // 50,
         }
     )
-    memory = {"methods": "histogram", "params": {"histogram": {"bins": 1000}}}
+    memory = {"methods": "histogram", "params": {"histogram.bins": 1000}}
     assert run(frame, **memory).report.value("histogram", "nll") < 0.3
     assert run(frame, resample_by="group", **memory).report.value("histogram", "nll") > 0.6
     ordered = run(frame, methods="isotonic", order_by="day", folds=3).report
@@ -144,7 +144,7 @@ def test_select_keeps_the_choice_fitted_on_all_rows(here: Path) -> None:
 
 
 def test_parameters_go_to_their_method(here: Path) -> None:
-    one = run("train.parquet", params={"histogram": {"bins": "3"}}).report
+    one = run("train.parquet", params={"histogram.bins": "3"}).report
     other = run("train.parquet").report
     assert one.value("histogram", "nll") != other.value("histogram", "nll")
     assert one.value("platt", "nll") == other.value("platt", "nll")
@@ -154,7 +154,7 @@ def test_what_is_asked_wrongly_is_named(here: Path) -> None:
     with pytest.raises(UsageError, match="'platt'"):
         run("train.parquet", methods="plat")
     with pytest.raises(UsageError, match="not compared"):
-        run("train.parquet", methods="platt", params={"histogram": {"bins": 3}})
+        run("train.parquet", methods="platt", params={"histogram.bins": 3})
     with pytest.raises(UsageError, match="--order-by"):
         run("train.parquet", order_by="age", resample_by="age")
     with pytest.raises(DataError, match="'age'"):

@@ -33,6 +33,7 @@ ROWS = (
         summary="isotonic without flat steps: it rises strictly between the middles of the blocks",
         reference="Oron & Flournoy 2017",
         simplicity=9,
+        auto="binary",
         order="kept",
     ),
     Row(

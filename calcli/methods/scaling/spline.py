@@ -11,6 +11,7 @@ that hold rows: rows with equal scores stay together, and neither chance nor the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ from calcli.numeric.natural_spline import NaturalSpline, locate
 from calcli.numeric.solve import Expansion, newton
 from calcli.state import State
 
+OUTER = 0.02
+"""The share of the rows beyond each of the outermost knots."""
+
 FOLDS = 5
 STRENGTHS = (np.inf, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3)
 """The c that are tried: the penalty is c/n times the roughness on an axis on which the knots span a length of 1."""
@@ -34,10 +38,10 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
     strength = _chosen(curve, sums)
-    values = curve.fitted(sample, strength)
-    if sample.coarseness(curve.spline.jets, values) > curves.COARSE:
-        values = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
-    return curve.state(values)
+    found = curve.fitted(sample, strength)
+    if sample.coarseness(curve.basis, found) > curves.COARSE:
+        found = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
+    return curve.state(found)
 
 
 def gather(batch: Batch, params: Params) -> Sums:
@@ -59,9 +63,20 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Curve:
-    """The splines that are tried."""
+    """The splines that are tried, as combinations of a few.
+
+    Attributes
+    ----------
+    combined
+        The values at the knots of each: a constant, a line, then curves of rising roughness. Written so, the penalty is
+        a sum of squares; on the values themselves it would be a small difference of large numbers.
+    rough
+        The roughness of each, on an axis on which the knots span a length of 1.
+    """
 
     spline: NaturalSpline
+    combined: FloatArray
+    rough: FloatArray
     flexible: bool
 
     @classmethod
@@ -72,38 +87,45 @@ class _Curve:
         z, weight = rows.z[order], rows.moments[0][order]
         share = (np.cumsum(weight) - weight / 2) / weight.sum()
         low, high = float(z[0]), float(z[-1])
-        knots = np.interp(np.linspace(0.02, 0.98, count), share, z)
+        knots = np.interp(np.linspace(OUTER, 1 - OUTER, count), share, z)
         flexible = len(z) > count and bool((np.diff(knots) > 1e-6 * max(1.0, abs(low), abs(high))).all())
         if not flexible:
             knots = (low + high) / 2 + np.array([-0.5, 0.0, 0.5]) * max(high - low, 1.0)
-        return cls(NaturalSpline.at(knots), flexible)
+        length = float(np.ptp(knots))
+        rough, combined = np.linalg.eigh(NaturalSpline.at(knots / length).roughness)
+        rough[:2] = 0.0
+        combined[:, 0], combined[:, 1] = 1.0, (knots - knots.mean()) / length
+        return cls(NaturalSpline.at(knots), combined, rough, flexible)
+
+    def basis(self, z: FloatArray, order: int) -> FloatArray:
+        return np.tensordot(self.combined.T, self.spline.jets(z, order), axes=1)
+
+    def line(self, z: FloatArray, order: int) -> FloatArray:
+        return self.basis(z, order)[:2]
 
     def fitted(self, sample: Sample, strength: float, start: FloatArray | None = None) -> FloatArray:
-        """The values at the knots for one strength of the penalty."""
+        """How much of each, for one strength of the penalty."""
         low, high = sample.ends
         log_odds = sample.log_odds(smooth=True)
+        found = np.zeros(len(self.rough))
         if high - low <= 1e-9 * max(1.0, abs(low)):
-            return self.spline.knots - low + log_odds  # one score alone says nothing about the slope
-        loss = sample.log_loss(self.spline.jets, smooth=True)
-        if start is None:
-            start = np.full(len(self.spline.knots), log_odds)
-        if strength == np.inf:
-            knots = self.spline.knots
-            line = np.column_stack([np.ones_like(knots), (knots - knots.mean()) / np.ptp(knots)])
+            knots = self.spline.knots  # one score alone says nothing about the slope
+            found[:2] = knots.mean() - low + log_odds, np.ptp(knots)
+        elif strength == np.inf:
+            found[:2] = newton(sample.log_loss(self.line, smooth=True), np.array([log_odds, 0.0]))
+        else:
+            found = newton(self._penalised(sample, strength), found if start is None else start)
+        return found
 
-            def on_line(x: FloatArray) -> Expansion:
-                value, gradient, hessian = loss(line @ x)
-                return Expansion(value, line.T @ gradient, line.T @ hessian @ line)
-
-            return line @ newton(on_line, np.array([log_odds, 0.0]))
-        rough = strength / sample.everyone.weight * float(np.ptp(self.spline.knots)) ** 3 * self.spline.roughness
+    def _penalised(self, sample: Sample, strength: float) -> Callable[[FloatArray], Expansion]:
+        loss = sample.log_loss(self.basis, smooth=True)
+        price = strength / sample.everyone.weight * self.rough
 
         def penalised(x: FloatArray) -> Expansion:
             value, gradient, hessian = loss(x)
-            pull = rough @ x
-            return Expansion(value + float(x @ pull), gradient + 2 * pull, hessian + 2 * rough)
+            return Expansion(value + float(price @ x**2), gradient + 2 * price * x, hessian + np.diag(2 * price))
 
-        return newton(penalised, start)
+        return penalised
 
     def path(self, sample: Sample) -> list[FloatArray]:
         """The fits for falling strengths, each started where the one before it ended."""
@@ -112,8 +134,8 @@ class _Curve:
             fits.append(self.fitted(sample, strength, fits[-1] if fits else None))
         return fits
 
-    def state(self, values: FloatArray) -> State:
-        return State(arrays={"knots": self.spline.knots, "pieces": self.spline.pieces @ values})
+    def state(self, found: FloatArray) -> State:
+        return State(arrays={"knots": self.spline.knots, "pieces": self.spline.pieces @ self.combined @ found})
 
 
 def _chosen(curve: _Curve, sums: Sums) -> float:
@@ -127,8 +149,8 @@ def _chosen(curve: _Curve, sums: Sums) -> float:
     for index in range(FOLDS):
         seen = Sample.of_cells({name: array * (fold != index) for name, array in sums.arrays.items()})
         unseen = Sample.of_cells({name: array * (fold == index) for name, array in sums.arrays.items()})
-        judge = unseen.log_loss(curve.spline.jets, smooth=False)
-        loss += [unseen.everyone.weight * judge(values).value for values in curve.path(seen)]
-    monotone = [curve.spline.is_monotone(values) for values in curve.path(sample)]
+        judge = unseen.log_loss(curve.basis, smooth=False)
+        loss += [unseen.everyone.weight * judge(found).value for found in curve.path(seen)]
+    monotone = [curve.spline.is_monotone(curve.combined @ found) for found in curve.path(sample)]
     monotone[0] = True  # Platt scaling
     return STRENGTHS[int(np.argmin(np.where(monotone, loss, np.inf)))]

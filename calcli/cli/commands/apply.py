@@ -1,0 +1,67 @@
+"""``calcli apply``."""
+
+from __future__ import annotations
+
+from calcli.cli import arguments, options, output
+from calcli.cli.console import Talk
+
+EXAMPLES = """\
+calcli apply train.platt new.parquet -o scored.parquet
+calcli apply train.platt new.csv -o - --output-format csv --keep user_id | head
+zcat new.csv.gz | calcli apply train.platt - --input-format csv -o scored.parquet"""
+
+
+def apply(
+    artifact: options.Artifact,
+    data: options.Data,
+    target: options.TableOutput,
+    input_format: options.InputFormat = None,
+    bad_rows: options.BadRows = "fail",
+    label: options.Label = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    weight: options.Weight = None,
+    positive: options.Positive = None,
+    classes: options.Classes = None,
+    features: options.Features = None,
+    ignore: options.Ignore = None,
+    output_format: options.OutputFormat = None,
+    column: options.Column = "calibrated",
+    keep: options.Keep = None,
+    dry_run: options.DryRun = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    no_color: options.NoColor = False,
+    debug: options.Debug = False,
+) -> None:
+    """Add calibrated probabilities to a table.
+
+    All rows in the same order, all columns as they were, then `calibrated` (for more than two classes
+    `calibrated_<class>`). A label is not needed. Nothing is written unless all rows could be.
+    """
+    from calcli.verbs.apply import ApplyRequest
+    from calcli.verbs.apply import apply as run
+
+    request = ApplyRequest(
+        artifact=artifact,
+        data=data,
+        output=target,
+        column=column,
+        keep=arguments.kept(keep),
+        flags=arguments.flags(
+            label=label,
+            prob=prob,
+            logit=logit,
+            weight=weight,
+            positive=positive,
+            features=features,
+            ignore=ignore,
+            classes=classes,
+        ),
+        input_format=input_format,
+        output_format=output_format,
+        bad_rows=bad_rows,
+        dry_run=dry_run,
+    )
+    talk = Talk(quiet=quiet, no_color=no_color)
+    output.applied(run(request, talk), talk, dry_run=dry_run)

@@ -1,0 +1,65 @@
+"""``calcli evaluate``."""
+
+from __future__ import annotations
+
+from calcli.cli import arguments, options, output
+from calcli.cli.console import Talk
+
+EXAMPLES = """\
+calcli evaluate test.parquet
+calcli evaluate test.parquet --with train.platt --with new=train.isotonic
+calcli evaluate test.csv --with train.platt --metrics nll,ece --format json"""
+
+
+def evaluate(
+    data: options.Data,
+    input_format: options.InputFormat = None,
+    bad_rows: options.BadRows = "fail",
+    label: options.Label = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    weight: options.Weight = None,
+    positive: options.Positive = None,
+    classes: options.Classes = None,
+    features: options.Features = None,
+    ignore: options.Ignore = None,
+    artifacts: options.With = None,
+    metrics: options.Metrics = "default",
+    bins: options.Bins = 15,
+    binning: options.Binning = "width",
+    seed: options.Seed = 0,
+    form: options.Format = "table",
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    no_color: options.NoColor = False,
+    debug: options.Debug = False,
+) -> None:
+    """Measure scores, before and after calibration.
+
+    The raw score and that of each artifact on the same rows, which should be rows that no artifact was fitted on.
+    """
+    from calcli.metrics.base import Options
+    from calcli.verbs.evaluate import EvaluateRequest
+    from calcli.verbs.evaluate import evaluate as run
+
+    request = EvaluateRequest(
+        data=data,
+        artifacts=tuple(artifacts or ()),
+        metrics=metrics,
+        options=Options(bins=bins, binning=binning, seed=seed),
+        flags=arguments.flags(
+            label=label,
+            prob=prob,
+            logit=logit,
+            weight=weight,
+            positive=positive,
+            features=features,
+            ignore=ignore,
+            classes=classes,
+        ),
+        input_format=input_format,
+        bad_rows=bad_rows,
+        seed=seed,
+    )
+    talk = Talk(quiet=quiet, no_color=no_color)
+    output.evaluated(run(request, talk), form, talk)

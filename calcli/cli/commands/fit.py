@@ -1,0 +1,76 @@
+"""``calcli fit``."""
+
+from __future__ import annotations
+
+from calcli.cli import arguments, options, output
+from calcli.cli.console import Talk
+
+EXAMPLES = """\
+calcli fit train.parquet --method platt
+calcli fit train.csv -m histogram --set bins=20 -o clicks.histogram
+calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked --prob p_click"""
+
+
+def fit(
+    data: options.Data,
+    input_format: options.InputFormat = None,
+    bad_rows: options.BadRows = "fail",
+    label: options.Label = None,
+    prob: options.Prob = None,
+    logit: options.Logit = None,
+    weight: options.Weight = None,
+    positive: options.Positive = None,
+    classes: options.Classes = None,
+    features: options.Features = None,
+    ignore: options.Ignore = None,
+    method: options.Method = "",
+    params: options.Set = None,
+    preset: options.Preset = None,
+    holdout: options.Holdout = None,
+    metrics: options.Metrics = "default",
+    bins: options.Bins = 15,
+    binning: options.Binning = "width",
+    seed: options.Seed = 0,
+    target: options.ArtifactOutput = None,
+    form: options.Format = "table",
+    dry_run: options.DryRun = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    no_color: options.NoColor = False,
+    debug: options.Debug = False,
+) -> None:
+    """Fit a calibrator, check it on held-out rows, and keep it.
+
+    Prints the path of the artifact on stdout, so that a script can catch it, and before and after on stderr. With
+    another --format than table the report is what goes to stdout.
+    """
+    from calcli.metrics.base import Options
+    from calcli.verbs.fit import FitRequest
+    from calcli.verbs.fit import fit as run
+
+    request = FitRequest(
+        data=data,
+        method=method,
+        output=target,
+        params=arguments.settings(params, method),
+        preset=preset,
+        holdout=holdout,
+        metrics=metrics,
+        options=Options(bins=bins, binning=binning, seed=seed),
+        flags=arguments.flags(
+            label=label,
+            prob=prob,
+            logit=logit,
+            weight=weight,
+            positive=positive,
+            features=features,
+            ignore=ignore,
+            classes=classes,
+        ),
+        input_format=input_format,
+        bad_rows=bad_rows,
+        seed=seed,
+        dry_run=dry_run,
+    )
+    talk = Talk(quiet=quiet, no_color=no_color)
+    output.fitted(run(request, talk), form, talk)

@@ -1,0 +1,301 @@
+"""Every option of the command line, once. Commands pick theirs by annotating a parameter.
+
+Each option can also be given as ``CALCLI_<OPTION>`` in the environment; the command line wins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Literal
+
+import typer
+
+from calcli.cli import complete
+from calcli.cli.screen import is_terminal
+from calcli.errors import UsageError
+from calcli.version import VERSION
+
+_INPUT = "Input"
+_COLUMNS = "Columns (each is looked for by its usual names first)"
+_METHOD = "Method"
+_CHECK = "Check"
+_OUTPUT = "Output"
+
+
+def _option(*names: str, **more: Any) -> Any:
+    """An option that the environment can give too."""
+    variable = names[-1].removeprefix("--").replace("-", "_").upper()
+    return typer.Option(*names, envvar=f"CALCLI_{variable}", **more)
+
+
+def _piped(data: list[str]) -> list[str]:
+    """The same paths. A terminal is no table: waiting for somebody to type one looks like hanging."""
+    if "-" in data and is_terminal(sys.stdin):
+        raise UsageError("- is standard input, which is a terminal here", hint="pipe a table into it, or name a file")
+    return data
+
+
+def _limit_threads(count: int | None) -> int | None:
+    """The same number; polars, OpenMP and numba read it from the environment when they are imported, which is later."""
+    if count is not None:
+        for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+            os.environ[name] = str(count)
+    return count
+
+
+def _named(method: str) -> str:
+    """A method that exists."""
+    from calcli.methods import catalog
+
+    if not method:
+        raise UsageError(f"fit needs --method; there is {', '.join(catalog.names())}", hint="see: calcli methods")
+    return catalog.find(method).name
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"calcli {VERSION}\n")
+        raise typer.Exit
+
+
+# Input
+
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are unpacked.",
+        callback=_piped,
+        rich_help_panel=_INPUT,
+    ),
+]
+Artifact = Annotated[
+    str,
+    typer.Argument(metavar="ARTIFACT", help="The directory that `calcli fit` made.", rich_help_panel=_INPUT),
+]
+InputFormat = Annotated[
+    str | None,
+    _option(
+        "--input-format",
+        metavar="FORMAT",
+        help="parquet, csv, tsv, ipc or ndjson, where suffixes do not tell.",
+        autocompletion=complete.tables,
+        rich_help_panel=_INPUT,
+    ),
+]
+BadRows = Annotated[
+    Literal["fail", "null"],
+    _option(
+        "--bad-rows",
+        metavar="fail|null",
+        help="Rows without a finite score, or without a label or weight: refuse the table, or go on without them.",
+        rich_help_panel=_INPUT,
+    ),
+]
+
+# Columns
+
+Label = Annotated[
+    str | None,
+    _option("--label", metavar="COLUMN", help="What came true.", rich_help_panel=_COLUMNS),
+]
+Prob = Annotated[
+    str | None,
+    _option(
+        "--prob",
+        metavar="COLUMN",
+        help="The score as a probability; of more than two classes, the stem of COLUMN_<class>.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+Logit = Annotated[
+    str | None,
+    _option("--logit", metavar="COLUMN", help="The score as log-odds or logits, likewise.", rich_help_panel=_COLUMNS),
+]
+Features = Annotated[
+    str | None,
+    _option("--features", metavar="A,B,...", help="What the method may look at.", rich_help_panel=_COLUMNS),
+]
+Ignore = Annotated[
+    str | None,
+    _option("--ignore", metavar="A,B,...", help="Columns to leave out of everything.", rich_help_panel=_COLUMNS),
+]
+Weight = Annotated[
+    str | None,
+    _option("--weight", metavar="COLUMN", help="How much each row counts.", rich_help_panel=_COLUMNS),
+]
+Positive = Annotated[
+    str | None,
+    _option("--positive", metavar="LABEL", help="The class that the score speaks of.", rich_help_panel=_COLUMNS),
+]
+Classes = Annotated[
+    str | None,
+    _option("--classes", metavar="A,B,...", help="All classes, in order.", rich_help_panel=_COLUMNS),
+]
+
+# Method
+
+Method = Annotated[
+    str,
+    _option(
+        "-m",
+        "--method",
+        metavar="NAME",
+        help="How to calibrate; `calcli methods` lists them.",
+        callback=_named,
+        show_default=False,
+        autocompletion=complete.methods,
+        rich_help_panel=_METHOD,
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    _option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A parameter of the method; can be given several times. `calcli methods NAME` lists them.",
+        autocompletion=complete.settings,
+        rich_help_panel=_METHOD,
+    ),
+]
+Preset = Annotated[
+    str | None,
+    _option(
+        "--preset",
+        metavar="NAME",
+        help="Parameters that were chosen together.",
+        autocompletion=complete.presets,
+        rich_help_panel=_METHOD,
+    ),
+]
+
+# Check
+
+With = Annotated[
+    list[str] | None,
+    _option(
+        "--with",
+        metavar="[NAME=]DIR",
+        help="An artifact to measure beside the raw score; can be given several times.",
+        rich_help_panel=_CHECK,
+    ),
+]
+Holdout = Annotated[
+    str | None,
+    _option(
+        "--holdout",
+        metavar="SCHEME",
+        help="cv:5 (folds), 0.1 (a share of the rows) or none. By default cv:5 up to a million rows, 0.1 above.",
+        rich_help_panel=_CHECK,
+    ),
+]
+Metrics = Annotated[
+    str,
+    _option(
+        "--metrics",
+        metavar="A,B,...",
+        help="default, all, or names; `calcli metrics` lists them.",
+        autocompletion=complete.metrics,
+        rich_help_panel=_CHECK,
+    ),
+]
+Bins = Annotated[
+    int,
+    _option("--bins", metavar="N", min=1, help="How many bins binned metrics have.", rich_help_panel=_CHECK),
+]
+Binning = Annotated[
+    Literal["width", "mass"],
+    _option(
+        "--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=_CHECK
+    ),
+]
+Seed = Annotated[
+    int,
+    _option("--seed", metavar="N", help="Of all that is drawn by chance.", rich_help_panel=_CHECK),
+]
+
+# Output
+
+Keep = Annotated[
+    str | None,
+    _option(
+        "--keep",
+        metavar="A,B,...|none",
+        help="The input columns to pass through; all of them by default.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+ArtifactOutput = Annotated[
+    str | None,
+    _option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="Where to keep the artifact; <name of DATA>.<method> by default.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+TableOutput = Annotated[
+    str,
+    _option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where to write the table; - is stdout.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+OutputFormat = Annotated[
+    str | None,
+    _option(
+        "--output-format",
+        metavar="FORMAT",
+        help="parquet, csv, tsv, ipc or ndjson, where the suffix does not tell.",
+        autocompletion=complete.tables,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Column = Annotated[
+    str,
+    _option("--column", metavar="NAME", help="The name of the column that is added.", rich_help_panel=_OUTPUT),
+]
+Format = Annotated[
+    Literal["table", "json", "csv", "markdown"],
+    _option(
+        "--format",
+        metavar="FORMAT",
+        help="How to answer: table, json, csv or markdown.",
+        autocompletion=complete.formats,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+TableOrJson = Annotated[
+    Literal["table", "json"],
+    _option(
+        "--format",
+        metavar="FORMAT",
+        help="How to answer: table or json.",
+        autocompletion=complete.formats,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    _option("--dry-run", help="Show which column plays which part, and stop.", rich_help_panel=_OUTPUT),
+]
+
+# What every command has
+
+Threads = Annotated[
+    int | None,
+    _option("--threads", metavar="N", min=1, help="At most so many; all by default.", callback=_limit_threads),
+]
+Quiet = Annotated[bool, _option("-q", "--quiet", help="Only warnings and errors on stderr.")]
+Debug = Annotated[bool, _option("--debug", help="Show where an error comes from.")]
+NoColor = Annotated[bool, _option("--no-color", help="No colours; NO_COLOR does the same everywhere.")]
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+]

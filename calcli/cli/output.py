@@ -1,0 +1,171 @@
+"""Answers on stdout, in the form that was asked for, and what is said of them on stderr."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from calcli.cli import serial
+from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calcli.cli.console import Talk
+    from calcli.methods import row as method_rows
+    from calcli.metrics import catalog as metric_rows
+    from calcli.verbs.apply import ApplyResult
+    from calcli.verbs.fit import FitResult
+    from calcli.verbs.inspect import Inspection
+    from calcli.verbs.report import Report
+
+Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
+
+_METHOD = "name family summary multiclass order weights needs_features keeps_top_class sums reference".split()
+_METRIC = "name family summary direction kind default".split()
+
+
+def write(text: str) -> None:
+    """Put an answer out, at once: a full disk or a closed pipe has to show while there is somebody to handle it."""
+    if sys.stdout is None:
+        raise FileSystemError("cannot write to standard output: it is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise refused(error) from error
+
+
+def write_path(path: Path) -> None:
+    """Put out the name of a file, byte for byte, whatever the encoding of the terminal."""
+    write("")
+    try:
+        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+    except OSError as error:
+        raise refused(error) from error
+    write("")
+
+
+def refused(error: OSError) -> CalcliError:
+    """What the operating system said about stdout."""
+    if error.errno == errno.EPIPE:
+        return ClosedPipeError("the reader of standard output went away")
+    return FileSystemError(f"cannot write to standard output: {error.strerror or error}")
+
+
+def fitted(result: FitResult, form: Form, talk: Talk) -> None:
+    """The artifact's path on stdout and the report on stderr; in other forms, the report on stdout."""
+    from calcli.cli.views import report as view
+
+    if result.report is None or result.path is None:
+        _bound(result.binding.to_json(), [("artifact", str(result.path))], form, talk)
+    elif form == "table":
+        talk.show([*view.fitted(result, talk.screen), ""])
+        _warn(result.report, talk, said=not talk.quiet)
+        write_path(result.path)
+    else:
+        _report(result.report, form, talk)
+
+
+def evaluated(report: Report, form: Form, talk: Talk) -> None:
+    """The report on stdout."""
+    from calcli.cli.views import report as view
+
+    if form == "table":
+        _lines(view.evaluated(report, talk.page), talk)
+        _warn(report, talk, said=True)
+    else:
+        _report(report, form, talk)
+
+
+def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:
+    """What was written, on stderr: stdout may be the table."""
+    from calcli.cli.views import report as view
+
+    added = ", ".join(result.columns)
+    if dry_run:
+        _lines(view.bound(result.binding.to_json(), [("adds", added), ("output", result.output)], talk.page), talk)
+        return
+    place = "standard output" if result.output == "-" else result.output
+    talk.show([f"{place}: {result.rows:,} rows, added {added}"])
+    if result.rows_bad:
+        talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable score and got null")
+
+
+def inspected(inspection: Inspection, form: Form, talk: Talk) -> None:
+    """What an artifact is."""
+    from calcli.cli.views import inspection as view
+
+    if form == "table":
+        _lines(view.inspected(inspection, talk.page), talk)
+    else:
+        _json(inspection.to_json(), talk)
+
+
+def methods(rows: Sequence[method_rows.Row], form: Form, talk: Talk, *, details: bool) -> None:
+    """The catalog of methods, or a row of it with all details."""
+    from calcli.cli.views import catalogs as view
+
+    if form == "table":
+        _lines(view.method(rows[0], talk.page) if details else view.method_list(rows, talk.page), talk)
+    else:
+        _catalog("methods", [asdict(row) for row in rows], _METHOD, form, talk)
+
+
+def metrics(rows: Sequence[metric_rows.Row], form: Form, talk: Talk, *, details: bool) -> None:
+    """The catalog of metrics, or a row of it with all details."""
+    from calcli.cli.views import catalogs as view
+
+    if form == "table":
+        _lines(view.metric(rows[0], talk.page) if details else view.metric_list(rows, talk.page), talk)
+    else:
+        _catalog("metrics", [asdict(row) for row in rows], _METRIC, form, talk)
+
+
+def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Talk) -> None:
+    if form == "csv" or form == "markdown":
+        write(serial.flat(header, [[row[key] for key in header] for row in rows], form))
+    else:
+        _json({"schema": f"calcli.{name}/1", name: rows}, talk)
+
+
+def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, talk: Talk) -> None:
+    """What a dry run found out; it is the answer, so it goes to stdout."""
+    from calcli.cli.views import report as view
+
+    if form == "csv" or form == "markdown":
+        write(serial.flat(("part", "column", "reason"), serial.binding_rows(binding), form))
+    elif form == "json":
+        _json({"schema": "calcli.binding/1", **dict(more), "binding": binding}, talk)
+    else:
+        _lines(view.bound(binding, more, talk.page), talk)
+
+
+def _report(report: Report, form: Form, talk: Talk) -> None:
+    """A report for a machine; what a careful reader should see is in it, and is said to people too."""
+    if form == "csv" or form == "markdown":
+        write(serial.flat(serial.LONG, serial.long_rows(report), form))
+    else:
+        _json(report.to_json(), talk)
+    _warn(report, talk, said=False)
+
+
+def _warn(report: Report, talk: Talk, *, said: bool) -> None:
+    """The report's warnings; that a method is not better is not said again below a verdict that says it."""
+    for warning in report.warnings:
+        if not (said and warning.code == "not-better"):
+            talk.warn(warning.message)
+    if report.data.rows_bad:
+        talk.warn(f"{report.data.rows_bad:,} of {report.data.rows:,} rows are bad and were left out")
+
+
+def _lines(lines: Sequence[str], talk: Talk) -> None:
+    write(talk.page.fit("\n".join(lines)) + "\n")
+
+
+def _json(found: object, talk: Talk) -> None:
+    write(serial.to_json(found, unicode=talk.page.unicode))

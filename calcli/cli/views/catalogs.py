@@ -1,0 +1,96 @@
+"""The catalogs on a screen: what there is, in a line each; or one entry with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calcli.cli.screen import Screen
+from calcli.cli.text import described, wrapped
+from calcli.cli.views.facts import class_name
+
+if TYPE_CHECKING:
+    from calcli.methods import row as methods
+    from calcli.metrics import catalog as metrics
+
+_ORDER = {
+    "kept": "kept, but for ties",
+    "kept or reversed": "kept, or turned round where the scores are worse than chance",
+    "changed": "may change",
+}
+_SUMS = {"yes": "sums over rows", "binary": "sums over rows, for two classes", "no": "rows"}
+
+
+def method_list(rows: Sequence[methods.Row], screen: Screen) -> list[str]:
+    """The methods by family."""
+    return _by_family([(row.family, row.name, row.summary) for row in rows], "methods", screen)
+
+
+def metric_list(rows: Sequence[metrics.Row], screen: Screen) -> list[str]:
+    """The metrics by family."""
+    entries = [(row.family, row.name, f"{row.summary}; {row.direction} is better") for row in rows]
+    return _by_family(entries, "metrics", screen)
+
+
+def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Screen) -> list[str]:
+    least = max((len(name) for _, name, _ in entries), default=0)
+    lines: list[str] = []
+    for family in dict.fromkeys(family for family, _, _ in entries):
+        pairs = [(name, summary) for owner, name, summary in entries if owner == family]
+        lines += [screen.bold(family), *described(pairs, screen.prose, least=least), ""]
+    return [*lines, f"calcli {command} NAME says more."]
+
+
+def method(row: methods.Row, screen: Screen) -> list[str]:
+    """All that is known of a method without importing it."""
+    native = row.multiclass == "native"
+    pairs = [
+        ("family", row.family),
+        ("classes", "two or more" if native else "two; of more, each against the rest"),
+        ("ranking", _ORDER[row.order]),
+        ("weights", "yes" if row.weights else "no"),
+        ("features", "looks at them" if row.needs_features else "looks at the score only"),
+        ("fitted from", _SUMS[row.sums]),
+    ]
+    if row.keeps_top_class:
+        pairs.append(("top class", "kept"))
+    if row.reference:
+        pairs.append(("reference", row.reference))
+    lines = [*wrapped(f"{row.name}: {row.summary}", screen.prose), "", *described(pairs, screen.prose)]
+    if row.params:
+        lines += ["", screen.bold("Parameters, for --set KEY=VALUE:")]
+        lines += described([_parameter(param) for param in row.params], screen.prose)
+    if row.presets:
+        lines += ["", screen.bold("Presets, for --preset NAME:")]
+        presets = [(name, ", ".join(f"{k}={v}" for k, v in values.items())) for name, values in row.presets.items()]
+        lines += described(presets, screen.prose)
+    return lines
+
+
+def _parameter(param: methods.Param) -> tuple[str, str]:
+    return f"{param.name}={class_name(param.default)}", f"{param.help}; {_range(param)}"
+
+
+def _range(param: methods.Param) -> str:
+    """The values that a parameter takes."""
+    if param.choices:
+        return " or ".join(param.choices)
+    kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "choice": "a word"}[param.kind]
+    if param.low is not None and param.high is not None:
+        return f"{kind} from {param.low:,g} to {param.high:,g}"
+    if param.low is not None:
+        return f"{kind}, at least {param.low:,g}"
+    return kind if param.high is None else f"{kind}, at most {param.high:,g}"
+
+
+def metric(row: metrics.Row, screen: Screen) -> list[str]:
+    """All that is known of a metric without importing it."""
+    pairs = [
+        ("family", row.family),
+        ("better", row.direction),
+        ("by default", "shown" if row.default else "shown if asked for"),
+        ("differences", "have intervals" if row.rows else "have none: it is no mean over rows"),
+    ]
+    if row.kind == "gap":
+        pairs.append(("zero", "never reached on finite data, by a calibrated score neither"))
+    return [*wrapped(f"{row.name}: {row.summary}", screen.prose), "", *described(pairs, screen.prose)]

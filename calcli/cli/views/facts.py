@@ -1,0 +1,121 @@
+"""What stands below the numbers: on which rows, which column played which part, how each metric is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calcli.metrics import catalog
+
+if TYPE_CHECKING:
+    from calcli.verbs.report import DataFacts
+
+Pair = tuple[str, str]
+MANY = 8
+"""Of longer lists only so many are named."""
+
+
+def data_facts(data: DataFacts, positive: object) -> list[Pair]:
+    """The rows that were measured."""
+    parts = [names_of_files(data.files)] if data.files else []
+    parts.append(f"{data.rows:,} rows")
+    if data.rows_bad:
+        parts.append(f"{data.rows_bad:,} of them left out as bad")
+    parts += _rates(data.label_rate, positive)
+    return [("data", ", ".join(parts))]
+
+
+def names_of_files(files: Sequence[Mapping[str, Any]]) -> str:
+    """The one file, or how many."""
+    first = str(files[0]["path"] or "standard input")
+    return first if len(files) == 1 else f"{len(files):,} files, the first {first}"
+
+
+def _rates(rate: float | Mapping[str, float] | None, positive: object) -> list[str]:
+    if rate is None:
+        return []
+    if isinstance(rate, Mapping):
+        return [f"{_percent(share)} {name}" for name, share in rate.items()][:MANY]
+    return [f"{_percent(rate)} {class_name(positive)}"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 0.9995 else f"{100 * share:.6g} %"
+
+
+def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
+    """Which column plays which part, as the ``binding`` object of a report says it."""
+    pairs: list[Pair] = []
+    classes = [class_name(each) for each in binding["classes"]]
+    if binding["label"] is not None:
+        pairs.append(("label", f"{binding['label']}, {_classes(classes, binding['positive'])}"))
+    else:
+        pairs.append(("label", f"none; {_classes(classes, binding['positive'])}"))
+    pairs.append(("score", _score(binding["score"], binding["positive"])))
+    pairs.append(("weight", binding["weight"] or "none, all rows count the same"))
+    if binding["features"]:
+        pairs.append(("features", _listed(binding["features"])))
+    if binding["dropped"]:
+        pairs.append(("dropped", _listed([f"{each['column']} ({each['reason']})" for each in binding["dropped"]])))
+    return pairs
+
+
+def _classes(classes: Sequence[str], positive: object) -> str:
+    if positive is None:
+        return f"{len(classes)} classes: {_listed(classes)}"
+    other = next((each for each in classes if each != class_name(positive)), "none")
+    return f"positive is {class_name(positive)}, negative {other}"
+
+
+def _score(score: Mapping[str, Any], positive: object) -> str:
+    columns = list(score["columns"])
+    of = class_name(positive)
+    if len(columns) == 1:
+        kind = "the log-odds" if score["kind"] == "logit" else "the probability"
+        return f"{columns[0]}, {kind} of {of}"
+    kind = "logits" if score["kind"] == "logit" else "probabilities"
+    return f"{_listed(columns)}, {kind} in the order of the classes"
+
+
+def class_name(label: object) -> str:
+    """A class as it is written in a table."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = len(items) - MANY
+    return ", ".join(items[:MANY]) + (f", and {more} more" if more > 0 else "")
+
+
+def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
+    """How rows were held out, as a manifest says it."""
+    scheme, rows = str(holdout["scheme"]), holdout["rows"]
+    if scheme == "none":
+        return ("held out", "no rows; fitted on all")
+    if scheme.startswith("cv:"):
+        return ("held out", f"all rows, in {scheme[3:]} folds; then fitted on all")
+    return ("held out", f"{rows:,} rows; fitted on the others")
+
+
+def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
+    """What each metric is, as far as it takes to tell it from others of its name."""
+    summaries = {row.name: row.summary for row in catalog.rows()}
+    return [(name, "; ".join([summaries.get(name, name), *_details(one)])) for name, one in defined.items()]
+
+
+def _details(one: Mapping[str, Any]) -> list[str]:
+    found = []
+    if one["bins"] is not None:
+        found.append(_bins(one))
+    if one["reduction"] is not None:
+        found.append(f"of the {one['reduction']}")
+    if str(one["approximation"]).startswith("sampled"):
+        found.append(str(one["approximation"]).partition(";")[0])
+    return found
+
+
+def _bins(one: Mapping[str, Any]) -> str:
+    if one["binning"] == "shuffled":
+        return f"{one['bins']:,} bins of {one['bin_size']:,.0f} rows"
+    kinds = {"width": "equal width", "mass": "equal weight"}
+    return f"{one['bins']:,} bins of {kinds.get(one['binning'], one['binning'])}"

@@ -1,0 +1,101 @@
+"""The numbers of a report or of a manifest, in the one shape that tables and verdicts are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from calcli.artifacts.manifest import Manifest
+    from calcli.verbs.report import Report
+
+RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """One score: each metric's value, and what a calibrated score would show where that is known."""
+
+    name: str
+    values: Mapping[str, float | None]
+    floors: Mapping[str, float]
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How much a metric differs from that of the raw score, with a 95 % interval where there is one."""
+
+    value: float | None
+    lo: float | None = None
+    hi: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was measured.
+
+    Attributes
+    ----------
+    scores
+        The raw one first.
+    directions
+        ``lower``, ``higher`` or ``target``, by metric, in the order in which they are shown.
+    changes
+        By score and metric.
+    place
+        On which rows, to go into a sentence.
+    """
+
+    scores: tuple[Numbers, ...]
+    directions: Mapping[str, str]
+    changes: Mapping[tuple[str, str], Change]
+    place: str = ""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(self.directions)
+
+    @property
+    def raw(self) -> Numbers:
+        return self.scores[0]
+
+    @property
+    def calibrated(self) -> tuple[Numbers, ...]:
+        return self.scores[1:]
+
+
+def of_report(report: Report) -> Findings:
+    """What a report says."""
+    scores = tuple(
+        Numbers(
+            score.name,
+            {name: value.value for name, value in score.metrics.items()},
+            {name: value.floor for name, value in score.metrics.items() if value.floor is not None},
+            {name: value.reason for name, value in score.metrics.items() if value.reason is not None},
+        )
+        for score in report.scores
+        if score.status == "ok"
+    )
+    changes = {
+        (one.score, one.metric): Change(one.value, one.lo, one.hi) for one in report.differences if one.versus == RAW
+    }
+    directions = {name: definition.direction for name, definition in report.definitions.items()}
+    return Findings(scores, directions, changes, " on held-out rows" if report.command == "fit" else "")
+
+
+def of_manifest(manifest: Manifest) -> Findings:
+    """What an artifact remembers of its fit; floors only if it was written with them."""
+    fit = cast("dict[str, Any]", manifest.fit)
+    definitions = cast("dict[str, dict[str, Any]]", manifest.definitions)
+    floors = cast("dict[str, dict[str, float]]", fit.get("floors", {}))
+    sides = (("before", RAW), ("after", manifest.method))
+    scores = tuple(Numbers(name, fit[side], floors.get(side, {}), {}) for side, name in sides if fit.get(side))
+    changes = {
+        (manifest.method, metric): Change(one["value"], one["lo"], one["hi"])
+        for metric, one in fit.get("difference", {}).items()
+    }
+    measured = scores[0].values if scores else {}
+    directions = {name: one["direction"] for name, one in definitions.items() if name in measured}
+    return Findings(scores, directions, changes, " on held-out rows")

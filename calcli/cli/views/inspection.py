@@ -1,0 +1,75 @@
+"""An artifact on a screen: what it is, how good it was, what is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from calcli.cli.screen import Screen
+from calcli.cli.text import described, wrapped
+from calcli.cli.views import facts, findings, scores
+from calcli.cli.views.report import footnotes, headline
+
+if TYPE_CHECKING:
+    from calcli.artifacts.manifest import Manifest
+    from calcli.verbs.inspect import Inspection
+
+
+def inspected(inspection: Inspection, screen: Screen) -> list[str]:
+    """Everything worth knowing; all of it is in ``--format json``."""
+    manifest = inspection.manifest
+    found = findings.of_manifest(manifest)
+    title = f"{inspection.path} is a {manifest.method} calibrator, fitted {_when(manifest.created)}"
+    lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
+    if found.scores:
+        lines += [*headline(found, screen), "", *scores.table(found, screen)]
+    pairs = [*_fitted(inspection), *_origin(manifest), *facts.binding_facts(manifest.binding), *_inside(manifest)]
+    lines += ["", *described(pairs, screen.prose, least=8)]
+    definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
+    return [*lines, "", *footnotes(definitions, found, screen)] if found.scores else lines
+
+
+def _when(created: str) -> str:
+    """``2026-01-31T12:00:00+00:00`` as people write it."""
+    day, _, time = created.partition("T")
+    return f"{day} {time[:5]} UTC" if time.endswith("+00:00") else created
+
+
+def _fitted(inspection: Inspection) -> list[facts.Pair]:
+    """What was learned, and what it was told to be."""
+    pairs: list[facts.Pair] = []
+    if inspection.numbers:
+        pairs.append(("learned", ", ".join(f"{name} = {_short(value)}" for name, value in inspection.numbers.items())))
+    if inspection.arrays:
+        shapes = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in inspection.arrays.items()]
+        pairs.append(("arrays", ", ".join(shapes)))
+    params = inspection.manifest.params
+    if params:
+        text = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
+        preset = inspection.manifest.preset
+        pairs.append(("set to", f"{text} (preset {preset})" if preset else text))
+    return pairs
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else facts.class_name(value)
+
+
+def _origin(manifest: Manifest) -> list[facts.Pair]:
+    fit = cast("dict[str, Any]", manifest.fit)
+    files = cast("list[dict[str, Any]]", manifest.data.get("files", []))
+    rows = f"{fit['rows']:,} rows"
+    where = f"{rows} of {facts.names_of_files(files)}" if files else rows
+    return [("data", where), facts.holdout_fact(fit["holdout"])]
+
+
+def _inside(manifest: Manifest) -> list[facts.Pair]:
+    size = sum(payload.bytes for payload in manifest.payloads)
+    count = len(manifest.payloads)
+    files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes right"
+    versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version)
+    pairs = [("files", files), ("seed", str(manifest.seed)), ("made with", versions)]
+    if manifest.contains_rows:
+        pairs.append(("rows", "holds rows of the data that it was fitted on: share it as you would share them"))
+    if manifest.previous is not None:
+        pairs.append(("before", "the generation before this one is kept beside it"))
+    return pairs

@@ -1,0 +1,83 @@
+"""A report on a screen: the verdict, the numbers, the facts, the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from calcli.cli.screen import Screen
+from calcli.cli.text import described, wrapped
+from calcli.cli.views import facts, findings, scores
+from calcli.cli.views.verdict import Verdict, verdicts
+
+if TYPE_CHECKING:
+    from calcli.verbs.fit import FitResult
+    from calcli.verbs.report import Report
+
+FLOOR = ("floor", "what a calibrated score would show on these rows")
+
+
+def evaluated(report: Report, screen: Screen) -> list[str]:
+    """What `evaluate` found."""
+    return _laid_out(report, screen, [])
+
+
+def fitted(result: FitResult, screen: Screen) -> list[str]:
+    """What `fit` found, with how rows were held out."""
+    if result.report is None or result.model is None:
+        return bound(result.binding.to_json(), [], screen)
+    holdout = result.model.manifest.fit["holdout"]
+    return _laid_out(result.report, screen, [facts.holdout_fact(holdout)] if isinstance(holdout, dict) else [])
+
+
+def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen) -> list[str]:
+    """Which column would play which part, and the notes on how that was decided."""
+    notes = [line for note in binding["notes"] for line in ["", *wrapped(note, screen.prose)]]
+    return [*_described([*facts.binding_facts(binding), *more], screen), *notes]
+
+
+def _laid_out(report: Report, screen: Screen, more: Sequence[facts.Pair]) -> list[str]:
+    found = findings.of_report(report)
+    positive = report.binding["positive"]
+    below = [*facts.data_facts(report.data, positive), *more, *facts.binding_facts(report.binding)]
+    lines = [*headline(found, screen), "", *scores.table(found, screen)]
+    lines += [screen.dim(f"  {line}") for line in _missing(found, screen)]
+    lines += ["", *_described(below, screen)]
+    return [*lines, "", *footnotes({name: asdict(one) for name, one in report.definitions.items()}, found, screen)]
+
+
+def headline(found: findings.Findings, screen: Screen) -> list[str]:
+    """The verdict on each score, with its answer in colour."""
+    if found.place and not found.calibrated:
+        return wrapped("Not checked: no rows were held out. These are the numbers of the raw score.", screen.prose)
+    return [line for each in verdicts(found) for line in _painted(each, screen)]
+
+
+def _painted(verdict: Verdict, screen: Screen) -> list[str]:
+    paint = {"better": screen.good, "worse": screen.bad, "unclear": screen.doubtful}.get(verdict.kind, screen.bold)
+    if not verdict.answer:
+        return wrapped(verdict.text, screen.prose)
+    # Painted after wrapping: the codes would count as letters, and a line end could fall between them.
+    glued = verdict.text.replace(verdict.answer, verdict.answer.replace(" ", "\0"), 1)
+    lines = wrapped(glued, screen.prose)
+    whole = verdict.answer.replace(" ", "\0")
+    return [line.replace(whole, paint(verdict.answer)).replace("\0", " ") for line in lines]
+
+
+def _missing(found: findings.Findings, screen: Screen) -> list[str]:
+    return [line for reason in scores.missing(found.scores) for line in wrapped(reason, screen.prose - 2)]
+
+
+def footnotes(
+    definitions: dict[str, dict[str, object]], found: findings.Findings, screen: Screen
+) -> list[str]:
+    """The definitions in a few dim lines."""
+    pairs = facts.definitions({name: definitions[name] for name in found.metrics})
+    if any(score.floors for score in found.scores):
+        pairs.append(FLOOR)
+    return [screen.dim(line) for line in _described(pairs, screen)]
+
+
+def _described(pairs: Sequence[facts.Pair], screen: Screen) -> list[str]:
+    return described(pairs, screen.prose, least=8)

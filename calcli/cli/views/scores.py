@@ -1,0 +1,101 @@
+"""The table of numbers: a metric a line, a score a column; the other way round where scores are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calcli.cli.screen import Screen
+from calcli.cli.text import aligned, shown_width
+from calcli.cli.views.findings import Change, Findings, Numbers
+from calcli.cli.views.verdict import decimals
+
+NOTHING = "n/a"
+
+
+def table(found: Findings, screen: Screen) -> list[str]:
+    """All numbers, with a header."""
+    lines = _by_metric(found, screen)
+    if len(found.scores) > 2 and max(map(shown_width, lines)) > screen.width:
+        return _by_score(found, screen)
+    return lines
+
+
+def _by_metric(found: Findings, screen: Screen) -> list[str]:
+    """With one calibrated score there is room for how much it changed."""
+    digits = _digits(found)
+    alone = found.calibrated[0] if len(found.calibrated) == 1 else None
+    header = ["", "better", *(score.name for score in found.scores)]
+    if alone is not None:
+        header += ["change", "95 % interval"]
+    rows = [header]
+    floors: list[int] = []
+    for metric in found.metrics:
+        row = [metric, found.directions[metric], *(_number(score.values.get(metric), digits) for score in found.scores)]
+        rows.append(row + (_change(found.changes.get((alone.name, metric)), digits) if alone else []))
+        if any(metric in score.floors for score in found.scores):
+            floors.append(len(rows))
+            cells = [_number(score.floors.get(metric), digits) for score in found.scores]
+            rows.append(["  floor", "", *cells, *(["", ""] if alone else [])])
+    lines = aligned(rows, "ll" + "r" * (len(header) - 2))
+    return [screen.dim(line) if place == 0 or place in floors else line for place, line in enumerate(lines)]
+
+
+def _by_score(found: Findings, screen: Screen) -> list[str]:
+    """A line for each score; metrics that do not fit side by side go into another block."""
+    digits = _digits(found)
+    columns: list[list[str]] = []
+    for metric in found.metrics:
+        values = [_number(score.values.get(metric), digits) for score in found.scores]
+        columns.append([metric, found.directions[metric], *values])
+        if any(metric in score.floors for score in found.scores):
+            floors = [_number(score.floors.get(metric), digits) for score in found.scores]
+            columns.append([metric, "floor", *floors])
+    names = ["", "better", *(score.name for score in found.scores)]
+    lines: list[str] = []
+    for block in _blocks(names, columns, screen.width):
+        laid = aligned(list(zip(names, *block, strict=True)), "l" + "r" * len(block))
+        lines += ["", *map(screen.dim, laid[:2]), *laid[2:]]
+    return lines[1:]
+
+
+def _blocks(names: Sequence[str], columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
+    """The columns in as many groups as it takes for each to fit beside the names."""
+    room = width - 2 - max(map(shown_width, names))
+    blocks: list[list[list[str]]] = [[]]
+    left = room
+    for column in columns:
+        taken = 2 + max(map(shown_width, column))
+        if taken > left and blocks[-1]:
+            blocks.append([])
+            left = room
+        blocks[-1].append(column)
+        left -= taken
+    return blocks
+
+
+def _digits(found: Findings) -> int:
+    """Decimals of the whole table, so that its points stand under each other."""
+    return decimals([value for score in found.scores for value in score.values.values() if value is not None])
+
+
+def _number(value: float | None, digits: int) -> str:
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def _change(change: Change | None, digits: int) -> list[str]:
+    if change is None or change.value is None:
+        return ["", ""]
+    ends = (change.lo, change.hi)
+    interval = "" if None in ends else " to ".join(_signed(end or 0.0, digits) for end in ends)
+    return [_signed(change.value, digits), interval]
+
+
+def _signed(value: float, digits: int) -> str:
+    """With its sign, unless nothing of it is left to see."""
+    text = f"{value:+.{digits}f}"
+    return text if any(letter in "123456789" for letter in text) else text[1:]
+
+
+def missing(scores: Sequence[Numbers]) -> list[str]:
+    """Why there is no number, where there is none."""
+    return [f"{metric} of {score.name}: {reason}" for score in scores for metric, reason in score.reasons.items()]

@@ -1,0 +1,74 @@
+"""From rows to a calibrator, checked on rows that it has not seen: what `fit` and `refit` have in common."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from calcli.batch import Batch, FloatArray
+from calcli.engines.listener import Listener, stage
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import Params
+from calcli.methods.calibrator import Calibrator
+from calcli.methods.row import Row
+from calcli.verbs.contest import Choice
+from calcli.verbs.crossfit import predict_held_out
+from calcli.verbs.recipe import AUTO, Recipe
+from calcli.verbs.report import Seconds
+from calcli.verbs.select import select
+from calcli.verbs.splits import Holdout, Mask, split_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A calibrator, and what it says of rows that it was not fitted on.
+
+    Attributes
+    ----------
+    rows
+        Which rows were held out; None without holdout.
+    prob
+        What was predicted for them.
+    choice
+        Why this method, if it was for calcli to choose.
+    """
+
+    row: Row
+    params: Params
+    calibrator: Calibrator
+    holdout: Holdout
+    seconds: Seconds
+    rows: Mask | None = None
+    prob: FloatArray | None = None
+    choice: Choice | None = None
+
+    def held_out(self, batch: Batch) -> Batch:
+        """The rows that were held out; all of them without holdout."""
+        return batch if self.rows is None or self.rows.all() else batch.take(self.rows)
+
+
+def learn(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener) -> Learned:
+    """Choose a method if it is for calcli to choose, check it on held-out rows, fit it."""
+    holdout = Holdout.parse(recipe.holdout, len(batch))
+    choice = select(recipe, batch, seed=seed, listener=listener) if recipe.method == AUTO else None
+    row = catalog.find(recipe.method if choice is None else choice.name)
+    params = recipe.resolve(row)
+    if holdout.kind == "none":
+        fitted, seconds = _fit(row, batch, params, seed, listener)
+        return Learned(row, params, fitted, holdout, Seconds(fit=seconds), choice=choice)
+    splits = split_rows(batch.labels, holdout, seed)
+    with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
+        predicted = predict_held_out(row, batch, params, splits, seed=seed, done=lambda: listener.advance(1))
+    if holdout.refit_on_all:
+        fitted, seconds = _fit(row, batch, params, seed, listener)
+    else:
+        fitted, seconds = predicted.last, predicted.fit_seconds
+    times = Seconds(fit=seconds, apply=predicted.apply_seconds)
+    return Learned(row, params, fitted, holdout, times, splits.predicted, predicted.prob, choice)
+
+
+def _fit(row: Row, batch: Batch, params: Params, seed: int, listener: Listener) -> tuple[Calibrator, float]:
+    started = time.perf_counter()
+    with stage(listener, f"fitting {row.name}"):
+        fitted = calibrator.fit(row, batch, params, seed=seed)
+    return fitted, time.perf_counter() - started

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.errors import UsageError
+from calcli.methods import catalog
+from calcli.verbs import select as selection
+from calcli.verbs.select import short_list
+from tests.verbs.conftest import breeds, clicks
+
+
+def test_it_is_the_default_and_says_what_it_chose(here: Path) -> None:
+    result = calcli.fit("train.parquet")
+    assert result.path == Path("train.auto")
+    manifest = calcli.load("train.auto").manifest
+    assert manifest.requested == "auto"
+    assert manifest.method == result.report.chosen
+    assert manifest.method in {row.name for row in short_list(2)}
+    assert [warned.code for warned in result.report.warnings] == ["choice"]
+    assert result.report.value(manifest.method, "nll") < result.report.value("raw", "nll")
+
+
+def test_no_calibration_stays_where_nothing_beats_it() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(-1, 1.5, 3000)
+    frame = pl.DataFrame({"label": (rng.random(3000) < 1 / (1 + np.exp(-z))).astype(int), "logit": z})
+    result = calcli.fit(frame, guard="nll")
+    assert result.report.chosen == "identity"
+    assert result.refused is None
+
+
+def test_the_identity_is_on_every_short_list() -> None:
+    for classes in (2, 3):
+        names = [row.name for row in short_list(classes)]
+        assert names[0] == "identity"
+        assert len(names) >= 3
+
+
+def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    run = selection.run_contest
+
+    def watch(contenders, batch, *args, **options):
+        sizes.append(len(batch))
+        return run(contenders, batch, *args, **options)
+
+    monkeypatch.setattr(selection, "run_contest", watch)
+    monkeypatch.setattr(selection, "MOST_ROWS", 500)
+    calcli.fit(clicks(2000))
+    assert sizes == [500]
+
+
+def test_more_classes_are_chosen_for_too() -> None:
+    assert calcli.fit(breeds()).report.chosen in {row.name for row in short_list(4)} - {"identity"}
+
+
+def test_parameters_name_their_method() -> None:
+    with pytest.raises(UsageError, match=r"METHOD\.bins"):
+        calcli.fit(clicks(), params={"bins": 5})
+    with pytest.raises(UsageError, match="one method"):
+        calcli.fit(clicks(), preset="paper")
+    with pytest.raises(UsageError, match="'bins'"):
+        calcli.fit(clicks(), params={"histogram.bin": 5})
+    with pytest.raises(UsageError, match="histogram"):
+        calcli.fit(clicks(), method="platt", params={"histogram.bins": 5})
+    prefixed = calcli.fit(clicks(), method="histogram", params={"histogram.bins": 5})
+    assert prefixed.model.manifest.params["bins"] == 5
+
+
+def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
+    before = set(here.iterdir())
+    result = calcli.fit(frame, method="isotonic", output="m", guard="nll")
+    assert "nothing was kept" in result.refused
+    assert result.path is None
+    assert set(here.iterdir()) == before
+    assert calcli.fit(clicks(), method="isotonic", output="m", guard="nll").path == Path("m")
+    with pytest.raises(UsageError, match="--metrics"):
+        calcli.fit(clicks(), method="platt", guard="nll", metrics="auc")
+    with pytest.raises(UsageError, match="held out"):
+        calcli.fit(clicks(), method="platt", guard="nll", holdout="none")
+
+
+def test_every_method_of_the_short_list_is_in_the_catalog() -> None:
+    assert {row.name for classes in (2, 3) for row in short_list(classes)} <= set(catalog.names())
