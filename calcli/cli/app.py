@@ -6,15 +6,14 @@ A command's module is imported when it is called, so that none costs the others 
 from __future__ import annotations
 
 import importlib
-import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from calcli.cli.help import Command, Overview
-from calcli.cli.options import Version
-from calcli.cli.usage import no_such_command
+from calcli.cli.streams import write
+from calcli.version import VERSION
 
 COMMANDS = {
     "fit": "Fit a calibrator, check it on held-out rows, and keep it.",
@@ -45,6 +44,8 @@ class Program(Overview):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from calcli.cli.usage import no_such_command
+
             raise no_such_command(args[0], list(COMMANDS))
         return super().resolve_command(ctx, args)
 
@@ -66,7 +67,18 @@ def _built(name: str) -> Any:
     return get_command(alone)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write(f"calcli {VERSION}\n")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+]
+
+
 def _alone(ctx: typer.Context, version: Version = False) -> None:
     """Calibrate predictions that are already in a table, and prove that it helped."""
     if ctx.invoked_subcommand is None:
-        sys.stdout.write(f"{ctx.get_help()}\n")
+        write(f"{ctx.get_help()}\n")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
+from calcli.cli.streams import say
 from calcli.cli.text import wrapped
 
 if TYPE_CHECKING:
@@ -93,24 +92,3 @@ def _new_bar(screen: Screen) -> Progress:
     console = Console(file=sys.stderr, no_color=not screen.color, force_terminal=True, width=screen.width)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(24), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True)
-
-
-def say(text: str) -> None:
-    """A line on stderr. Where nobody can hear it, there is nobody to tell."""
-    if sys.stderr is None:
-        return
-    try:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        silence(sys.stderr)
-
-
-def silence(stream: TextIO | None) -> None:
-    """Let what is still in a stream's buffer go nowhere, so that the interpreter's last flush has nothing to say."""
-    if stream is None:
-        return
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)

@@ -16,8 +16,12 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import described, wrapped
 
 WIDEST = 80
-_LAST = "General"
+INPUT, METHOD, CHECK, OUTPUT, COLUMNS = "Input", "Method", "Check", "Output", "Columns"
+GENERAL = "General"
 """The group of what every command has."""
+
+_GROUPS = {group: group for group in (INPUT, METHOD, CHECK, OUTPUT, COLUMNS, GENERAL)}
+_GROUPS[COLUMNS] = "Columns (each is looked for by its usual names first)"
 
 
 class Command(TyperCommand):
@@ -67,14 +71,15 @@ def _usage(command: Any, ctx: Any) -> str:
 
 def _groups(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
     """The parameters under the headings of their groups, all in one column."""
-    groups: dict[str, list[tuple[str, str]]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
     for param in command.get_params(ctx):
         if not param.hidden:
-            groups.setdefault(param.rich_help_panel or _LAST, []).append((_name(param), _meaning(param)))
+            groups[param.rich_help_panel or GENERAL].append((_name(param), _meaning(param)))
     least = min(24, max((len(name) for entries in groups.values() for name, _ in entries), default=0))
     lines: list[str] = []
     for title, entries in groups.items():
-        lines += ["", screen.bold(f"{title}:"), *described(entries, width, least=least, most=24)]
+        if entries:
+            lines += ["", screen.bold(f"{_GROUPS[title]}:"), *described(entries, width, least=least, most=24)]
     return lines
 
 

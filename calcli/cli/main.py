@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
-from calcli.cli.console import say, silence
-from calcli.cli.output import refused
 from calcli.cli.screen import Screen
+from calcli.cli.streams import flush, say, silence
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 
 PROGRAM = "calcli"
@@ -32,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         code = _run(words)
-        _flush()
+        flush()
     except BaseException as error:  # a panic of polars is not an Exception
         code = _report(error, words)
     return code
@@ -65,24 +63,16 @@ def _hide_warnings() -> None:
     warnings.simplefilter("ignore")
 
 
-def _flush() -> None:
-    """Small outputs are written only here: a full disk or a closed pipe shows now or never."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        raise refused(error) from error
-
-
 def _report(error: BaseException, words: list[str]) -> int:
     """Say what went wrong, in one line, and give the exit code."""
     code, message = _meaning(error)
     try:
-        _flush()  # what was printed before it went wrong
+        flush()  # what was printed before it went wrong
     except (CalcliError, ValueError):
         silence(sys.stdout)
     if code != 0 and _asked("--debug", words):
+        import traceback
+
         say("".join(traceback.format_exception(error)).rstrip())
     if message is not None:
         screen = Screen.of(sys.stderr, no_color=_asked("--no-color", words))

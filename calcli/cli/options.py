@@ -12,15 +12,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from calcli.cli import complete
+from calcli.cli.help import CHECK, COLUMNS, INPUT, METHOD, OUTPUT
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
-from calcli.version import VERSION
-
-_INPUT = "Input"
-_COLUMNS = "Columns (each is looked for by its usual names first)"
-_METHOD = "Method"
-_CHECK = "Check"
-_OUTPUT = "Output"
 
 
 def _option(*names: str, **more: Any) -> Any:
@@ -53,12 +47,6 @@ def _named(method: str) -> str:
     return catalog.find(method).name
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        sys.stdout.write(f"calcli {VERSION}\n")
-        raise typer.Exit
-
-
 # Input
 
 Data = Annotated[
@@ -67,12 +55,12 @@ Data = Annotated[
         metavar="DATA...",
         help="Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are unpacked.",
         callback=_piped,
-        rich_help_panel=_INPUT,
+        rich_help_panel=INPUT,
     ),
 ]
 Artifact = Annotated[
     str,
-    typer.Argument(metavar="ARTIFACT", help="The directory that `calcli fit` made.", rich_help_panel=_INPUT),
+    typer.Argument(metavar="ARTIFACT", help="The directory that `calcli fit` made.", rich_help_panel=INPUT),
 ]
 InputFormat = Annotated[
     str | None,
@@ -81,7 +69,7 @@ InputFormat = Annotated[
         metavar="FORMAT",
         help="parquet, csv, tsv, ipc or ndjson, where suffixes do not tell.",
         autocompletion=complete.tables,
-        rich_help_panel=_INPUT,
+        rich_help_panel=INPUT,
     ),
 ]
 BadRows = Annotated[
@@ -90,7 +78,7 @@ BadRows = Annotated[
         "--bad-rows",
         metavar="fail|null",
         help="Rows without a finite score, or without a label or weight: refuse the table, or go on without them.",
-        rich_help_panel=_INPUT,
+        rich_help_panel=INPUT,
     ),
 ]
 
@@ -98,7 +86,7 @@ BadRows = Annotated[
 
 Label = Annotated[
     str | None,
-    _option("--label", metavar="COLUMN", help="What came true.", rich_help_panel=_COLUMNS),
+    _option("--label", metavar="COLUMN", help="What came true.", rich_help_panel=COLUMNS),
 ]
 Prob = Annotated[
     str | None,
@@ -106,32 +94,32 @@ Prob = Annotated[
         "--prob",
         metavar="COLUMN",
         help="The score as a probability; of more than two classes, the stem of COLUMN_<class>.",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
     ),
 ]
 Logit = Annotated[
     str | None,
-    _option("--logit", metavar="COLUMN", help="The score as log-odds or logits, likewise.", rich_help_panel=_COLUMNS),
+    _option("--logit", metavar="COLUMN", help="The score as log-odds or logits, likewise.", rich_help_panel=COLUMNS),
 ]
 Features = Annotated[
     str | None,
-    _option("--features", metavar="A,B,...", help="What the method may look at.", rich_help_panel=_COLUMNS),
+    _option("--features", metavar="A,B,...", help="What the method may look at.", rich_help_panel=COLUMNS),
 ]
 Ignore = Annotated[
     str | None,
-    _option("--ignore", metavar="A,B,...", help="Columns to leave out of everything.", rich_help_panel=_COLUMNS),
+    _option("--ignore", metavar="A,B,...", help="Columns to leave out of everything.", rich_help_panel=COLUMNS),
 ]
 Weight = Annotated[
     str | None,
-    _option("--weight", metavar="COLUMN", help="How much each row counts.", rich_help_panel=_COLUMNS),
+    _option("--weight", metavar="COLUMN", help="How much each row counts.", rich_help_panel=COLUMNS),
 ]
 Positive = Annotated[
     str | None,
-    _option("--positive", metavar="LABEL", help="The class that the score speaks of.", rich_help_panel=_COLUMNS),
+    _option("--positive", metavar="LABEL", help="The class that the score speaks of.", rich_help_panel=COLUMNS),
 ]
 Classes = Annotated[
     str | None,
-    _option("--classes", metavar="A,B,...", help="All classes, in order.", rich_help_panel=_COLUMNS),
+    _option("--classes", metavar="A,B,...", help="All classes, in order.", rich_help_panel=COLUMNS),
 ]
 
 # Method
@@ -146,7 +134,7 @@ Method = Annotated[
         callback=_named,
         show_default=False,
         autocompletion=complete.methods,
-        rich_help_panel=_METHOD,
+        rich_help_panel=METHOD,
     ),
 ]
 Set = Annotated[
@@ -156,7 +144,7 @@ Set = Annotated[
         metavar="KEY=VALUE",
         help="A parameter of the method; can be given several times. `calcli methods NAME` lists them.",
         autocompletion=complete.settings,
-        rich_help_panel=_METHOD,
+        rich_help_panel=METHOD,
     ),
 ]
 Preset = Annotated[
@@ -166,7 +154,7 @@ Preset = Annotated[
         metavar="NAME",
         help="Parameters that were chosen together.",
         autocompletion=complete.presets,
-        rich_help_panel=_METHOD,
+        rich_help_panel=METHOD,
     ),
 ]
 
@@ -178,7 +166,7 @@ With = Annotated[
         "--with",
         metavar="[NAME=]DIR",
         help="An artifact to measure beside the raw score; can be given several times.",
-        rich_help_panel=_CHECK,
+        rich_help_panel=CHECK,
     ),
 ]
 Holdout = Annotated[
@@ -187,7 +175,7 @@ Holdout = Annotated[
         "--holdout",
         metavar="SCHEME",
         help="cv:5 (folds), 0.1 (a share of the rows) or none. By default cv:5 up to a million rows, 0.1 above.",
-        rich_help_panel=_CHECK,
+        rich_help_panel=CHECK,
     ),
 ]
 Metrics = Annotated[
@@ -197,22 +185,22 @@ Metrics = Annotated[
         metavar="A,B,...",
         help="default, all, or names; `calcli metrics` lists them.",
         autocompletion=complete.metrics,
-        rich_help_panel=_CHECK,
+        rich_help_panel=CHECK,
     ),
 ]
 Bins = Annotated[
     int,
-    _option("--bins", metavar="N", min=1, help="How many bins binned metrics have.", rich_help_panel=_CHECK),
+    _option("--bins", metavar="N", min=1, help="How many bins binned metrics have.", rich_help_panel=CHECK),
 ]
 Binning = Annotated[
     Literal["width", "mass"],
     _option(
-        "--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=_CHECK
+        "--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=CHECK
     ),
 ]
 Seed = Annotated[
     int,
-    _option("--seed", metavar="N", help="Of all that is drawn by chance.", rich_help_panel=_CHECK),
+    _option("--seed", metavar="N", help="Of all that is drawn by chance.", rich_help_panel=CHECK),
 ]
 
 # Output
@@ -223,7 +211,7 @@ Keep = Annotated[
         "--keep",
         metavar="A,B,...|none",
         help="The input columns to pass through; all of them by default.",
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 ArtifactOutput = Annotated[
@@ -233,7 +221,7 @@ ArtifactOutput = Annotated[
         "--output",
         metavar="DIR",
         help="Where to keep the artifact; <name of DATA>.<method> by default.",
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 TableOutput = Annotated[
@@ -244,7 +232,7 @@ TableOutput = Annotated[
         metavar="FILE",
         help="Where to write the table; - is stdout.",
         show_default=False,
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 OutputFormat = Annotated[
@@ -254,12 +242,12 @@ OutputFormat = Annotated[
         metavar="FORMAT",
         help="parquet, csv, tsv, ipc or ndjson, where the suffix does not tell.",
         autocompletion=complete.tables,
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 Column = Annotated[
     str,
-    _option("--column", metavar="NAME", help="The name of the column that is added.", rich_help_panel=_OUTPUT),
+    _option("--column", metavar="NAME", help="The name of the column that is added.", rich_help_panel=OUTPUT),
 ]
 Format = Annotated[
     Literal["table", "json", "csv", "markdown"],
@@ -268,7 +256,7 @@ Format = Annotated[
         metavar="FORMAT",
         help="How to answer: table, json, csv or markdown.",
         autocompletion=complete.formats,
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 TableOrJson = Annotated[
@@ -278,12 +266,12 @@ TableOrJson = Annotated[
         metavar="FORMAT",
         help="How to answer: table or json.",
         autocompletion=complete.formats,
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 DryRun = Annotated[
     bool,
-    _option("--dry-run", help="Show which column plays which part, and stop.", rich_help_panel=_OUTPUT),
+    _option("--dry-run", help="Show which column plays which part, and stop.", rich_help_panel=OUTPUT),
 ]
 
 # What every command has
@@ -295,7 +283,3 @@ Threads = Annotated[
 Quiet = Annotated[bool, _option("-q", "--quiet", help="Only warnings and errors on stderr.")]
 Debug = Annotated[bool, _option("--debug", help="Show where an error comes from.")]
 NoColor = Annotated[bool, _option("--no-color", help="No colours; NO_COLOR does the same everywhere.")]
-Version = Annotated[
-    bool,
-    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
-]

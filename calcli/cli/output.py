@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from calcli.cli import serial
-from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
+from calcli.cli.streams import write, write_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from calcli.cli.console import Talk
     from calcli.methods import row as method_rows
     from calcli.metrics import catalog as metric_rows
@@ -27,34 +21,6 @@ Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 
 _METHOD = "name family summary multiclass order weights needs_features keeps_top_class sums reference".split()
 _METRIC = "name family summary direction kind default".split()
-
-
-def write(text: str) -> None:
-    """Put an answer out, at once: a full disk or a closed pipe has to show while there is somebody to handle it."""
-    if sys.stdout is None:
-        raise FileSystemError("cannot write to standard output: it is closed")
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError as error:
-        raise refused(error) from error
-
-
-def write_path(path: Path) -> None:
-    """Put out the name of a file, byte for byte, whatever the encoding of the terminal."""
-    write("")
-    try:
-        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
-    except OSError as error:
-        raise refused(error) from error
-    write("")
-
-
-def refused(error: OSError) -> CalcliError:
-    """What the operating system said about stdout."""
-    if error.errno == errno.EPIPE:
-        return ClosedPipeError("the reader of standard output went away")
-    return FileSystemError(f"cannot write to standard output: {error.strerror or error}")
 
 
 def fitted(result: FitResult, form: Form, talk: Talk) -> None:
@@ -127,6 +93,8 @@ def metrics(rows: Sequence[metric_rows.Row], form: Form, talk: Talk, *, details:
 
 
 def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Talk) -> None:
+    from calcli.cli import serial
+
     if form == "csv" or form == "markdown":
         write(serial.flat(header, [[row[key] for key in header] for row in rows], form))
     else:
@@ -135,6 +103,7 @@ def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form:
 
 def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, talk: Talk) -> None:
     """What a dry run found out; it is the answer, so it goes to stdout."""
+    from calcli.cli import serial
     from calcli.cli.views import report as view
 
     if form == "csv" or form == "markdown":
@@ -147,6 +116,8 @@ def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, tal
 
 def _report(report: Report, form: Form, talk: Talk) -> None:
     """A report for a machine; what a careful reader should see is in it, and is said to people too."""
+    from calcli.cli import serial
+
     if form == "csv" or form == "markdown":
         write(serial.flat(serial.LONG, serial.long_rows(report), form))
     else:
@@ -168,4 +139,6 @@ def _lines(lines: Sequence[str], talk: Talk) -> None:
 
 
 def _json(found: object, talk: Talk) -> None:
+    from calcli.cli import serial
+
     write(serial.to_json(found, unicode=talk.page.unicode))

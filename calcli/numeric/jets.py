@@ -28,7 +28,7 @@ def product(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def sigmoid(u: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The jets of s = sigmoid(u) and of its slope s (1 - s).
+    """The jets of the sigmoid s of u, and of its slope s (1 - s).
 
     From s' = s (1 - s) u', coefficient by coefficient. 1 - s is kept beside s as sigmoid(-u), so that neither loses its
     digits where the other is near 1.

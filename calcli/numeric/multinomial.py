@@ -90,7 +90,7 @@ class Multinomial:
         log_p = log_softmax(u)
         p = np.exp(log_p)
         share = self.weight / self.weight.sum()
-        normaliser = float(share @ (u[:, 0] - log_p[:, 0]))
+        normaliser = float(share @ (u[:, 0] - log_p[:, 0]))  # ln of the sum of exp(u)
         off = whole - self.centre
         value = normaliser - float((aim * whole).sum()) + float((self.penalty * off**2).sum())
         gradient = (p * share[:, None]).T @ self.x - aim + 2.0 * self.penalty * off

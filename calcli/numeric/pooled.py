@@ -23,8 +23,12 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray) -> Pooled:
     if not held.all():
         score, label, weight = score[held], label[held], weight[held]
     distinct, place = np.unique(score, return_inverse=True)
-    total = np.bincount(place, weight)
-    return Pooled(distinct, np.asarray(total, dtype=np.float64), np.bincount(place, weight * label))
+    return Pooled(distinct, totals(place, weight), totals(place, weight * label))
+
+
+def totals(place: IntArray, values: FloatArray, count: int = 0) -> FloatArray:
+    """The sum of the values at each place, 0 .. the last one or `count` - 1."""
+    return np.asarray(np.bincount(place, values, minlength=count), dtype=np.float64)
 
 
 def mass_cuts(pooled: Pooled, count: int) -> FloatArray:

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,7 @@ class _Rows:
     def __init__(self, frame: pl.LazyFrame, kind: Format, arrow_types: ArrowTypes) -> None:
         self.kind = kind
         self.count = 0
+        self._lock = threading.Lock()  # polars calls back from several threads
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
@@ -86,7 +88,8 @@ class _Rows:
             _refuse_what_text_cannot_hold(schema, kind)
 
     def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
-        self.count += len(batch)
+        with self._lock:
+            self.count += len(batch)
         return batch
 
     def put(self, stream: IO[bytes], *, near: Path | None = None) -> None:

@@ -173,7 +173,7 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
         Of the files, where their suffixes do not tell.
     """
     if isinstance(data, pl.LazyFrame):
-        return Source(data, name="the lazy frame")
+        return _checked_names(Source(data, name="the lazy frame"))
     if not isinstance(data, str | os.PathLike | Sequence):
         return _from_memory(data)
     inputs = find_inputs(data, format)
@@ -187,9 +187,17 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
     return source
 
 
+def _checked_names(source: Source) -> Source:
+    """Refuse the names that polars takes for patterns wherever a name is meant."""
+    for name in source.columns:
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise DataError(f"{source.name} has a column {name!r}, which stands for other columns", hint="rename it")
+    return source
+
+
 def _refuse_without_rows(source: Source) -> None:
     with reading(source.name):
-        empty = source.raw.head(1).collect(engine="streaming").is_empty()
+        empty = _checked_names(source).raw.head(1).collect(engine="streaming").is_empty()
     if empty:
         raise DataError(f"{source.name} has no rows")
 

@@ -113,12 +113,15 @@ def failing(after: int, error: BaseException) -> pl.LazyFrame:
 
 
 @pytest.mark.parametrize("error", [DataError("row 7 is bad", hint="mend it"), KeyboardInterrupt(), ValueError("bug")])
+@pytest.mark.parametrize("restored", [{}, {"a": pa.int32()}], ids=["plain", "restored"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_failure_leaves_nothing_behind(tmp_path: Path, suffix: str, error: BaseException) -> None:
+def test_a_failure_leaves_nothing_behind(
+    tmp_path: Path, suffix: str, restored: dict[str, pa.DataType], error: BaseException
+) -> None:
     target = tmp_path / f"a.{suffix}"
     target.write_text("what was there before")
     with pytest.raises(type(error)) as caught:
-        write(failing(100_000, error), target)
+        write(failing(100_000, error), target, arrow_types=restored)
     if isinstance(error, DataError):
         assert caught.value is error
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
@@ -171,10 +174,11 @@ def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("restored", [{}, {"age": pa.float32()}], ids=["plain", "restored"])
 @pytest.mark.parametrize("format", ["parquet", "csv", "ipc", "ndjson"])
-def test_a_full_disk(format: str) -> None:  # noqa: A002
+def test_a_full_disk(format: str, restored: dict[str, pa.DataType]) -> None:  # noqa: A002
     with pytest.raises(FileSystemError, match="cannot write /dev/full: the disk is full; free some space") as caught:
-        write(FRAME.lazy(), "/dev/full", format=format)
+        write(FRAME.lazy(), "/dev/full", format=format, arrow_types=restored)
     assert caught.value.exit_code == 7
 
 

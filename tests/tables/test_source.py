@@ -263,6 +263,20 @@ def test_frames_without_rows(data: Any) -> None:
         open_source(data)
 
 
+@pytest.mark.parametrize("name", ["*", "^a.*$", "^$"])
+def test_names_that_are_patterns(tmp_path: Path, name: str) -> None:
+    frame = pl.DataFrame({"a": [1, 2], name: [3, 4]})
+    for data in (
+        put(tmp_path / "a.csv", frame),
+        put(tmp_path / "a.parquet", frame),
+        frame,
+        frame.lazy(),
+        frame.to_arrow(),
+    ):
+        with pytest.raises(DataError, match="which stands for other columns; rename it"):
+            open_source(data)
+
+
 def test_pandas_columns_that_make_no_sense() -> None:
     with pytest.raises(DataError, match="cannot be read"):
         open_source(pd.DataFrame({"a": [1, "x", object()]}))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, wrapped
-from calcli.cli.views.facts import class_name
+from calcli.cli.text import described, spelled, wrapped
 
 if TYPE_CHECKING:
     from calcli.methods import row as methods
@@ -68,7 +67,7 @@ def method(row: methods.Row, screen: Screen) -> list[str]:
 
 
 def _parameter(param: methods.Param) -> tuple[str, str]:
-    return f"{param.name}={class_name(param.default)}", f"{param.help}; {_range(param)}"
+    return f"{param.name}={spelled(param.default)}", f"{param.help}; {_range(param)}"
 
 
 def _range(param: methods.Param) -> str:

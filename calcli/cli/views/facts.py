@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from calcli.cli.text import spelled
 from calcli.metrics import catalog
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _rates(rate: float | Mapping[str, float] | None, positive: object) -> list[s
         return []
     if isinstance(rate, Mapping):
         return [f"{_percent(share)} {name}" for name, share in rate.items()][:MANY]
-    return [f"{_percent(rate)} {class_name(positive)}"]
+    return [f"{_percent(rate)} are {spelled(positive)}"]
 
 
 def _percent(share: float) -> str:
@@ -46,11 +47,11 @@ def _percent(share: float) -> str:
 def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
     """Which column plays which part, as the ``binding`` object of a report says it."""
     pairs: list[Pair] = []
-    classes = [class_name(each) for each in binding["classes"]]
+    classes = [spelled(each) for each in binding["classes"]]
     if binding["label"] is not None:
-        pairs.append(("label", f"{binding['label']}, {_classes(classes, binding['positive'])}"))
+        pairs.append(("label", f"{binding['label']}: {_classes(classes, binding['positive'])}"))
     else:
-        pairs.append(("label", f"none; {_classes(classes, binding['positive'])}"))
+        pairs.append(("label", f"none; of the artifact: {_classes(classes, binding['positive'])}"))
     pairs.append(("score", _score(binding["score"], binding["positive"])))
     pairs.append(("weight", binding["weight"] or "none, all rows count the same"))
     if binding["features"]:
@@ -63,23 +64,18 @@ def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
 def _classes(classes: Sequence[str], positive: object) -> str:
     if positive is None:
         return f"{len(classes)} classes: {_listed(classes)}"
-    other = next((each for each in classes if each != class_name(positive)), "none")
-    return f"positive is {class_name(positive)}, negative {other}"
+    other = next((each for each in classes if each != spelled(positive)), "none")
+    return f"{spelled(positive)} is positive, {other} negative"
 
 
 def _score(score: Mapping[str, Any], positive: object) -> str:
     columns = list(score["columns"])
-    of = class_name(positive)
+    of = spelled(positive)
     if len(columns) == 1:
         kind = "the log-odds" if score["kind"] == "logit" else "the probability"
-        return f"{columns[0]}, {kind} of {of}"
+        return f"{columns[0]}: {kind} of {of}"
     kind = "logits" if score["kind"] == "logit" else "probabilities"
-    return f"{_listed(columns)}, {kind} in the order of the classes"
-
-
-def class_name(label: object) -> str:
-    """A class as it is written in a table."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
+    return f"{_listed(columns)}: {kind}"
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -107,8 +103,8 @@ def _details(one: Mapping[str, Any]) -> list[str]:
     found = []
     if one["bins"] is not None:
         found.append(_bins(one))
-    if one["reduction"] is not None:
-        found.append(f"of the {one['reduction']}")
+    if one["reduction"] not in {None, "positive class"}:
+        found.append(str(one["reduction"]))
     if str(one["approximation"]).startswith("sampled"):
         found.append(str(one["approximation"]).partition(";")[0])
     return found
@@ -116,6 +112,6 @@ def _details(one: Mapping[str, Any]) -> list[str]:
 
 def _bins(one: Mapping[str, Any]) -> str:
     if one["binning"] == "shuffled":
-        return f"{one['bins']:,} bins of {one['bin_size']:,.0f} rows"
+        return f"{one['bins']:,} of {one['bin_size']:,.0f} rows"
     kinds = {"width": "equal width", "mass": "equal weight"}
-    return f"{one['bins']:,} bins of {kinds.get(one['binning'], one['binning'])}"
+    return f"{one['bins']:,} of {kinds.get(one['binning'], one['binning'])}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from calcli.metrics import catalog
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 RAW = "raw"
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(NamedTuple):
     """One score: each metric's value, and what a calibrated score would show where that is known."""
 
     name: str
@@ -23,8 +23,7 @@ class Numbers:
     reasons: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """How much a metric differs from that of the raw score, with a 95 % interval where there is one."""
 
     value: float | None
@@ -32,8 +31,7 @@ class Change:
     hi: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(NamedTuple):
     """What was measured.
 
     Attributes
@@ -97,5 +95,7 @@ def of_manifest(manifest: Manifest) -> Findings:
         for metric, one in fit.get("difference", {}).items()
     }
     measured = scores[0].values if scores else {}
-    directions = {name: one["direction"] for name, one in definitions.items() if name in measured}
+    order = [*catalog.names(), *definitions]  # JSON objects come back in the order of the alphabet
+    known = sorted((name for name in definitions if name in measured), key=order.index)
+    directions = {name: definitions[name]["direction"] for name in known}
     return Findings(scores, directions, changes, " on held-out rows")

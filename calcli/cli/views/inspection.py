@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, wrapped
+from calcli.cli.text import described, spelled, wrapped
 from calcli.cli.views import facts, findings, scores
 from calcli.cli.views.report import footnotes, headline
 
@@ -21,7 +21,7 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     title = f"{inspection.path} is a {manifest.method} calibrator, fitted {_when(manifest.created)}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if found.scores:
-        lines += [*headline(found, screen), "", *scores.table(found, screen)]
+        lines += ["", *headline(found, screen), "", *scores.table(found, screen)]
     pairs = [*_fitted(inspection), *_origin(manifest), *facts.binding_facts(manifest.binding), *_inside(manifest)]
     lines += ["", *described(pairs, screen.prose, least=8)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
@@ -51,7 +51,7 @@ def _fitted(inspection: Inspection) -> list[facts.Pair]:
 
 
 def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else facts.class_name(value)
+    return f"{value:.6g}" if isinstance(value, float) else spelled(value)
 
 
 def _origin(manifest: Manifest) -> list[facts.Pair]:

@@ -7,13 +7,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, wrapped
+from calcli.cli.text import GLUE, aligned, described, wrapped
 from calcli.cli.views import facts, findings, scores
-from calcli.cli.views.verdict import Verdict, verdicts
+from calcli.cli.views import verdict as judge
+from calcli.cli.views.verdict import Verdict
 
 if TYPE_CHECKING:
     from calcli.verbs.fit import FitResult
     from calcli.verbs.report import Report
+
+SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
+"""The answers where they stand under each other."""
 
 FLOOR = ("floor", "what a calibrated score would show on these rows")
 
@@ -48,21 +52,25 @@ def _laid_out(report: Report, screen: Screen, more: Sequence[facts.Pair]) -> lis
 
 
 def headline(found: findings.Findings, screen: Screen) -> list[str]:
-    """The verdict on each score, with its answer in colour."""
+    """The verdict on each score, with its answer in colour; a table of them where there are several."""
+    if not found.scores:
+        return []
     if found.place and not found.calibrated:
         return wrapped("Not checked: no rows were held out. These are the numbers of the raw score.", screen.prose)
-    return [line for each in verdicts(found) for line in _painted(each, screen)]
+    if len(found.calibrated) < 2:
+        verdict = judge.verdict(found, found.calibrated[0]) if found.calibrated else judge.alone(found)
+        return [line.replace(verdict.answer, _paint(verdict, screen)) for line in wrapped(verdict.text, screen.prose)]
+    judged = [judge.verdict(found, score) for score in found.calibrated]
+    rows = [
+        (score.name, _paint(verdict._replace(answer=SHORT[verdict.kind]), screen), verdict.size.replace(GLUE, " "))
+        for score, verdict in zip(found.calibrated, judged, strict=True)
+    ]
+    return [*wrapped(judge.best(found, judged), screen.prose), "", *aligned(rows, "lll")]
 
 
-def _painted(verdict: Verdict, screen: Screen) -> list[str]:
+def _paint(verdict: Verdict, screen: Screen) -> str:
     paint = {"better": screen.good, "worse": screen.bad, "unclear": screen.doubtful}.get(verdict.kind, screen.bold)
-    if not verdict.answer:
-        return wrapped(verdict.text, screen.prose)
-    # Painted after wrapping: the codes would count as letters, and a line end could fall between them.
-    glued = verdict.text.replace(verdict.answer, verdict.answer.replace(" ", "\0"), 1)
-    lines = wrapped(glued, screen.prose)
-    whole = verdict.answer.replace(" ", "\0")
-    return [line.replace(whole, paint(verdict.answer)).replace("\0", " ") for line in lines]
+    return paint(verdict.answer)
 
 
 def _missing(found: findings.Findings, screen: Screen) -> list[str]:

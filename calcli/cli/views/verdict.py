@@ -1,92 +1,122 @@
-"""The answer in a sentence: is it better than no calibration?"""
+"""The answer in words: is it better than no calibration?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from calcli.cli.text import glued
 from calcli.cli.views.findings import Change, Findings, Numbers
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
-WORDS = {"nll": "log-loss", "brier": "Brier score"}
-"""The metrics that decide, the first that was measured: proper scores, that no miscalibrated prediction can win."""
+DECISIVE = {"nll": "log-loss", "brier": "Brier score"}
+"""The metrics that decide, the first that was measured: proper scores, which reward nothing but the truth."""
 
-AS_FLOOR = 1.1
-"""Up to so many times its floor an MVCE is put down to chance: over 32 bins, the least that there are on 32 rows or
-more, that is a mean error of 2.6 standard errors, which one calibrated score in a hundred has."""
+BY_CHANCE = 1.1
+"""Up to so many times its floor an MVCE is put down to chance: over 32 bins, which it has on 32 rows or more, that is
+a mean error of 2.6 standard errors, as one calibrated score in a hundred has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is to be said of one score, and which of its words is the answer."""
+class Verdict(NamedTuple):
+    """What is to be said of one score.
+
+    Attributes
+    ----------
+    text
+        A sentence.
+    answer
+        Those of its words that are the answer.
+    size
+        How much the score differs from the raw one.
+    """
 
     kind: Kind
     text: str
     answer: str = ""
-
-
-def verdicts(found: Findings) -> list[Verdict]:
-    """A sentence for each calibrated score; for the raw one where it is alone."""
-    if not found.calibrated:
-        return [_alone(found)] if found.scores else []
-    return [verdict(found, score) for score in found.calibrated]
+    size: str = ""
 
 
 def verdict(found: Findings, score: Numbers) -> Verdict:
-    """Whether a score is better than the raw one, by log-loss and by the interval of the difference."""
-    for metric, words in WORDS.items():
+    """Whether a score is better than the raw one: by log-loss, and by the interval of the difference."""
+    for metric, words in DECISIVE.items():
         change = found.changes.get((score.name, metric))
-        if change is not None and change.value is not None:
-            return _judged(found, score, metric, words, change)
+        before, after = found.raw.values.get(metric), score.values.get(metric)
+        if change is not None and change.value is not None and before is not None and after is not None:
+            return _judged(score.name, (words, found.place), (before, after), change)
+    if any(metric in found.metrics for metric in DECISIVE):
+        return Verdict("unknown", f"Whether {score.name} is better cannot be said: its log-loss is not defined here.")
     return Verdict("unknown", f"Whether {score.name} is better cannot be said: add nll to --metrics.")
 
 
-def _judged(found: Findings, score: Numbers, metric: str, words: str, change: Change) -> Verdict:
-    before, after = found.raw.values[metric], score.values[metric]
-    if before is None or after is None or change.value is None:
-        return Verdict("unknown", f"Whether {score.name} is better cannot be said: its {words} is not defined.")
-    digits = decimals([before, after])
-    size = _size(before, change)
-    values = f"from {before:.{digits}f} to {after:.{digits}f}"
-    if change.value == 0 and not change.lo and not change.hi:
-        answer = "changes nothing"
-        return Verdict("same", f"{score.name} {answer}: the {words}{found.place} stays {before:.{digits}f}.", answer)
-    sure = change.lo is not None and change.hi is not None and (change.hi < 0 or change.lo > 0)
-    if sure and change.value < 0:
-        answer = "lowers the " + words
-        return Verdict("better", f"{score.name} {answer}{found.place} {values} ({size}).", answer)
-    if sure:
-        answer = "WORSE than no calibration"
-        return Verdict("worse", f"{score.name} is {answer}: the {words}{found.place} rises {values} ({size}).", answer)
-    answer = "NOT shown to be better"
-    text = f"{score.name} is {answer} than no calibration: the {words}{found.place} goes {values} ({size})."
-    return Verdict("unclear", text, answer)
+def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], change: Change) -> Verdict:
+    words, place = measure
+    digits = decimals(list(values))
+    before, after = (f"{value:.{digits}f}" for value in values)
+    size = _size(values[0], change)
+    moved = f"{place} from {before} to {after} ({size})"
+    kind = _kind(change)
+    answer = {
+        "better": f"lowers the {words}",
+        "worse": "WORSE than no calibration",
+        "same": "changes nothing",
+    }.get(kind, "NOT shown to be better")
+    text = {
+        "better": f"{name} {glued(answer)}{moved}.",
+        "worse": f"{name} is {glued(answer)}: it raises the {words}{moved}.",
+        "same": f"{name} {glued(answer)}: the {words}{place} stays {before}.",
+    }.get(kind, f"{name} is {glued(answer)} than no calibration: the {words} goes{moved}.")
+    return Verdict(kind, text, answer, size)
 
 
-def _alone(found: Findings) -> Verdict:
-    """What can be said of a raw score: whether it is off on average."""
+def _kind(change: Change) -> Kind:
+    value, lo, hi = change.value or 0.0, change.lo, change.hi
+    if value == 0 and not lo and not hi:
+        return "same"
+    if lo is None or hi is None or lo <= 0 <= hi:
+        return "unclear"
+    return "better" if hi < 0 else "worse"
+
+
+def alone(found: Findings) -> Verdict:
+    """What can be said of a raw score without any other: whether it is right on average."""
     mvce, floor = found.raw.values.get("mvce"), found.raw.floors.get("mvce")
     if mvce is None or not floor:
-        return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures one beside it.")
-    times = f"{mvce / floor:.1f} times what a calibrated score would show on these rows"
-    if mvce > AS_FLOOR * floor:
+        return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures another beside it.")
+    times = f"its mvce is {mvce / floor:.1f} times what a calibrated score would show on these rows"
+    if mvce > BY_CHANCE * floor:
         answer = "off on average"
-        return Verdict("unclear", f"The raw score is {answer}: its mvce is {times}.", answer)
-    return Verdict("unknown", f"The raw score is right on average: its mvce is {times}. Errors that cancel do not show.")
+        return Verdict("unclear", f"The raw score is {glued(answer)}: {times}.", answer)
+    answer = "right on average"
+    return Verdict("same", f"The raw score is {glued(answer)}: {times}. Errors that cancel do not show in it.", answer)
+
+
+def best(found: Findings, judged: list[Verdict]) -> str:
+    """A sentence over several verdicts."""
+    metric = next((name for name in DECISIVE if name in found.metrics), None)
+    if metric is None:
+        return "Which is best cannot be said: add nll to --metrics."
+    words = DECISIVE[metric]
+    values = [score.values.get(metric) for score in found.calibrated]
+    better = [(value, score.name) for value, score, each in zip(values, found.calibrated, judged, strict=True)
+              if each.kind == "better" and value is not None]
+    before = found.raw.values.get(metric)
+    if not better or before is None:
+        return f"None is shown to be better than no calibration, by {words}."
+    value, name = min(better)
+    digits = decimals([before, value])
+    return f"{name} has the lowest {words}{found.place}, {value:.{digits}f}; the raw score has {before:.{digits}f}."
 
 
 def _size(before: float, change: Change) -> str:
-    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was."""
-    if before <= 0 or change.value is None:
-        return f"{change.value:+.4g}"
-    value, *ends = [None if part is None else 100 * part / before for part in (change.value, change.lo, change.hi)]
-    known = [part for part in (value, *ends) if part is not None]
-    digits = 1 if max(map(abs, known)) >= 1 else 2
-    text = f"{value:+.{digits}f} %"
-    if ends[0] is None or ends[1] is None:
+    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part."""
+    value, lo, hi = change.value or 0.0, change.lo, change.hi
+    unit, scale = (" %", 100 / before) if before > 0 else ("", 1.0)
+    known = [abs(scale * part) for part in (value, lo, hi) if part is not None]
+    digits = 1 if max(known) >= 1 else 2
+    text = glued(f"{scale * value:+.{digits}f}{unit}")
+    if lo is None or hi is None:
         return text
-    return f"{text}, 95 % interval {ends[0]:+.{digits}f} to {ends[1]:+.{digits}f} %"
+    return f"{text}, {glued(f'95 % interval {scale * lo:+.{digits}f} to {scale * hi:+.{digits}f}{unit}')}"
 
 
 def decimals(values: list[float]) -> int:

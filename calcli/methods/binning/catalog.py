@@ -53,7 +53,7 @@ ROWS = (
         reference="Kumar, Liang & Ma 2019",
         simplicity=10,
         order="kept or reversed",
-        params=(Param("bins", "int", 15, "number of bins", low=1, high=100_000),),
+        params=(Param("bins", "int", 30, "number of bins", low=1, high=100_000),),
     ),
     Row(
         name="histogram-platt",
@@ -63,8 +63,8 @@ ROWS = (
         reference="",
         simplicity=11,
         params=(
-            Param("bins", "int", 5, "number of bins", low=1, high=10_000),
-            Param("rows", "float", 20.0, "the least weight of either class for a fit of the bin's own", low=1, high=1e9),
+            Param("bins", "int", 3, "number of bins", low=1, high=10_000),
+            Param("rows", "float", 20.0, "the least weight of either class for a bin's own fit", low=1, high=1e9),
         ),
     ),
     Row(
@@ -77,7 +77,8 @@ ROWS = (
         reaches_ends=True,
         params=(
             Param("binning", "choice", "mass", "equal-mass or equal-width bins", choices=("mass", "width")),
-            Param("score", "choice", "bayes", "how histograms are weighted", choices=("bayes", "bic", "aic")),
+            Param("score", "choice", "aic", "how histograms are weighted", choices=("aic", "bic", "bayes")),
         ),
+        presets={"paper": {"score": "bayes"}},
     ),
 )

@@ -1,13 +1,15 @@
 """Centred isotonic regression: isotonic without flat steps (Oron & Flournoy 2017).
 
-Pool-adjacent-violators first. Each block is then represented by one point, its mean score, and between these points the
-level is interpolated linearly, so that it rises strictly: scores that differ stay different, and the order that the
-model gave to the rows of a block survives.
+Pool-adjacent-violators first. Each block is then represented by one point, the mean of its scores, and between these
+points the level is interpolated linearly, so that it rises strictly: scores that differ stay different, and the order
+that the model gave to the rows of a block survives. Scores are z/(1 + |z|), z the log-odds: on the log-odds themselves
+a few rows far out would carry the middle of their block away from most of it, and on probabilities rows far out could
+not be told apart.
 
-Two additions make that hold everywhere. The levels are mixed with 1/2 as one more row would be, (n level + 1/2)/(n + 1),
-n the sum of weights: a block of one class alone gives neither 0 nor 1. Beyond the outermost point at score c, where the
-paper's map is flat, the probability of the rarer class there falls slowly, to (1 + 1/(1 + |z - c|))/2 of its value:
-never below half of what the data say.
+Two additions make the order hold everywhere. The levels are mixed with 1/2 as one more row would be,
+(n level + 1/2)/(n + 1) with n the sum of weights: a block of one class alone gives neither 0 nor 1. Beyond the
+outermost points, at log-odds c, where the paper's map is flat, the probability of the class that is rarer there falls
+slowly, to (3 + 1/(1 + |z - c|))/4 of its value: never below three quarters of what the rows say.
 """
 
 from __future__ import annotations
@@ -28,21 +30,26 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     first = np.flatnonzero(np.diff(levels, prepend=-1.0))
     weight = np.add.reduceat(pooled.weight, first)
     rate = np.add.reduceat(pooled.positive, first) / weight
-    centre = np.add.reduceat(pooled.weight * pooled.score, first) / weight
+    centre = np.add.reduceat(pooled.weight * _axis(pooled.score), first) / weight
     rows = float(weight.sum())
-    return State(arrays={"score": centre, "level": (rows * rate + 0.5) / (rows + 1.0)})
+    return State(arrays={"centre": centre, "level": (rows * rate + 0.5) / (rows + 1.0)})
 
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
-    score, level = state.array("score"), state.array("level")
-    z = batch.score
-    prob = np.interp(z, score, level)
-    below, above = z < score[0], z > score[-1]
-    prob[below] *= _kept(score[0] - z[below])
-    prob[above] = 1.0 - (1.0 - prob[above]) * _kept(z[above] - score[-1])
+    z, centre = batch.score, state.array("centre")
+    prob = np.interp(_axis(z), centre, state.array("level"))
+    ends = centre[[0, -1]]
+    low, high = ends / np.maximum(1.0 - np.abs(ends), 1e-16)
+    below, above = z < low, z > high
+    prob[below] *= _kept(low - z[below])
+    prob[above] = 1.0 - (1.0 - prob[above]) * _kept(z[above] - high)
     return prob
 
 
+def _axis(z: FloatArray) -> FloatArray:
+    return z / (1.0 + np.abs(z))
+
+
 def _kept(distance: FloatArray) -> FloatArray:
-    """The share of an outermost level that is left at a distance beyond its centre: from 1 down to a half."""
-    return (1.0 + 1.0 / (1.0 + distance)) / 2.0
+    """The share of an outermost level that is left at a distance beyond its point."""
+    return (3.0 + 1.0 / (1.0 + distance)) / 4.0

@@ -3,7 +3,12 @@
 from calcli.methods.row import Param, Row
 
 _BIAS = Param(
-    "bias", "float", None, "mu, how strongly the intercepts are held near 0; cross-validated if not given", low=0, high=1e6
+    "bias",
+    "float",
+    None,
+    "mu, how strongly the intercepts are held near 0; cross-validated if not given",
+    low=0,
+    high=1e6,
 )
 _OFF_DIAGONAL = Param(
     "off_diagonal",

@@ -31,7 +31,8 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
 
 def centred(score: FloatArray) -> FloatArray:
     """Logits whose mean over the classes is 0."""
-    return score - score.mean(axis=1, keepdims=True)
+    result: FloatArray = score - score.mean(axis=1, keepdims=True)
+    return result
 
 
 def fit_centred(batch: Batch, params: Params, seed: int, *, diagonal: bool) -> State:

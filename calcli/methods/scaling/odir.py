@@ -34,7 +34,7 @@ def fit(x: FloatArray, batch: Batch, params: Params, seed: int, *, diagonal: boo
     held = batch.weights > 0
     problem = _problem(x[held], batch.take(held), diagonal=diagonal)
     regularised = ("bias",) if diagonal else ("off_diagonal", "bias")
-    strengths = STRENGTHS if any(params[name] is None for name in regularised) else (0.0,)
+    strengths: tuple[float, ...] = STRENGTHS if any(params[name] is None for name in regularised) else (0.0,)
     if len(strengths) > 1:
         strengths = strengths[: _chosen(problem, batch.take(held).score, params, strengths, seed) + 1]
     near = _path(problem, params, strengths)[-1]
@@ -74,9 +74,7 @@ def _path(problem: Multinomial, params: Params, strengths: tuple[float, ...]) ->
     return found
 
 
-def _chosen(
-    problem: Multinomial, score: FloatArray, params: Params, strengths: tuple[float, ...], seed: int
-) -> int:
+def _chosen(problem: Multinomial, score: FloatArray, params: Params, strengths: tuple[float, ...], seed: int) -> int:
     """The strength of least log-loss on rows that the fit has not seen; the strongest where there are none."""
     if len(score) > CHOSEN_ON:
         parts = -(-len(score) // CHOSEN_ON)

@@ -1,8 +1,8 @@
 """Structured matrix scaling (Berta, Holzmueller, Jordan & Bach 2026).
 
 Temperature scaling first; its probabilities are mixed with the uniform distribution as one more row would be,
-p_T = (1 - 1/(n + 1)) softmax(V / T) + 1/((n + 1) K). On L = ln p_T follows softmax(L + M L + b), with M and b held near 0
-by a penalty that weakens as rows come in: K/n on intercepts and diagonal, K (K - 1)/n on the rest. n is the sum of
+p_T = (1 - 1/(n + 1)) softmax(V / T) + 1/((n + 1) K). On L = ln p_T follows softmax(L + M L + b), with M and b held near
+0 by a penalty that weakens as rows come in: K/n on intercepts and diagonal, K (K - 1)/n on the rest. n is the sum of
 weights. With two classes L is (ln(1 - p_T), ln p_T).
 """
 
@@ -43,7 +43,7 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
 
 
 def _log_probabilities(batch: Batch, beta: float, rows: float) -> FloatArray:
-    """ln p_T, a column for each class."""
+    """The logarithms of p_T, a column for each class."""
     z = batch.score * beta
     if z.ndim == 1:
         z = np.column_stack([np.zeros(len(z)), z])
