@@ -25,17 +25,14 @@ def kept(text: str | None) -> tuple[str, ...] | None:
     return () if text == "none" else names(text)
 
 
-def settings(given: Sequence[str] | None, method: str) -> dict[str, str]:
+def settings(given: Sequence[str] | None) -> dict[str, str]:
     """``KEY=VALUE`` or ``METHOD.KEY=VALUE``; the last one of a key counts."""
     found: dict[str, str] = {}
     for text in given or ():
         key, equals, value = text.partition("=")
-        owner, dot, own = key.rpartition(".")
-        if not equals or not own.strip():
-            raise UsageError(f"--set {text} is not KEY=VALUE", hint=f"see: calcli methods {method}")
-        if dot and owner != method:
-            raise UsageError(f"--set {text} is about {owner}, but the method is {method}")
-        found[own.strip()] = value.strip()
+        if not equals or not key.strip():
+            raise UsageError(f"--set {text} is not KEY=VALUE", hint="see: calcli methods NAME")
+        found[key.strip()] = value.strip()
     return found
 
 

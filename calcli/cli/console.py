@@ -58,12 +58,12 @@ class Talk:
         if self._bar is None:
             self._bar = _new_bar(self.screen)
             self._bar.start()
-        self._tasks.append(self._bar.add_task(task, total=total))
+        self._tasks.append(self._bar.add_task(task, total=total, what=""))
 
-    def advance(self, steps: int) -> None:
+    def advance(self, steps: int, what: str = "") -> None:
         """So many steps of the innermost stage are done."""
         if self._bar is not None and self._tasks:
-            self._bar.advance(self._tasks[-1], steps)
+            self._bar.update(self._tasks[-1], advance=steps, what=what)
 
     def end(self) -> None:
         """The innermost stage is over."""
@@ -90,5 +90,10 @@ def _new_bar(screen: Screen) -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(file=sys.stderr, no_color=not screen.color, force_terminal=True, width=screen.width)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(24), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[what]}", markup=False),
+    )
     return Progress(*columns, console=console, transient=True)

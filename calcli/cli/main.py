@@ -102,7 +102,7 @@ def _meaning(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a
     if mistake is not None:
         return mistake.exit_code, str(mistake)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return _BUG, f"this is a bug in calcli, not a mistake of yours: {what}; see where with --debug, and please report it"
+    return _BUG, f"this is a bug in calcli, not a mistake of yours: {what}; --debug shows where, please report it"
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -39,12 +39,12 @@ def _limit_threads(count: int | None) -> int | None:
 
 
 def _named(method: str) -> str:
-    """A method that exists."""
-    from calcli.methods import catalog
-
+    """The same method, if there is one; the verb knows whether it exists."""
     if not method:
+        from calcli.methods import catalog
+
         raise UsageError(f"fit needs --method; there is {', '.join(catalog.names())}", hint="see: calcli methods")
-    return catalog.find(method).name
+    return method
 
 
 # Input
@@ -53,7 +53,7 @@ Data = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA...",
-        help="Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are unpacked.",
+        help="Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are fine.",
         callback=_piped,
         rich_help_panel=INPUT,
     ),
@@ -86,7 +86,7 @@ BadRows = Annotated[
 
 Label = Annotated[
     str | None,
-    _option("--label", metavar="COLUMN", help="What came true.", rich_help_panel=COLUMNS),
+    _option("--label", metavar="COLUMN", help="The class that each row turned out to have.", rich_help_panel=COLUMNS),
 ]
 Prob = Annotated[
     str | None,
@@ -194,9 +194,7 @@ Bins = Annotated[
 ]
 Binning = Annotated[
     Literal["width", "mass"],
-    _option(
-        "--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=CHECK
-    ),
+    _option("--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=CHECK),
 ]
 Seed = Annotated[
     int,

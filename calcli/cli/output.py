@@ -19,20 +19,25 @@ if TYPE_CHECKING:
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 
-_METHOD = "name family summary multiclass order weights needs_features keeps_top_class sums reference".split()
-_METRIC = "name family summary direction kind default".split()
+_METHOD = ("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "reference")
+_METRIC = ("name", "family", "summary", "direction", "kind", "default")
+
+_SAID = {"not-better", "choice"}
+"""Warnings that the verdict and the notes say in other words."""
 
 
 def fitted(result: FitResult, form: Form, talk: Talk) -> None:
     """The artifact's path on stdout and the report on stderr; in other forms, the report on stdout."""
     from calcli.cli.views import report as view
 
-    if result.report is None or result.path is None:
+    if result.report is None:
         _bound(result.binding.to_json(), [("artifact", str(result.path))], form, talk)
-    elif form == "table":
+        return
+    if form == "table":
         talk.show([*view.fitted(result, talk.screen), ""])
         _warn(result.report, talk, said=not talk.quiet)
-        write_path(result.path)
+        if result.path is not None:
+            write_path(result.path)
     else:
         _report(result.report, form, talk)
 
@@ -95,7 +100,7 @@ def metrics(rows: Sequence[metric_rows.Row], form: Form, talk: Talk, *, details:
 def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Talk) -> None:
     from calcli.cli import serial
 
-    if form == "csv" or form == "markdown":
+    if form in ("csv", "markdown"):
         write(serial.flat(header, [[row[key] for key in header] for row in rows], form))
     else:
         _json({"schema": f"calcli.{name}/1", name: rows}, talk)
@@ -106,7 +111,7 @@ def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, tal
     from calcli.cli import serial
     from calcli.cli.views import report as view
 
-    if form == "csv" or form == "markdown":
+    if form in ("csv", "markdown"):
         write(serial.flat(("part", "column", "reason"), serial.binding_rows(binding), form))
     elif form == "json":
         _json({"schema": "calcli.binding/1", **dict(more), "binding": binding}, talk)
@@ -118,7 +123,7 @@ def _report(report: Report, form: Form, talk: Talk) -> None:
     """A report for a machine; what a careful reader should see is in it, and is said to people too."""
     from calcli.cli import serial
 
-    if form == "csv" or form == "markdown":
+    if form in ("csv", "markdown"):
         write(serial.flat(serial.LONG, serial.long_rows(report), form))
     else:
         _json(report.to_json(), talk)
@@ -126,9 +131,9 @@ def _report(report: Report, form: Form, talk: Talk) -> None:
 
 
 def _warn(report: Report, talk: Talk, *, said: bool) -> None:
-    """The report's warnings; that a method is not better is not said again below a verdict that says it."""
+    """The report's warnings, but for those that were `said` already."""
     for warning in report.warnings:
-        if not (said and warning.code == "not-better"):
+        if not (said and warning.code in _SAID):
             talk.warn(warning.message)
     if report.data.rows_bad:
         talk.warn(f"{report.data.rows_bad:,} of {report.data.rows:,} rows are bad and were left out")

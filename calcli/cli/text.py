@@ -49,13 +49,7 @@ def spelled(value: object) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], align: str, *, indent: str = "  ", gap: str = "  ") -> list[str]:
-    """Rows as lines, each column as wide as its widest cell.
-
-    Parameters
-    ----------
-    align
-        ``l`` or ``r`` for each column.
-    """
+    """Rows as lines, each column as wide as its widest cell; `align` says ``l`` or ``r`` for each."""
     widths = [max(map(shown_width, column)) for column in zip(*rows, strict=True)]
     return [
         (indent + gap.join(_padded(*cell) for cell in zip(row, widths, align, strict=True))).rstrip() for row in rows

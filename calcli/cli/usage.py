@@ -10,7 +10,7 @@ import typer
 from calcli.errors import UsageError, nearest
 
 _MISTAKE = typer.BadParameter.__mro__[1]
-"""The base of all usage errors. Typer carries its own click, exports this one subclass, and renames the rest at will."""
+"""The base of all usage errors: Typer carries its own click, and of its errors exports this one subclass."""
 
 
 def explained(error: BaseException) -> UsageError | None:
@@ -28,7 +28,7 @@ def explained(error: BaseException) -> UsageError | None:
             return _missing(getattr(error, "param", None), context, hint)
         case "BadParameter":
             return _bad_value(error, context, hint)
-    return UsageError(_lowered(str(error)), hint=hint)
+    return _too_many(str(error), context, hint) or UsageError(_lowered(str(error)), hint=hint)
 
 
 def no_such_command(name: str, known: list[str]) -> UsageError:
@@ -42,35 +42,50 @@ def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
     if context is None:
         return UsageError(f"no option {name}", hint=hint)
     known = [option for param in context.command.get_params(context) for option in param.opts if option[:1] == "-"]
-    if context.parent is None:
-        said = "options of a command stand after it"
+    match = nearest(name, [option for option in known if option.startswith("--")])
+    if match:
+        said = f"did you mean {match}?"
+    elif context.parent is None:
+        said = "options of a command stand after its name"
     else:
-        match = nearest(name, [option for option in known if option.startswith("--")])
-        said = f"did you mean {match}?" if match else f"{context.info_name} has {', '.join(known)}"
+        said = f"{context.info_name} has {', '.join(known)}"
     return UsageError(f"no option {name}; {said}", hint=hint)
 
 
 def _missing(param: Any, context: Any, hint: str) -> UsageError:
-    command = context.command_path if context is not None else "calcli"
+    command = context.info_name if context is not None else "calcli"
     if param is None:
         return UsageError(f"{command} needs more than that", hint=hint)
     if param.name == "data":
         return UsageError(f"{command} needs a table: a file, a glob, a directory, or - for standard input", hint=hint)
-    word = param.human_readable_name if param.param_type_name == "argument" else "/".join(reversed(param.opts))
+    word = param.human_readable_name if param.param_type_name == "argument" else param.opts[-1]
     return UsageError(f"{command} needs {word}", hint=hint)
+
+
+def _too_many(message: str, context: Any, hint: str) -> UsageError | None:
+    given = re.search(r"extra argument\(?s?\)? \((.*)\)", message, re.DOTALL)
+    if given is None or context is None:
+        return None
+    return UsageError(f"{context.info_name} takes no further argument: {given[1]}", hint=hint)
 
 
 def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
     """A value that an option does not take, with the nearest that it does."""
     where = _origin(error.param, context) if error.param is not None else "the command line"
-    message = _lowered(error.message)
-    choices = [str(choice) for choice in getattr(getattr(error.param, "type", None), "choices", ())]
-    given = re.match(r"'(.*?)' is not one of", message, re.DOTALL)
-    if choices and given:
+    kind = getattr(error.param, "type", None)
+    given = re.match(r"'?(.*?)'? is not ", error.message, re.DOTALL)
+    if given is None:
+        return UsageError(f"{where}: {_lowered(error.message)}", hint=hint)
+    choices = [str(choice) for choice in getattr(kind, "choices", ())]
+    if choices:
         match = nearest(given[1], choices)
-        message = f"there is no {given[1]!r}, only {', '.join(choices)}"
-        hint = f"did you mean {match}?" if match else hint
-    return UsageError(f"{where}: {message}", hint=hint)
+        said = f"there is no {given[1]!r}, only {', '.join(choices)}"
+        return UsageError(f"{where}: {said}", hint=f"did you mean {match}?" if match else hint)
+    if str(getattr(kind, "name", "")).startswith("int"):
+        least = getattr(kind, "min", None)
+        limit = "" if least is None else f", {least} or more"
+        return UsageError(f"{where} takes a whole number{limit}, not {given[1]!r}", hint=hint)
+    return UsageError(f"{where}: {_lowered(error.message.partition('.')[0])}", hint=hint)
 
 
 def _origin(param: Any, context: Any) -> str:

@@ -1,12 +1,12 @@
 """A fitted method, ready to be applied: the one way in which the rest of calcli meets methods.
 
 Around the method itself stand the steps that are the same for all: one-vs-rest where a binary method meets more than
-two classes, and the mix that keeps outputs off 0 and 1.
+two classes, and what is done to the output of every method, its `Ending`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,10 +17,40 @@ from calcli.methods.base import Method, Params, Sums, SumsMethod
 from calcli.methods.onevsrest import OneVsRest, OneVsRestSums
 from calcli.methods.row import Row
 from calcli.numeric.links import open_interval
-from calcli.state import State, nest, unnest
+from calcli.state import Json, State, nest, unnest
 
 _COUNTS = "rows and weight"
 """What is counted beside the sums of the method itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is done to the output of every method, in this order.
+
+    Attributes
+    ----------
+    exact
+        Let outputs be exactly 0 or 1 where the method says so. Otherwise those of methods that can are mixed with the
+        uniform distribution, and all are held inside the open interval.
+    tilt
+        A factor for the probability of each class, after which they are divided by their sum: the rate of the class
+        where the scores will be used over its rate among the calibration rows. It takes z to
+        z + logit(rate there) - logit(rate here), which is right for scores that are calibrated, so it comes last.
+    """
+
+    exact: bool = False
+    tilt: tuple[float, ...] | None = None
+
+    def apply(self, prob: FloatArray, rows: int, classes: int, *, reaches_ends: bool) -> FloatArray:
+        """The output of a calibrator that was fitted on so many rows."""
+        if reaches_ends and not self.exact:
+            prob = _mixed(prob, rows, classes)
+        if self.tilt is not None:
+            prob = _tilted(prob, np.array(self.tilt))
+        return prob if self.exact else open_interval(prob)
+
+
+PLAIN = Ending()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +67,45 @@ class Calibrator:
         How many rows it was fitted on: the weight of the mix (see `_mixed`).
     state
         The method's own numbers.
+    ending
+        What is done to its output.
     """
 
     row: Row
     classes: int
     rows: int
     state: State
+    ending: Ending = PLAIN
 
     def predict(self, batch: Batch, sides: Sides = NO_SIDES) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each."""
         prob = bound_method(self.row, self.classes).predict(self.state, batch, sides)
-        if self.row.reaches_ends:
-            prob = _mixed(prob, self.rows, self.classes)
-        return open_interval(prob)
+        return self.ending.apply(prob, self.rows, self.classes, reaches_ends=self.row.reaches_ends)
+
+    def with_ending(self, ending: Ending) -> Calibrator:
+        """The same with another ending."""
+        return replace(self, ending=ending)
 
     def to_state(self) -> State:
         """Everything, for an artifact."""
         whole = nest({"method": self.state})
-        return State({**whole.params, "classes": self.classes, "rows": self.rows}, whole.arrays, whole.blobs)
+        tilt: Json = None if self.ending.tilt is None else list(self.ending.tilt)
+        facts: dict[str, Json] = {
+            "classes": self.classes,
+            "rows": self.rows,
+            "exact": self.ending.exact,
+            "tilt": tilt,
+        }
+        return State({**whole.params, **facts}, whole.arrays, whole.blobs)
 
     @classmethod
     def from_state(cls, method: str, whole: State) -> Calibrator:
         """What `to_state` gave, for a method of the catalog."""
         state = unnest(whole, ["method"])["method"]
-        return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state)
+        tilt = whole.params["tilt"]
+        factors = tuple(float(str(factor)) for factor in tilt) if isinstance(tilt, list) else None
+        ending = Ending(bool(whole.params["exact"]), factors)
+        return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending)
 
 
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
@@ -102,6 +147,17 @@ def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
     """The Laplace mix (1 - 1/(n+1)) p + 1/((n+1) K): what n rows say never quite excludes a class."""
     share = 1.0 / (rows + 1)
     return (1.0 - share) * prob + share / classes
+
+
+def _tilted(prob: FloatArray, tilt: FloatArray) -> FloatArray:
+    """Each class times its factor, renormalised."""
+    if prob.ndim == 2:
+        weighed: FloatArray = prob * tilt
+        weighed /= weighed.sum(axis=1, keepdims=True)
+        return weighed
+    positive: FloatArray = prob * tilt[1]
+    total: FloatArray = positive + (1.0 - prob) * tilt[0]
+    return positive / total
 
 
 def _check_rows(rows: int, weight: float) -> None:

@@ -16,9 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.errors import UsageError
+from calcli.errors import UsageError, unknown_name
+from calcli.metrics.blocks import Blocks, SortedRows
 
 Direction = Literal["lower", "higher", "target"]
+
+CONVENTIONS = (
+    "sklearn", "kumar", "guo", "pycalib", "netcal", "torchmetrics", "mcgrad", "probcal", "relplot", "mapie", "calzone",
+    "google",
+)  # fmt: skip
+"""Whose bins the ECE family has; `calcli.metrics.conventions` says how they differ."""
 
 _CHUNK = 1 << 15
 """Rows that are summed at a time, so that what is computed between them stays in the processor's cache."""
@@ -44,6 +51,10 @@ class Options:
         The exponent of the mean over the views of MVCE; the ECE family has one name for each norm.
     seed
         Of everything that draws random numbers.
+    convention
+        Whose bins the ECE family has: on which side of an edge a value falls, and what becomes of 0 and 1.
+    in_sample
+        Whether the score was fitted on these very rows: Hosmer and Lemeshow's test then loses two degrees of freedom.
     """
 
     bins: int = 15
@@ -53,6 +64,8 @@ class Options:
     bin_size: float | None = None
     norm: float = 2.0
     seed: int = 0
+    convention: str = "sklearn"
+    in_sample: bool = False
 
     def __post_init__(self) -> None:
         least = {"bins": self.bins, "views": self.views, "bin_size": self.bin_size, "norm": self.norm}
@@ -65,6 +78,8 @@ class Options:
         ):
             if given not in known:
                 raise UsageError(f"{name} is {given!r}; there is {known[0]} and {known[1]}")
+        if self.convention not in CONVENTIONS:
+            raise UsageError(unknown_name("convention", self.convention, CONVENTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +110,12 @@ class Measured:
         Why there is no value, or what it leaves out.
     floor
         What a perfectly calibrated score would show on as many rows, for metrics that are never zero.
+    p
+        The p-value of a test, for metrics that are one.
     per_class
         The same metric one-vs-rest, by class index; only where there are more than two classes.
+    lo, hi
+        The ends of a 95 % confidence interval, for metrics that bring their own standard error.
     """
 
     value: float | None
@@ -105,6 +124,8 @@ class Measured:
     p: float | None = None
     reason: str | None = None
     per_class: tuple[float | None, ...] | None = None
+    lo: float | None = None
+    hi: float | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +207,16 @@ class Scored:
     def order(self) -> NDArray[np.int64]:
         """Rows by rising probability, equal ones in their own order; binary only."""
         return rising(self.prob)
+
+    @cached_property
+    def sorted(self) -> SortedRows:
+        """The rows of positive weight by rising probability; binary only."""
+        return SortedRows.of(self.order, self.prob, self.label, self.weight)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The rows of positive weight pooled by their probability; binary only."""
+        return self.sorted.pool()
 
     @cached_property
     def top(self) -> Scored:

@@ -138,6 +138,8 @@ def _finite(measured: Measured) -> Measured:
         value=value,
         floor=known(measured.floor),
         p=known(measured.p),
+        lo=known(measured.lo),
+        hi=known(measured.hi),
         reason=measured.reason or ("the result is not a finite number" if value is None else None),
         per_class=None if per_class is None else tuple(known(one) for one in per_class),
     )

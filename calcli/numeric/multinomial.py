@@ -82,7 +82,8 @@ class Multinomial:
         np.add.at(own, self.label, self.weight[:, None] * self.x)
         all_rows = self.weight @ self.x
         mixed: FloatArray = (1.0 - self.smoothing) * own + self.smoothing / classes * all_rows
-        return mixed / self.weight.sum()
+        mixed /= self.weight.sum()
+        return mixed
 
     def _loss(self, whole: FloatArray, aim: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient, and the probabilities."""

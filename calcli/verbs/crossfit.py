@@ -11,7 +11,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import PLAIN, Calibrator, Ending
 from calcli.methods.row import Row
 from calcli.verbs.splits import Splits
 
@@ -37,7 +37,14 @@ class Predicted:
 
 
 def predict_held_out(
-    row: Row, batch: Batch, params: Params, splits: Splits, *, seed: int, done: Callable[[], None]
+    row: Row,
+    batch: Batch,
+    params: Params,
+    splits: Splits,
+    *,
+    seed: int,
+    done: Callable[[], None],
+    ending: Ending = PLAIN,
 ) -> Predicted:
     """Fit on some rows and predict others, for each split; `done` is called after each."""
     prob = np.empty(batch.score.shape)
@@ -51,6 +58,7 @@ def predict_held_out(
             fitted = _from_others(row, sums, index, params, batch.classes)
         else:
             fitted = calibrator.fit(row, batch.take(splits.train(index)), params, seed=seed)
+        fitted = fitted.with_ending(ending)
         middle = time.perf_counter()
         prob[test] = fitted.predict(batch.take(test))
         fit_seconds += middle - started

@@ -46,6 +46,10 @@ class FitRequest:
         Parameters that differ from the defaults or the preset, as ``KEY`` or ``METHOD.KEY``.
     holdout
         ``cv:5``, ``0.1``, ``none``; None is 5-fold up to a million rows and one 90/10 split above.
+    exact
+        Let outputs be exactly 0 or 1 where the method says so.
+    prior_shift
+        The positives' share where the scores will be used; for more classes ``a=0.5,b=0.3,c=0.2``.
     guard
         A metric; if it is worse than without calibration on held-out rows, nothing is kept.
     budget
@@ -60,6 +64,8 @@ class FitRequest:
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     preset: str | None = None
     holdout: str | None = None
+    exact: bool = False
+    prior_shift: str | None = None
     guard: str | None = None
     budget: float = BUDGET
     metrics: str = "default"
@@ -78,6 +84,8 @@ class FitRequest:
             params=self.params,
             preset=self.preset,
             holdout=self.holdout,
+            exact=self.exact,
+            prior_shift=self.prior_shift,
             guard=self.guard,
             budget=self.budget,
             metrics=self.metrics,
@@ -128,7 +136,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
             return FitResult(binding, target)
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-        learned = learn(recipe, loaded.batch, seed=request.seed, listener=listener)
+        learned = learn(recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener)
         if learned.choice is not None:
             listener.note(learned.choice.why)
         report = _report(request, source, binding, loaded, learned, chosen)

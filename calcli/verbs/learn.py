@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import Calibrator, Ending
 from calcli.methods.row import Row
 from calcli.verbs.contest import Choice
 from calcli.verbs.crossfit import predict_held_out
+from calcli.verbs.prior import tilt_of
 from calcli.verbs.recipe import AUTO, Recipe
 from calcli.verbs.report import Seconds
 from calcli.verbs.select import select
@@ -43,24 +47,36 @@ class Learned:
     choice: Choice | None = None
 
     def held_out(self, batch: Batch) -> Batch:
-        """The rows that were held out; all of them without holdout."""
-        return batch if self.rows is None or self.rows.all() else batch.take(self.rows)
+        """The rows that were held out (all of them without holdout), as `weighed`."""
+        return self.weighed(batch if self.rows is None or self.rows.all() else batch.take(self.rows))
+
+    def weighed(self, rows: Batch) -> Batch:
+        """The same rows, each class weighed as it comes where the scores will be used."""
+        tilt = self.calibrator.ending.tilt
+        return rows if tilt is None else replace(rows, weight=rows.weights * np.array(tilt)[rows.labels])
 
 
-def learn(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener) -> Learned:
-    """Choose a method if it is for calcli to choose, check it on held-out rows, fit it."""
+def learn(recipe: Recipe, batch: Batch, classes: Sequence[str], *, seed: int, listener: Listener) -> Learned:
+    """Choose a method if it is for calcli to choose, check it on held-out rows, fit it.
+
+    `classes` are the names of the classes, in the order of their index.
+    """
     holdout = Holdout.parse(recipe.holdout, len(batch))
+    ending = Ending(recipe.exact, tilt_of(recipe.prior_shift, batch, classes))
     choice = select(recipe, batch, seed=seed, listener=listener) if recipe.method == AUTO else None
     row = catalog.find(recipe.method if choice is None else choice.name)
     params = recipe.resolve(row)
     if holdout.kind == "none":
         fitted, seconds = _fit(row, batch, params, seed, listener)
-        return Learned(row, params, fitted, holdout, Seconds(fit=seconds), choice=choice)
+        return Learned(row, params, fitted.with_ending(ending), holdout, Seconds(fit=seconds), choice=choice)
     splits = split_rows(batch.labels, holdout, seed)
     with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
-        predicted = predict_held_out(row, batch, params, splits, seed=seed, done=lambda: listener.advance(1))
+        predicted = predict_held_out(
+            row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), ending=ending
+        )
     if holdout.refit_on_all:
         fitted, seconds = _fit(row, batch, params, seed, listener)
+        fitted = fitted.with_ending(ending)
     else:
         fitted, seconds = predicted.last, predicted.fit_seconds
     times = Seconds(fit=seconds, apply=predicted.apply_seconds)

@@ -32,6 +32,10 @@ class Recipe:
         A name of the catalog, or ``auto``.
     params
         Parameters that differ from the defaults, as ``KEY`` or ``METHOD.KEY``.
+    exact
+        Whether outputs may be exactly 0 or 1.
+    prior_shift
+        The positives' share where the scores will be used, as ``0.02``; for more classes ``a=0.5,b=0.3,c=0.2``.
     guard
         The metric in which the result must not be worse than no calibration on held-out rows, if any.
     """
@@ -40,6 +44,8 @@ class Recipe:
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     preset: str | None = None
     holdout: str | None = None
+    exact: bool = False
+    prior_shift: str | None = None
     guard: str | None = None
     budget: float = BUDGET
     metrics: str = "default"

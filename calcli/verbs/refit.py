@@ -96,7 +96,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
             seen = _seen_before(source, loaded, old)
-        learned = learn(recipe, loaded.batch, seed=request.seed, listener=listener)
+        learned = learn(recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener)
         if learned.rows is None or learned.prob is None:
             raise UsageError(
                 f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
@@ -183,7 +183,7 @@ def _measured(
     """No calibration, the calibrator in place and the new one, on the same rows."""
     assert learned.rows is not None
     assert learned.prob is not None
-    rows = batch.take(judged)
+    rows = learned.weighed(batch.take(judged))
     in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256)
     new = ScoreSource("method", method=learned.row.name)
     return measure_all(

@@ -7,8 +7,8 @@ from calcli.cli.console import Talk
 
 EXAMPLES = """\
 calcli apply train.platt new.parquet -o scored.parquet
-calcli apply train.platt new.csv -o - --output-format csv --keep user_id | head
-zcat new.csv.gz | calcli apply train.platt - --input-format csv -o scored.parquet"""
+calcli apply train.platt new.csv -o - --output-format csv --keep id | head
+cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
 
 
 def apply(

@@ -8,7 +8,7 @@ from calcli.cli.console import Talk
 EXAMPLES = """\
 calcli fit train.parquet --method platt
 calcli fit train.csv -m histogram --set bins=20 -o clicks.histogram
-calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked --prob p_click"""
+calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked"""
 
 
 def fit(
@@ -52,7 +52,7 @@ def fit(
         data=data,
         method=method,
         output=target,
-        params=arguments.settings(params, method),
+        params=arguments.settings(params),
         preset=preset,
         holdout=holdout,
         metrics=metrics,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, spelled, wrapped
+from calcli.cli.text import spelled, wrapped
 from calcli.cli.views import facts, findings, scores
-from calcli.cli.views.report import footnotes, headline
+from calcli.cli.views.report import described_facts, footnotes, headline
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
@@ -23,7 +23,7 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     if found.scores:
         lines += ["", *headline(found, screen), "", *scores.table(found, screen)]
     pairs = [*_fitted(inspection), *_origin(manifest), *facts.binding_facts(manifest.binding), *_inside(manifest)]
-    lines += ["", *described(pairs, screen.prose, least=8)]
+    lines += ["", *described_facts(pairs, screen)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
     return [*lines, "", *footnotes(definitions, found, screen)] if found.scores else lines
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The answers where they stand under each other."""
 
+_LEFT = 9
+"""How wide the names of facts and definitions are, so that both stand in one column."""
+
 FLOOR = ("floor", "what a calibrated score would show on these rows")
 
 
@@ -38,7 +41,7 @@ def fitted(result: FitResult, screen: Screen) -> list[str]:
 def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen) -> list[str]:
     """Which column would play which part, and the notes on how that was decided."""
     notes = [line for note in binding["notes"] for line in ["", *wrapped(note, screen.prose)]]
-    return [*_described([*facts.binding_facts(binding), *more], screen), *notes]
+    return [*described_facts([*facts.binding_facts(binding), *more], screen), *notes]
 
 
 def _laid_out(report: Report, screen: Screen, more: Sequence[facts.Pair]) -> list[str]:
@@ -47,7 +50,7 @@ def _laid_out(report: Report, screen: Screen, more: Sequence[facts.Pair]) -> lis
     below = [*facts.data_facts(report.data, positive), *more, *facts.binding_facts(report.binding)]
     lines = [*headline(found, screen), "", *scores.table(found, screen)]
     lines += [screen.dim(f"  {line}") for line in _missing(found, screen)]
-    lines += ["", *_described(below, screen)]
+    lines += ["", *described_facts(below, screen)]
     return [*lines, "", *footnotes({name: asdict(one) for name, one in report.definitions.items()}, found, screen)]
 
 
@@ -77,15 +80,14 @@ def _missing(found: findings.Findings, screen: Screen) -> list[str]:
     return [line for reason in scores.missing(found.scores) for line in wrapped(reason, screen.prose - 2)]
 
 
-def footnotes(
-    definitions: dict[str, dict[str, object]], found: findings.Findings, screen: Screen
-) -> list[str]:
+def footnotes(definitions: dict[str, dict[str, object]], found: findings.Findings, screen: Screen) -> list[str]:
     """The definitions in a few dim lines."""
     pairs = facts.definitions({name: definitions[name] for name in found.metrics})
     if any(score.floors for score in found.scores):
         pairs.append(FLOOR)
-    return [screen.dim(line) for line in _described(pairs, screen)]
+    return [screen.dim(line) for line in described(pairs, screen.prose, least=_LEFT)]
 
 
-def _described(pairs: Sequence[facts.Pair], screen: Screen) -> list[str]:
-    return described(pairs, screen.prose, least=8)
+def described_facts(pairs: Sequence[facts.Pair], screen: Screen) -> list[str]:
+    """Facts under each other, their names dim."""
+    return described([(screen.dim(name), said) for name, said in pairs], screen.prose, least=_LEFT)

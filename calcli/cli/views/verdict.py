@@ -97,14 +97,18 @@ def best(found: Findings, judged: list[Verdict]) -> str:
         return "Which is best cannot be said: add nll to --metrics."
     words = DECISIVE[metric]
     values = [score.values.get(metric) for score in found.calibrated]
-    better = [(value, score.name) for value, score, each in zip(values, found.calibrated, judged, strict=True)
-              if each.kind == "better" and value is not None]
+    better = [
+        (value, score.name)
+        for value, score, each in zip(values, found.calibrated, judged, strict=True)
+        if each.kind == "better" and value is not None
+    ]
     before = found.raw.values.get(metric)
     if not better or before is None:
         return f"None is shown to be better than no calibration, by {words}."
     value, name = min(better)
     digits = decimals([before, value])
-    return f"{name} has the lowest {words}{found.place}, {value:.{digits}f}; the raw score has {before:.{digits}f}."
+    lowest = f"{name} has the lowest {words}{found.place}, {value:.{digits}f}"
+    return f"{lowest}; the raw score has {before:.{digits}f}. Against that:"
 
 
 def _size(before: float, change: Change) -> str:

@@ -22,12 +22,16 @@ from calcli.numeric.pooled import by_score
 from calcli.state import State
 
 
+SAME = 1e-12
+"""Blocks whose levels differ by no more than rounding are one."""
+
+
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     from scipy.optimize import isotonic_regression
 
     pooled = by_score(batch.score, batch.labels, batch.weights)
     levels = isotonic_regression(pooled.positive / pooled.weight, weights=pooled.weight).x
-    first = np.flatnonzero(np.diff(levels, prepend=-1.0))
+    first = np.flatnonzero(np.diff(levels, prepend=-1.0) > SAME)
     weight = np.add.reduceat(pooled.weight, first)
     rate = np.add.reduceat(pooled.positive, first) / weight
     centre = np.add.reduceat(pooled.weight * _axis(pooled.score), first) / weight

@@ -1,0 +1,161 @@
+"""Rows pooled by their probability: all that a metric of one binary score needs to know.
+
+A block holds the rows that share a probability. Metrics computed from blocks do not depend on the order of tied rows,
+and a resample of the rows is the same blocks with other sums: nothing is copied and nothing is sorted again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The distinct probabilities of binary rows, with what the rows of each add up to.
+
+    Attributes
+    ----------
+    prob
+        Distinct, in rising order.
+    rows
+        How many rows; those of weight zero are not counted.
+    weight, positive, square
+        Sums of w, of w y and of w^2.
+    """
+
+    prob: FloatArray
+    rows: FloatArray
+    weight: FloatArray
+    positive: FloatArray
+    square: FloatArray
+
+    @property
+    def held(self) -> Blocks:
+        """The blocks that hold any rows."""
+        some = self.rows > 0
+        if some.all():
+            return self
+        return Blocks(self.prob[some], self.rows[some], self.weight[some], self.positive[some], self.square[some])
+
+    @property
+    def count(self) -> float:
+        return float(self.rows.sum())
+
+    @property
+    def total(self) -> float:
+        return float(self.weight.sum())
+
+    @property
+    def even(self) -> bool:
+        """Whether all rows weigh the same, as far as blocks can tell; there must be a row in each."""
+        each = self.weight / self.rows
+        return bool((each == each[0]).all())
+
+    @cached_property
+    def below(self) -> tuple[FloatArray, FloatArray]:
+        """How many rows, and how much weight, lie in the first 0, 1, .. blocks."""
+        return _cumulated(self.rows), _cumulated(self.weight)
+
+    def until(self, values: FloatArray, place: FloatArray) -> FloatArray:
+        """The sum of `values` over the first `place` rows; tied rows share what their block holds."""
+        sums: FloatArray = np.interp(place, self.below[0], _cumulated(values))
+        return sums
+
+    def cuts(self, count: int) -> FloatArray:
+        """After how many rows each of `count` bins of equal mass begins, and the last one ends.
+
+        Without weights row i of n, counted from 0, belongs to bin floor(i count / n). With weights i / n is the share
+        of the weight before the row; tied rows share their weight evenly.
+        """
+        rows, weight = self.below
+        share = np.arange(count + 1)
+        if self.even:
+            n = round(rows[-1])
+            return np.asarray(-(-share * n // count), dtype=np.float64)
+        place = np.interp(share * (weight[-1] / count), weight, rows)
+        return np.minimum(np.ceil(place - 1e-9), rows[-1])
+
+    def quantiles(self, count: int) -> FloatArray:
+        """The quantiles at 0, 1/count, .. 1, as `calcli.numeric.bins.mass_edges` gives them for the rows."""
+        share = np.linspace(0.0, 1.0, count + 1)
+        if not self.even:
+            half = self.weight / self.rows / 2.0
+            above = np.cumsum(self.weight)
+            place = np.column_stack([above - self.weight + half, above - half]).ravel()
+            place = np.maximum.accumulate(place)  # rounding may have swapped neighbours
+            place = (place - place[0]) / (place[-1] - place[0])
+            weighted: FloatArray = np.interp(share, place, np.repeat(self.prob, 2))
+            return weighted
+        n = round(self.count)
+        virtual = (n - 1) * (share * 100.0 / 100.0)  # in numpy's own steps: an edge often equals a value
+        low = np.floor(virtual)
+        part = virtual - low
+        above = np.cumsum(self.rows)
+        first = self.prob[np.searchsorted(above, low, side="right")]
+        second = self.prob[np.searchsorted(above, np.minimum(low + 1, n - 1), side="right")]
+        gap = second - first
+        exact: FloatArray = np.where(part >= 0.5, second - gap * (1.0 - part), first + gap * part)
+        return exact
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """Binary rows in the order of their probability, ready to be pooled under any counts or labels.
+
+    Attributes
+    ----------
+    order
+        Which rows, by rising probability; those of weight zero are left out.
+    starts
+        Where each block begins among them.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    prob: FloatArray
+    label: FloatArray
+    weight: FloatArray | None
+
+    @classmethod
+    def of(cls, order: NDArray[np.int64], prob: FloatArray, label: IntArray, weight: FloatArray | None) -> SortedRows:
+        if weight is not None and not weight.all():
+            order = order[weight[order] > 0]
+        rising = prob[order]
+        starts = np.flatnonzero(np.concatenate([[True], rising[1:] != rising[:-1]])[: len(rising)])
+        sorted_weight = None if weight is None else weight[order]
+        return cls(order, starts, rising[starts], label[order].astype(np.float64), sorted_weight)
+
+    def pool(self, counts: FloatArray | None = None, label: FloatArray | None = None) -> Blocks:
+        """The blocks.
+
+        Parameters
+        ----------
+        counts
+            How often each row is taken, in the rows' own order; None is once. Blocks may then be empty.
+        label
+            Other labels than the rows' own, in the rows' own order.
+        """
+        y = self.label if label is None else label[self.order]
+        rows = np.ones(len(self.order)) if counts is None else counts[self.order]
+        if self.weight is None:
+            each, positive = self._sums(rows), self._sums(rows * y)
+            return Blocks(self.prob, each, each, positive, each)
+        mass = rows * self.weight
+        sums = (self._sums(values) for values in (rows, mass, mass * y, mass * self.weight))
+        return Blocks(self.prob, *sums)
+
+    def _sums(self, values: FloatArray) -> FloatArray:
+        if len(self.starts) == len(self.order):
+            return values
+        sums: FloatArray = np.add.reduceat(values, self.starts)
+        return sums
+
+
+def _cumulated(values: FloatArray) -> FloatArray:
+    return np.concatenate([[0.0], np.cumsum(values)])

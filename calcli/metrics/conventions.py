@@ -1,0 +1,126 @@
+"""Whose bins: how libraries differ in what they call the expected calibration error.
+
+Generic probabilities give the same number everywhere. Values on an edge, at 0 and at 1 do not: fifteen rows with such
+values have four different errors. A convention says which; the number of bins stays what was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from calcli.batch import FloatArray, IntArray
+from calcli.metrics.base import Scored
+from calcli.metrics.blocks import Blocks
+from calcli.numeric import bins
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """What becomes of a value on an edge.
+
+    Attributes
+    ----------
+    side
+        ``lower``: a value on an inner edge belongs to the bin below it; ``upper``: above it; ``truncated``: to
+        int(p / width), in floating point, which for 0.3 in ten bins is the bin above and for 0.7 the one below.
+    least
+        Values on the first edge are ``kept`` in the first bin, ``dropped``, or have a bin of their ``own``.
+    last_own
+        Whether a value on the last edge has a bin of its own.
+    fewer
+        By how much the number of bins is below the one given.
+    between
+        Whether edges of equal mass lie halfway between two rows, and not at quantiles.
+    top
+        Whether two classes are judged by the predicted one.
+    text
+        What the definition says of it.
+    """
+
+    text: str
+    side: Literal["lower", "upper", "truncated"] = "lower"
+    least: Literal["kept", "dropped", "own"] = "kept"
+    last_own: bool = False
+    fewer: int = 0
+    between: bool = False
+    top: bool = False
+
+    def count(self, given: int) -> int:
+        """How many bins there are."""
+        return max(1, given - self.fewer)
+
+    def problem(self, scored: Scored) -> Scored:
+        """What is binned: the positive class or the predicted one, as a binary problem."""
+        if not (self.top and scored.binary):
+            return scored.top
+        right = (scored.prob > 0.5) == (scored.label == 1)
+        return Scored(right.astype(np.int64), np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
+
+    def mass_edges(self, blocks: Blocks, count: int) -> FloatArray:
+        """The edges of bins of equal mass; `blocks` must all hold rows."""
+        if not self.between:
+            return blocks.quantiles(count)
+        return np.concatenate([[0.0], halfway_cuts(blocks, count), [1.0]])
+
+    def place(self, prob: FloatArray, edges: FloatArray) -> IntArray:
+        """The bin of each value: 0 if it is dropped, from 1 on else, with one bin more than there are between edges."""
+        count = len(edges) - 1
+        if self.side == "lower":
+            place = bins.assign(prob, edges)
+        elif self.side == "upper":
+            place = np.searchsorted(edges[1:-1], prob, side="right").astype(np.int64)
+        else:
+            place = (prob / (1.0 / count)).astype(np.int64)
+        if self.least != "kept":
+            place[prob <= edges[0]] = -1 if self.least == "dropped" else count
+        if self.last_own:
+            place[prob >= edges[-1]] = count
+        place += 1
+        return place
+
+
+def halfway_cuts(blocks: Blocks, count: int) -> FloatArray:
+    """The inner edges of bins of equal mass as Kumar et al. cut them: the sorted rows are split as evenly as possible,
+    and an edge lies halfway between the last row of one part and the first of the next.
+    """
+    n = round(blocks.count)
+    count = min(count, n)
+    if blocks.even:
+        part = np.arange(1, count)
+        place = part * (n // count) + np.minimum(part, n % count)  # as numpy.array_split
+    else:
+        place = np.clip(blocks.cuts(count)[1:-1], 1, n - 1).astype(np.int64)
+    above = blocks.below[0][1:]
+    last = blocks.prob[np.searchsorted(above, place - 1, side="right")]
+    following = blocks.prob[np.searchsorted(above, place, side="right")]
+    cuts: FloatArray = np.unique((last + following) / 2.0)
+    return cuts
+
+
+_LOWER = "right-closed, 0 in the first bin"
+_UPPER = "left-closed, 1 in the last bin"
+
+_ALL = {
+    "sklearn": Convention(_LOWER),
+    "kumar": Convention(_LOWER + " (kumar; equal mass is cut halfway between rows)", between=True),
+    "guo": Convention("right-closed, 0 is left out of the bins (guo)", least="dropped"),
+    "pycalib": Convention(_LOWER + " (pycalib)"),
+    "netcal": Convention(_UPPER + " (netcal)", side="upper"),
+    "torchmetrics": Convention("left-closed, 1 in a bin of its own (torchmetrics)", side="upper", last_own=True),
+    "mcgrad": Convention(_UPPER + " (mcgrad)", side="upper"),
+    "probcal": Convention(_UPPER + " (probcal)", side="upper"),
+    "relplot": Convention("int(p / width), 1 in a bin of its own (relplot)", side="truncated"),
+    "mapie": Convention("right-closed, 0 in a bin of its own, one bin fewer (mapie)", least="own", fewer=1),
+    "calzone": Convention("right-closed, rows at the first edge are left out (calzone)", least="dropped"),
+    "google": Convention(
+        "left-closed, 1 in a bin of its own (uncertainty-metrics)", side="upper", last_own=True, top=True
+    ),
+}
+
+
+def convention(name: str) -> Convention:
+    """The convention of that name; `Options` has checked that there is one."""
+    return _ALL[name]
