@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from calcli.batch import FloatArray
+from calcli.engines.columns import Added
 from calcli.errors import CalcliError, DataError
-from calcli.methods.calibrator import Calibrator
 from calcli.tables.binding import Binding
 from calcli.tables.checks import bound_columns, encode
-from calcli.tables.labels import class_text
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""
@@ -47,28 +44,18 @@ class Watch:
             self.failure = self.failure or failure
 
 
-def calibrated_columns(stem: str, binding: Binding) -> tuple[str, ...]:
-    """The columns that `apply` adds: one for two classes, else one for each."""
-    if len(binding.classes) == 2:
-        return (stem,)
-    return tuple(f"{stem}_{class_text(label)}" for label in binding.classes)
-
-
 @dataclass(frozen=True, slots=True)
 class Stream:
     """How rows are calibrated as they pass.
 
     Attributes
     ----------
-    columns
-        The names of what is added.
     features
         Whether the method reads them.
     """
 
     binding: Binding
-    calibrator: Calibrator
-    columns: Sequence[str]
+    added: Added
     features: bool
     bad_rows: BadRows
     watch: Watch
@@ -79,9 +66,9 @@ class Stream:
         One expression over the bound columns alone, so that polars streams it and never copies the others.
         """
         bound = bound_columns(self.binding, label=False, features=self.features)
-        kind = pl.Struct({name: pl.Float64() for name in self.columns})
+        kind = pl.Struct({name: pl.Float64() for name in self.added.names})
         added = pl.struct(bound).map_batches(self._add, return_dtype=kind, is_elementwise=True)
-        return frame.with_columns(added.alias(self.columns[0]).struct.unnest())
+        return frame.with_columns(added.alias(self.added.names[0]).struct.unnest())
 
     def _add(self, rows: pl.Series) -> pl.Series:
         try:
@@ -92,9 +79,8 @@ class Stream:
 
     def _predicted(self, rows: pl.DataFrame) -> pl.Series:
         encoded = encode(rows, self.binding, label=False, features=self.features)
-        prob = self.calibrator.predict(encoded.batch)
-        parts = [prob] if prob.ndim == 1 else [np.ascontiguousarray(part) for part in prob.T]
-        added = pl.DataFrame([_series(name, part) for name, part in zip(self.columns, parts, strict=True)])
+        values = self.added.values(encoded.batch)
+        added = pl.DataFrame([_series(name, part) for name, part in zip(self.added.names, values, strict=True)])
         if encoded.bad is not None:
             self.watch.count_bad(int(encoded.bad.sum()))
             if self.bad_rows == "fail":

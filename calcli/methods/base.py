@@ -50,6 +50,14 @@ class Method(Protocol):
         ...
 
 
+class IntervalMethod(Method, Protocol):
+    """A method that says how much the calibration rows leave open."""
+
+    def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """Two probabilities for each row; with more than two classes a column for each class against the rest."""
+        ...
+
+
 @runtime_checkable
 class SumsMethod(Method, Protocol):
     """A method that needs only sums over its rows, so that chunks, threads and machines share one code."""

@@ -7,13 +7,14 @@ two classes, and what is done to the output of every method, its `Ending`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
-from calcli.errors import FitError
+from calcli.errors import FitError, UsageError
 from calcli.methods import catalog
-from calcli.methods.base import Method, Params, Sums, SumsMethod
+from calcli.methods.base import IntervalMethod, Method, Params, Sums, SumsMethod
 from calcli.methods.onevsrest import OneVsRest, OneVsRestSums
 from calcli.methods.row import Row
 from calcli.numeric.links import open_interval
@@ -81,6 +82,20 @@ class Calibrator:
         """Calibrated probabilities: of the positive class, or a row for each."""
         prob = bound_method(self.row, self.classes).predict(self.state, batch, sides)
         return self.ending.apply(prob, self.rows, self.classes, reaches_ends=self.row.reaches_ends)
+
+    def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
+        method = cast(IntervalMethod, self.row.load())
+        if self.classes > 2 and self.ending.tilt is not None:
+            raise UsageError(
+                "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"
+            )
+        lo, hi = method.interval(self.state, batch)
+        rows, classes = self.rows, 2  # each class stands against the rest
+        return (
+            self.ending.apply(lo, rows, classes, reaches_ends=True),
+            self.ending.apply(hi, rows, classes, reaches_ends=True),
+        )
 
     def with_ending(self, ending: Ending) -> Calibrator:
         """The same with another ending."""

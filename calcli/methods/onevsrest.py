@@ -39,7 +39,9 @@ class OneVsRest:
 
     def predict(self, state: State, batch: Batch, sides: Sides) -> FloatArray:
         states = unnest(state, [str(index) for index in range(batch.classes)])
-        prob: FloatArray = np.column_stack([self.binary.predict(states[name], part, sides) for name, part in _parts(batch)])
+        prob: FloatArray = np.column_stack(
+            [self.binary.predict(states[name], part, sides) for name, part in _parts(batch)]
+        )
         total = prob.sum(axis=1, keepdims=True)
         nothing = total[:, 0] == 0
         if nothing.any():

@@ -75,6 +75,8 @@ class Row:
         Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``no``.
     reaches_ends
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
+    interval
+        It has a function ``interval(state, batch)``: two probabilities between which the right one is taken to lie.
     simplicity
         Rank for ties in a selection: the lower, the simpler.
     auto
@@ -94,6 +96,7 @@ class Row:
     keeps_top_class: bool = False
     sums: Literal["yes", "binary", "no"] = "no"
     reaches_ends: bool = False
+    interval: bool = False
     auto: Literal["yes", "binary", "multiclass", "no"] = "no"
     params: tuple[Param, ...] = ()
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)

@@ -27,7 +27,8 @@ class Convention:
         ``lower``: a value on an inner edge belongs to the bin below it; ``upper``: above it; ``truncated``: to
         int(p / width), in floating point, which for 0.3 in ten bins is the bin above and for 0.7 the one below.
     least
-        Values on the first edge are ``kept`` in the first bin, ``dropped``, or have a bin of their ``own``.
+        Values on the first edge are ``kept`` in the first bin, ``unbinned`` (no gap, but they count among the rows),
+        ``dropped``, or have a bin of their ``own``.
     last_own
         Whether a value on the last edge has a bin of its own.
     fewer
@@ -42,7 +43,7 @@ class Convention:
 
     text: str
     side: Literal["lower", "upper", "truncated"] = "lower"
-    least: Literal["kept", "dropped", "own"] = "kept"
+    least: Literal["kept", "unbinned", "dropped", "own"] = "kept"
     last_own: bool = False
     fewer: int = 0
     between: bool = False
@@ -66,7 +67,7 @@ class Convention:
         return np.concatenate([[0.0], halfway_cuts(blocks, count), [1.0]])
 
     def place(self, prob: FloatArray, edges: FloatArray) -> IntArray:
-        """The bin of each value: 0 if it is dropped, from 1 on else, with one bin more than there are between edges."""
+        """The bin of each value: 0 if it has none, else from 1 to one more than there are between the edges."""
         count = len(edges) - 1
         if self.side == "lower":
             place = bins.assign(prob, edges)
@@ -75,7 +76,7 @@ class Convention:
         else:
             place = (prob / (1.0 / count)).astype(np.int64)
         if self.least != "kept":
-            place[prob <= edges[0]] = -1 if self.least == "dropped" else count
+            place[prob <= edges[0]] = count if self.least == "own" else -1
         if self.last_own:
             place[prob >= edges[-1]] = count
         place += 1
@@ -106,7 +107,7 @@ _UPPER = "left-closed, 1 in the last bin"
 _ALL = {
     "sklearn": Convention(_LOWER),
     "kumar": Convention(_LOWER + " (kumar; equal mass is cut halfway between rows)", between=True),
-    "guo": Convention("right-closed, 0 is left out of the bins (guo)", least="dropped"),
+    "guo": Convention("right-closed, 0 in no bin (guo)", least="unbinned", top=True),
     "pycalib": Convention(_LOWER + " (pycalib)"),
     "netcal": Convention(_UPPER + " (netcal)", side="upper"),
     "torchmetrics": Convention("left-closed, 1 in a bin of its own (torchmetrics)", side="upper", last_own=True),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
+from calcli.errors import UsageError
 from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.blocks import Blocks
+from calcli.metrics.conventions import convention, halfway_cuts
+from calcli.metrics.reduce import Reduction, measured, reduction_text
 from calcli.numeric import bins
 
 EDGE = "right-closed, 0 in the first bin"
@@ -43,6 +48,12 @@ class BinSums:
             np.abs(self.prob - self.label), self.weight, out=np.zeros_like(self.weight), where=self.weight > 0
         )
 
+    def norm(self, norm: float) -> float:
+        """The `norm`-mean of the gaps, each bin counting by its weight; the largest gap if it is infinite."""
+        if math.isinf(norm):
+            return float(self.gaps.max())
+        return float((self.shares * self.gaps**norm).sum() ** (1.0 / norm))
+
 
 def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     """The sums over the rows of each of `count` bins, given the bin of every row; binary only."""
@@ -53,26 +64,70 @@ def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     return BinSums(weight.sum(axis=0, dtype=np.float64), prob.sum(axis=0), weight[1].astype(np.float64))
 
 
-def binned_sums(scored: Scored, edges: FloatArray) -> BinSums:
-    """The sums over the rows between `edges`; binary only."""
-    count = len(edges) - 1
+def binned_sums(scored: Scored, edges: FloatArray, name: str = "sklearn") -> BinSums:
+    """The sums over the rows between `edges`, and in the bins that a convention adds to them; binary only."""
+    rule, count = convention(name), len(edges) + 1
     total = BinSums(np.zeros(count), np.zeros(count), np.zeros(count))
     for part in scored.parts():
-        total += sums_by(part, bins.assign(part.prob, edges), count)
-    return total
+        total += sums_by(part, rule.place(part.prob, edges), count)
+    return _without_the_dropped(total, name)
 
 
-def edges_for(scored: Scored, options: Options) -> FloatArray:
-    """The edges that `options` asks for; those of equal mass depend on the rows."""
+def block_sums(blocks: Blocks, options: Options) -> BinSums:
+    """The same from blocks, whose edges of equal mass are cut here."""
+    blocks = blocks.held
+    edges = _edges(options, blocks)
+    place, count = convention(options.convention).place(blocks.prob, edges), len(edges) + 1
+    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive)
+    sums = BinSums(*(np.bincount(place, column, minlength=count) for column in columns))
+    return _without_the_dropped(sums, options.convention)
+
+
+def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
+    """Bin 0 holds the rows that belong to no bin: they have no gap, and may not even count among the rows."""
+    weight, prob, label = sums.weight.copy(), sums.prob.copy(), sums.label.copy()
+    prob[0] = label[0] = 0.0
+    if convention(name).least != "unbinned":
+        weight[0] = 0.0
+    return BinSums(weight, prob, label)
+
+
+def _edges(options: Options, blocks: Blocks | None) -> FloatArray:
+    rule = convention(options.convention)
+    count = rule.count(options.bins)
+    if options.binning == "width" or blocks is None:
+        return bins.width_edges(count)
+    if rule.side == "truncated":
+        raise UsageError(f"{options.convention} has no bins of equal mass", hint="try: --convention sklearn")
+    return rule.mass_edges(blocks, count)
+
+
+def _sums(scored: Scored, options: Options) -> BinSums:
+    """Bins of equal width need no order of the rows."""
     if options.binning == "width":
-        return bins.width_edges(options.bins)
-    return bins.mass_edges(scored.prob, options.bins, scored.weight)
+        return binned_sums(scored, _edges(options, None), options.convention)
+    return block_sums(scored.blocks, options)
 
 
-def gap_norm(scored: Scored, options: Options, norm: float) -> float:
-    """The `norm`-mean of the gaps, each bin counting by its weight; binary only."""
-    sums = binned_sums(scored, edges_for(scored, options))
-    return float((sums.shares * sums.gaps**norm).sum() ** (1.0 / norm))
+def gap_norm(scored: Scored, options: Options, norm: float) -> float | None:
+    """The `norm`-mean of the gaps; None if the convention leaves no row. Binary only."""
+    sums = _sums(scored, options)
+    return sums.norm(norm) if sums.weight.sum() > 0 else None
+
+
+def _gaps(scored: Scored, options: Options, norm: float, reduction: Reduction = "binned") -> Measured:
+    rule = convention(options.convention)
+    definition = Definition(
+        "lower",
+        bins=rule.count(options.bins),
+        binning=options.binning,
+        edge=rule.text,
+        reduction=reduction_text(scored, reduction, options),
+        norm=None if math.isinf(norm) else norm,
+        approximation="the largest gap of any bin that holds rows" if math.isinf(norm) else None,
+    )
+    undefined = "every row is on the edge that the convention leaves out"
+    return measured(scored, options, lambda one, how: gap_norm(one, how, norm), reduction, definition, undefined)
 
 
 def ece(scored: Scored, options: Options) -> Measured:
@@ -80,17 +135,77 @@ def ece(scored: Scored, options: Options) -> Measured:
 
     Two classes: of the positive class. More: of the predicted class, and whether the prediction was right.
     """
+    return _gaps(scored, options, 1.0)
+
+
+def rmsce(scored: Scored, options: Options) -> Measured:
+    """Root mean square calibration error: the root of the weighted mean over bins of (mean p - mean y)^2."""
+    return _gaps(scored, options, 2.0)
+
+
+def mce(scored: Scored, options: Options) -> Measured:
+    """Maximum calibration error (Naeini et al. 2015): the largest |mean p - mean y| of any bin."""
+    return _gaps(scored, options, math.inf)
+
+
+def classwise_ece(scored: Scored, options: Options) -> Measured:
+    """Classwise ECE (Kull et al. 2019, equation 3): the mean over classes of the ECE of each one against the rest."""
+    return _gaps(scored, options, 1.0, "each")
+
+
+def ada_ece(scored: Scored, options: Options) -> Measured:
+    """AdaECE (CCL, section 1.1.2): the root of the weighted mean of squared gaps over bins of equal mass."""
+    return _gaps(scored, replace(options, binning="mass"), 2.0)
+
+
+def ece_debiased(scored: Scored, options: Options) -> Measured:
+    """Debiased calibration error (Kumar et al. 2019, section 4.3): squared gaps less what chance adds to them."""
     definition = Definition(
         "lower",
         bins=options.bins,
-        binning=options.binning,
-        edge=EDGE,
-        reduction="positive class" if scored.binary else "top label",
-        norm=1.0,
+        binning="mass",
+        edge="right-closed, cut halfway between rows",
+        reduction=reduction_text(scored, "top", options),
+        norm=2.0,
+        approximation="bins with one row contribute 0; a sum below 0 is 0",
     )
-    if scored.nothing:
-        return Measured(None, definition, reason=scored.nothing)
-    per_class = None
-    if not scored.binary:
-        per_class = tuple(gap_norm(scored.one_vs_rest(index), options, 1.0) for index in range(scored.classes))
-    return Measured(gap_norm(scored.top, options, 1.0), definition, per_class=per_class)
+    return measured(scored, options, lambda one, how: debiased_of(one.blocks, how), "top", definition, "")
+
+
+def debiased_of(blocks: Blocks, options: Options) -> float:
+    """The root of sum n_b/n [(mean p - mean y)^2 - ybar (1 - ybar)/(n_b - 1)].
+
+    With weights n_b is Kish's effective number of rows, (sum w)^2 / sum w^2: the variance of the mean label.
+    """
+    blocks = blocks.held
+    cuts = halfway_cuts(blocks, options.bins)
+    place, count = np.searchsorted(cuts, blocks.prob, side="left"), len(cuts) + 1
+    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, blocks.square)
+    weight, prob, positive, square = (np.bincount(place, column, minlength=count) for column in columns)
+    more = weight**2 > square * (1.0 + 1e-12)  # effectively more than one row
+    weight, prob, positive, square = weight[more], prob[more], positive[more], square[more]
+    label = positive / weight
+    noise = label * (1.0 - label) / (weight**2 / square - 1.0)
+    squared = float((weight * (((prob - positive) / weight) ** 2 - noise)).sum()) / blocks.total
+    return math.sqrt(max(squared, 0.0))
+
+
+def ece_of(blocks: Blocks, options: Options) -> float | None:
+    return _of_blocks(blocks, options, 1.0)
+
+
+def rmsce_of(blocks: Blocks, options: Options) -> float | None:
+    return _of_blocks(blocks, options, 2.0)
+
+
+def mce_of(blocks: Blocks, options: Options) -> float | None:
+    return _of_blocks(blocks, options, math.inf)
+
+
+def ada_ece_of(blocks: Blocks, options: Options) -> float | None:
+    return _of_blocks(blocks, replace(options, binning="mass"), 2.0)
+
+
+def _of_blocks(blocks: Blocks, options: Options, norm: float) -> float | None:
+    sums = block_sums(blocks, options)
+    return sums.norm(norm) if sums.weight.sum() > 0 else None

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
+from calcli.engines.columns import Added, Scale
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows, Stream, Watch, calibrated_columns
+from calcli.engines.local import BadRows, Stream, Watch
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
@@ -32,6 +33,10 @@ class ApplyRequest:
         Where the table goes; ``-`` is standard output and needs `output_format`.
     column
         The stem of the columns that are added.
+    scale
+        ``prob``, or ``logit`` for log-odds (for more than two classes log-probabilities).
+    extra
+        Add the logits too, and what else the method can say of a row: an interval, where it has one.
     keep
         The input columns to pass through; None for all, () for none.
     """
@@ -40,6 +45,8 @@ class ApplyRequest:
     data: Data
     output: str | Path
     column: str = "calibrated"
+    scale: Scale = "prob"
+    extra: bool = False
     keep: tuple[str, ...] | None = None
     flags: Flags = Flags()
     input_format: str | None = None
@@ -73,16 +80,18 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     output_format = format_of(request.output, request.output_format, flag="--output-format")
     with open_source(request.data, format=request.input_format) as source:
         binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-        added = calibrated_columns(request.column, binding)
-        kept = _kept_columns(source, request.keep, added)
+        added = Added.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
+        kept = _kept_columns(source, request.keep, added.names)
         if request.dry_run:
-            return ApplyResult(str(request.output), 0, 0, added, binding)
+            return ApplyResult(str(request.output), 0, 0, added.names, binding)
         # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
         frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
-        stream = Stream(binding, model.calibrator, added, model.needs_features, request.bad_rows, Watch())
+        stream = Stream(binding, added, model.needs_features, request.bad_rows, Watch())
         with stage(listener, "calibrating"):
-            rows = _write(stream, stream.through(frame).select(*kept, *added), source, request.output, output_format)
-    return ApplyResult(str(request.output), rows, stream.watch.bad, added, binding)
+            rows = _write(
+                stream, stream.through(frame).select(*kept, *added.names), source, request.output, output_format
+            )
+    return ApplyResult(str(request.output), rows, stream.watch.bad, added.names, binding)
 
 
 def _write(stream: Stream, frame: pl.LazyFrame, source: Source, output: str | Path, output_format: str) -> int:

@@ -59,7 +59,7 @@ def test_a_mixed_up_model_is_put_right() -> None:
         row.name: log_loss(calibrator.fit(row, train, row.resolve()).predict(test), test.labels)
         for row in map(catalog.find, ("vector", "matrix"))
     }
-    assert losses["matrix"] < losses["vector"] - 0.02
+    assert losses["matrix"] < losses["vector"] - 0.005
 
 
 def test_a_constant_added_to_all_logits_of_a_row_changes_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_constant_added_to_all_logits_of_a_row_changes_nothing() -> None:
 def test_logits_of_another_size_give_the_same_probabilities() -> None:
     batch = mixed(300)
     large = Batch(batch.score * 100, batch.label)
-    one, other = (calibrator.fit(MATRIX, rows, MATRIX.resolve()) for rows in (batch, large))
+    one, other = (calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, large))
     np.testing.assert_allclose(other.predict(large), one.predict(batch), atol=1e-9)
 
 

@@ -127,3 +127,29 @@ def test_a_score_that_is_missing_is_named_with_the_nearest(fitted: Path) -> None
     with pytest.raises(DataError, match="'logits'"):
         calcli.apply("train.isotonic", "renamed.parquet", "out.parquet")
     calcli.apply("train.isotonic", "renamed.parquet", "out.parquet", flags=calcli.Flags(logit="logits"))
+
+
+def test_logits_and_intervals_come_when_asked_for(here: Path) -> None:
+    calcli.fit("train.parquet", method="venn-abers", output="m")
+    calcli.apply("m", "test.parquet", "out.parquet", extra=True, keep=())
+    out = pl.read_parquet("out.parquet")
+    assert out.columns == ["calibrated", "calibrated__logit", "calibrated__lo", "calibrated__hi"]
+    p, lo, hi = (out[name].to_numpy() for name in ("calibrated", "calibrated__lo", "calibrated__hi"))
+    assert (lo <= p).all()
+    assert (p <= hi).all()
+    assert (lo < hi).any()
+    np.testing.assert_allclose(out["calibrated__logit"], np.log(p / (1 - p)), rtol=1e-9)
+    calcli.apply("m", "test.parquet", "logit.parquet", scale="logit", keep=())
+    np.testing.assert_array_equal(pl.read_parquet("logit.parquet")["calibrated"], out["calibrated__logit"])
+
+
+def test_extras_of_more_classes_have_a_column_each(here: Path) -> None:
+    calcli.fit(breeds(), method="venn-abers", output="m")
+    calcli.apply("m", breeds(seed=1), "out.parquet", extra=True, keep=())
+    out = pl.read_parquet("out.parquet")
+    stems = ("calibrated", "calibrated__logit", "calibrated__lo", "calibrated__hi")
+    assert out.columns == [f"{stem}_{name}" for stem in stems for name in "abcd"]
+    assert (out["calibrated__lo_a"] <= out["calibrated__hi_a"]).all()
+    calcli.fit(breeds(), method="platt", output="plain")
+    calcli.apply("plain", breeds(seed=1), "out.parquet", extra=True, keep=())
+    assert len(pl.read_parquet_schema("out.parquet")) == 8

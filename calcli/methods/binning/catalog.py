@@ -43,6 +43,7 @@ ROWS = (
         summary="isotonic with each label added: two probabilities and their merger",
         reference="Vovk, Petej & Fedorova 2015",
         simplicity=12,
+        interval=True,
         order="kept",
     ),
     Row(

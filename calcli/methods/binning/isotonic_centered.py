@@ -21,7 +21,6 @@ from calcli.methods.base import Params
 from calcli.numeric.pooled import by_score
 from calcli.state import State
 
-
 SAME = 1e-12
 """Blocks whose levels differ by no more than rounding are one."""
 

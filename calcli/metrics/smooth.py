@@ -1,0 +1,65 @@
+"""The smooth calibration error of Blasiok & Nakkiran 2023, with the Gaussian kernel reflected at 0 and 1."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.blocks import Blocks
+from calcli.metrics.reduce import measured, reduction_text
+
+CELLS = 1 << 15
+"""Residuals are gathered on so many cells of [0, 1], each shared between the two nearest nodes."""
+
+TOLERANCE = 1e-6
+"""To which the width is found."""
+
+
+def smooth_ece(scored: Scored, options: Options) -> Measured:
+    """smECE: the integral of the absolute smoothed residual, at the width that equals it (definition 3, algorithm 1)."""
+    definition = Definition(
+        "lower",
+        reduction=reduction_text(scored, "top", options),
+        norm=1.0,
+        approximation=f"reflected Gaussian; residuals on {CELLS} cells; the width equals the value to {TOLERANCE:g}",
+    )
+    return measured(scored, options, lambda one, how: smooth_of(one.blocks, how), "top", definition, "")
+
+
+def smooth_of(blocks: Blocks, options: Options) -> float:
+    """The one s at which the error smoothed at width s is s: the error falls as s grows, so that it is bisected for."""
+    waves = cosines(blocks)
+    low, high = 0.0, 1.0
+    while high - low > TOLERANCE / 2:
+        middle = (low + high) / 2
+        low, high = (middle, high) if at_width(waves, middle) > middle else (low, middle)
+    return at_width(waves, (low + high) / 2)
+
+
+def cosines(blocks: Blocks) -> FloatArray:
+    """The cosine transform of the residuals: sums of w (y - p) cos(k pi p) over the sum of w, k = 0 .. CELLS."""
+    residual = (blocks.positive - blocks.weight * blocks.prob) / blocks.total
+    place = blocks.prob * CELLS
+    node = np.minimum(place.astype(np.int64), CELLS - 1)
+    upper = place - node
+    mass = np.bincount(node, residual * (1.0 - upper), minlength=CELLS + 1)
+    mass[1:] += np.bincount(node, residual * upper, minlength=CELLS)
+    even = np.concatenate([mass, np.zeros(CELLS - 1)])
+    waves: FloatArray = np.fft.rfft(even).real
+    return waves
+
+
+def at_width(waves: FloatArray, width: float) -> float:
+    """The integral over [0, 1] of the absolute residual, smoothed at `width`.
+
+    Smoothing with a Gaussian and all its images at 0 and 1 multiplies the k-th cosine by exp(-(k pi s)^2 / 2). Waves
+    that this makes vanish are not added up, and a smooth function is integrated on few points.
+    """
+    points = 1 << max(12, min(15, math.ceil(math.log2(64.0 / max(width, 1e-9)))))
+    k = np.arange(points + 1)
+    damped = waves[: points + 1] * np.exp(-np.square(k * (math.pi * width)) / 2.0)
+    values = np.abs(np.fft.irfft(damped, 2 * points)[: points + 1]) * (2 * points)
+    return float(values.sum() - (values[0] + values[-1]) / 2.0) / points

@@ -1,0 +1,54 @@
+"""ECE with as many bins of equal mass as keep the bins' label means from falling (Roelofs et al. 2020, section 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.blocks import Blocks
+from calcli.metrics.reduce import measured, reduction_text
+
+MOST = 5000
+"""The sweep ends here; only near-perfect separation of many rows gets so far."""
+
+
+def ece_sweep(scored: Scored, options: Options) -> Measured:
+    """The ECE at the largest number of bins up to which the label means of the bins have never fallen.
+
+    Rows that share a prediction share their labels evenly, so that their order does not matter.
+    """
+    found = None if scored.nothing else bins_of(scored.top.blocks)
+    definition = Definition(
+        "lower",
+        bins=found,
+        binning="mass",
+        edge="the i-th sorted row of n, from 0, is in bin floor(i bins/n)",
+        reduction=reduction_text(scored, "top", options),
+        norm=1.0,
+        approximation=f"the sweep was ended at {MOST} bins" if found == MOST else None,
+    )
+    return measured(scored, options, lambda one, how: sweep_of(one.blocks, how), "top", definition, "")
+
+
+def sweep_of(blocks: Blocks, options: Options, norm: float = 1.0) -> float:
+    """The `norm`-mean of the gaps over the bins at which the sweep ends."""
+    blocks = blocks.held
+    cuts = blocks.cuts(bins_of(blocks))
+    weight = np.diff(blocks.until(blocks.weight, cuts))
+    gap = np.diff(blocks.until(blocks.positive - blocks.weight * blocks.prob, cuts))
+    some = weight > 0
+    weight, gap = weight[some], gap[some]
+    return float(((weight * np.abs(gap / weight) ** norm).sum() / weight.sum()) ** (1.0 / norm))
+
+
+def bins_of(blocks: Blocks) -> int:
+    """The number of bins at which the sweep ends: one less than the first at which a label mean falls."""
+    blocks = blocks.held
+    for count in range(2, min(round(blocks.count), MOST + 1)):
+        cuts = blocks.cuts(count)
+        weight = np.diff(blocks.until(blocks.weight, cuts))
+        some = weight > 0
+        means = np.diff(blocks.until(blocks.positive, cuts))[some] / weight[some]
+        if (np.diff(means) < -1e-12).any():  # equal means differ by rounding
+            return count - 1
+    return max(1, min(round(blocks.count) - 1, MOST))

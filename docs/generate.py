@@ -1,0 +1,111 @@
+"""Write the pages of the commands and the golden help texts from what the commands say of themselves.
+
+    python docs/generate.py            # write what is out of step
+    python docs/generate.py --check    # name it, and exit 1
+
+A page is a hand-written opening, a marker, and below the marker what is generated.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from calcli.cli.app import COMMANDS, build  # noqa: E402 it is this checkout that is documented
+from calcli.cli.serial import flat  # noqa: E402
+from calcli.methods import catalog as methods  # noqa: E402
+from calcli.metrics import catalog as metrics  # noqa: E402
+
+PAGES = ROOT / "docs" / "commands"
+GOLDEN = ROOT / "tests" / "cli" / "golden"
+MARKER = "<!-- From here on written by docs/generate.py: change the command, not the page. -->"
+PROGRAM = "calcli"
+
+
+def help_text(command: str | None) -> str:
+    """What ``--help`` prints for a command, or for the program, on a terminal of 80 columns without colours."""
+    before = {name: os.environ.get(name) for name in ("COLUMNS", "NO_COLOR")}
+    os.environ.update(COLUMNS="80", NO_COLOR="1")
+    try:
+        program = build()
+        with program.make_context(PROGRAM, [], resilient_parsing=True) as context:
+            if command is None:
+                return f"{program.get_help(context)}\n"
+            chosen = program.get_command(context, command)
+            with chosen.make_context(command, [], parent=context, resilient_parsing=True) as inner:
+                return f"{chosen.get_help(inner)}\n"
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def method_table() -> str:
+    """The catalog of methods, as Markdown."""
+    rows = [[f"`{row.name}`", row.family, row.summary, row.reference] for row in methods.rows()]
+    return flat(("method", "family", "what it is", "reference"), rows, "markdown")
+
+
+def metric_table() -> str:
+    """The catalog of metrics, as Markdown."""
+    rows = [[f"`{row.name}`", row.family, row.summary, row.direction] for row in metrics.rows()]
+    return flat(("metric", "family", "what it is", "better"), rows, "markdown")
+
+
+def generated(command: str | None) -> str:
+    """What stands below the marker of a page."""
+    name = PROGRAM if command is None else f"{PROGRAM} {command}"
+    text = f"{MARKER}\n\n```console\n$ {name} --help\n{help_text(command)}```\n"
+    tables = {"methods": method_table, "metrics": metric_table}
+    if command in tables:
+        text += f"\n{tables[command]()}"
+    if command is None:
+        rows = [[f"[{PROGRAM} {each}]({each}.md)", summary] for each, summary in COMMANDS.items()]
+        text += f"\n{flat(('command', 'what it does'), rows, 'markdown')}"
+    return text
+
+
+def opening(page: Path, title: str) -> str:
+    """What was written by hand above the marker."""
+    if not page.exists():
+        return f"# {title}\n\n"
+    return page.read_text(encoding="utf-8").partition(MARKER)[0]
+
+
+def outputs() -> dict[Path, str]:
+    """Every generated file and what it should hold."""
+    found: dict[Path, str] = {}
+    for command in (None, *COMMANDS):
+        title = PROGRAM if command is None else f"{PROGRAM} {command}"
+        page = PAGES / f"{command or 'README'}.md"
+        found[page] = opening(page, title) + generated(command)
+        found[GOLDEN / f"{command or PROGRAM}.txt"] = help_text(command)
+    return found
+
+
+def out_of_step() -> dict[Path, str]:
+    """The files that do not hold what they should."""
+    return {
+        path: text for path, text in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+
+
+def main(words: list[str]) -> int:
+    """Write or check."""
+    stale = out_of_step()
+    for path, text in stale.items():
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+        if "--check" not in words:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    return 1 if stale and "--check" in words else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
