@@ -13,9 +13,12 @@ from calcli.errors import UsageError, unknown_name
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.batch import FloatArray
     from calcli.metrics.base import Direction, Measured, Options, Scored
+    from calcli.metrics.blocks import Blocks
+    from calcli.metrics.reduce import Reduction
 
     Metric: TypeAlias = Callable[[Scored, Options], Measured]
     RowMetric: TypeAlias = Callable[[Scored], FloatArray]
+    BlockMetric: TypeAlias = Callable[[Blocks, Options], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +30,39 @@ class Row:
     target
         ``module:function``.
     kind
-        ``smooth`` metrics get bootstrap intervals; ``gap`` metrics are never zero on finite data and get a floor.
+        ``smooth`` metrics get bootstrap intervals. ``gap`` metrics are never zero on finite data: resampling adds its
+        noise to theirs, so that they are compared with what a calibrated score would show. ``test`` statistics and
+        what isotonic regression fits to the rows get neither.
     default
         Whether `evaluate` shows it unasked.
     rows
         ``module:function`` of what each row adds, for a metric that is a mean over rows: paired differences need it.
+    blocks
+        ``module:function`` of the metric from rows pooled by their probability, for one that is not: the bootstrap
+        needs it.
+    reduction
+        The binary problems that `blocks` is about, and what is made of their numbers.
     """
 
     name: str
-    family: Literal["proper", "ranking", "binned", "shuffled"]
+    family: Literal["proper", "ranking", "binned", "smoothed", "shuffled", "decomposition", "regression", "test"]
     target: str
     summary: str
     direction: Direction
-    kind: Literal["smooth", "gap"]
-    default: bool = True
+    kind: Literal["smooth", "gap", "test"]
+    default: bool = False
     rows: str | None = None
+    blocks: str | None = None
+    reduction: Reduction = "top"
 
     def load(self) -> Metric:
         return cast("Metric", _resolve(self.target))
 
     def load_rows(self) -> RowMetric | None:
         return None if self.rows is None else cast("RowMetric", _resolve(self.rows))
+
+    def load_blocks(self) -> BlockMetric | None:
+        return None if self.blocks is None else cast("BlockMetric", _resolve(self.blocks))
 
 
 def _resolve(target: str) -> object:
@@ -63,6 +78,7 @@ _ROWS = (
         "log-loss in nats, p clipped at 1e-12",
         "lower",
         "smooth",
+        default=True,
         rows="calcli.metrics.proper:nll_rows",
     ),
     Row(
@@ -72,10 +88,139 @@ _ROWS = (
         "mean squared error of the probability",
         "lower",
         "smooth",
+        default=True,
         rows="calcli.metrics.proper:brier_rows",
     ),
-    Row("auc", "ranking", "calcli.metrics.ranking:auc", "area under the ROC curve", "higher", "smooth"),
-    Row("ece", "binned", "calcli.metrics.ece:ece", "mean gap between prediction and label over bins", "lower", "gap"),
+    Row(
+        "brier_sum",
+        "proper",
+        "calcli.metrics.proper:brier_sum",
+        "squared error summed over all classes, also of two",
+        "lower",
+        "smooth",
+        rows="calcli.metrics.proper:brier_sum_rows",
+    ),
+    Row(
+        "accuracy",
+        "ranking",
+        "calcli.metrics.ranking:accuracy",
+        "how often the most probable class is right",
+        "higher",
+        "smooth",
+        rows="calcli.metrics.ranking:accuracy_rows",
+    ),
+    Row(
+        "auc",
+        "ranking",
+        "calcli.metrics.ranking:auc",
+        "area under the ROC curve",
+        "higher",
+        "smooth",
+        default=True,
+        blocks="calcli.metrics.ranking:auc_of",
+        reduction="macro",
+    ),
+    Row(
+        "pr_auc",
+        "ranking",
+        "calcli.metrics.ranking:pr_auc",
+        "average precision",
+        "higher",
+        "smooth",
+        blocks="calcli.metrics.ranking:pr_auc_of",
+        reduction="macro",
+    ),
+    Row(
+        "ece",
+        "binned",
+        "calcli.metrics.ece:ece",
+        "mean gap between prediction and label over bins",
+        "lower",
+        "gap",
+        default=True,
+        blocks="calcli.metrics.ece:ece_of",
+        reduction="binned",
+    ),
+    Row(
+        "rmsce",
+        "binned",
+        "calcli.metrics.ece:rmsce",
+        "root mean square gap over bins",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.ece:rmsce_of",
+        reduction="binned",
+    ),
+    Row(
+        "mce",
+        "binned",
+        "calcli.metrics.ece:mce",
+        "largest gap of any bin",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.ece:mce_of",
+        reduction="binned",
+    ),
+    Row(
+        "classwise_ece",
+        "binned",
+        "calcli.metrics.ece:classwise_ece",
+        "mean over classes of the ECE one-vs-rest",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.ece:ece_of",
+        reduction="each",
+    ),
+    Row(
+        "ada_ece",
+        "binned",
+        "calcli.metrics.ece:ada_ece",
+        "root mean square gap over bins of equal mass (CCL)",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.ece:ada_ece_of",
+        reduction="binned",
+    ),
+    Row(
+        "ece_sweep",
+        "binned",
+        "calcli.metrics.sweep:ece_sweep",
+        "ECE with as many bins as keep the label means rising (Roelofs)",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.sweep:sweep_of",
+        reduction="top",
+    ),
+    Row(
+        "ece_debiased",
+        "binned",
+        "calcli.metrics.ece:ece_debiased",
+        "root of the squared gaps less what chance adds (Kumar)",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.ece:debiased_of",
+        reduction="top",
+    ),
+    Row(
+        "smooth_ece",
+        "smoothed",
+        "calcli.metrics.smooth:smooth_ece",
+        "gap smoothed by a kernel of its own width (Blasiok & Nakkiran)",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.smooth:smooth_of",
+        reduction="top",
+    ),
+    Row(
+        "ecce",
+        "smoothed",
+        "calcli.metrics.cumulative:ecce",
+        "range of the cumulative gap in standard deviations, with its p-value",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.cumulative:ecce_of",
+        reduction="top",
+    ),
     Row(
         "mvce",
         "shuffled",
@@ -83,6 +228,83 @@ _ROWS = (
         "expected gap over bins of shuffled rows (MBCT), with its noise floor",
         "lower",
         "gap",
+        default=True,
+    ),
+    Row(
+        "pud",
+        "regression",
+        "calcli.metrics.ratio:pud",
+        "mean prediction over mean label (MBCT)",
+        "target",
+        "smooth",
+        blocks="calcli.metrics.ratio:pud_of",
+        reduction="top",
+    ),
+    Row(
+        "slope",
+        "regression",
+        "calcli.metrics.cox:slope",
+        "slope of Cox's recalibration, 1 if calibrated",
+        "target",
+        "smooth",
+        blocks="calcli.metrics.cox:slope_of",
+        reduction="top",
+    ),
+    Row(
+        "intercept",
+        "regression",
+        "calcli.metrics.cox:intercept",
+        "intercept with the slope held at 1, 0 if calibrated",
+        "target",
+        "smooth",
+        blocks="calcli.metrics.cox:intercept_of",
+        reduction="top",
+    ),
+    Row(
+        "brier_reliability",
+        "decomposition",
+        "calcli.metrics.corp:brier_reliability",
+        "what isotonic recalibration takes off the Brier score",
+        "lower",
+        "gap",
+        blocks="calcli.metrics.corp:reliability_of",
+        reduction="sum",
+    ),
+    Row(
+        "brier_resolution",
+        "decomposition",
+        "calcli.metrics.corp:brier_resolution",
+        "what the recalibrated score gains on the label rate",
+        "higher",
+        "test",
+        blocks="calcli.metrics.corp:resolution_of",
+        reduction="sum",
+    ),
+    Row(
+        "brier_uncertainty",
+        "decomposition",
+        "calcli.metrics.corp:brier_uncertainty",
+        "Brier score of the label rate alone",
+        "target",
+        "smooth",
+        blocks="calcli.metrics.corp:uncertainty_of",
+        reduction="sum",
+    ),
+    Row(
+        "hosmer_lemeshow",
+        "test",
+        "calcli.metrics.significance:hosmer_lemeshow",
+        "chi-squared over ten groups of equal mass, with its p-value",
+        "lower",
+        "test",
+    ),
+    Row(
+        "spiegelhalter_z",
+        "test",
+        "calcli.metrics.significance:spiegelhalter_z",
+        "Brier score less its mean if calibrated, in standard deviations",
+        "target",
+        "test",
     ),
 )
 

@@ -149,7 +149,7 @@ def mce(scored: Scored, options: Options) -> Measured:
 
 
 def classwise_ece(scored: Scored, options: Options) -> Measured:
-    """Classwise ECE (Kull et al. 2019, equation 3): the mean over classes of the ECE of each one against the rest."""
+    """Classwise ECE (Kull et al. 2019): the mean over classes of the ECE of each one against the rest."""
     return _gaps(scored, options, 1.0, "each")
 
 
@@ -159,7 +159,7 @@ def ada_ece(scored: Scored, options: Options) -> Measured:
 
 
 def ece_debiased(scored: Scored, options: Options) -> Measured:
-    """Debiased calibration error (Kumar et al. 2019, section 4.3): squared gaps less what chance adds to them."""
+    """Debiased calibration error (Kumar, Liang & Ma 2019): squared gaps less what chance adds to them."""
     definition = Definition(
         "lower",
         bins=options.bins,

@@ -38,6 +38,17 @@ def brier_rows(scored: Scored) -> FloatArray:
     return losses.squared_error(scored.prob, scored.label)
 
 
+def brier_sum(scored: Scored, options: Options) -> Measured:
+    """Brier score summed over all classes, both of two as well, as papers on neural networks report it."""
+    return _mean(scored, brier_sum_rows, Definition("lower", reduction="sum over classes"))
+
+
+def brier_sum_rows(scored: Scored) -> FloatArray:
+    """What each row adds to `brier_sum`, before weighting."""
+    rows = brier_rows(scored)
+    return 2.0 * rows if scored.binary else rows
+
+
 def _mean(scored: Scored, rows: Callable[[Scored], FloatArray], definition: Definition) -> Measured:
     if scored.nothing:
         return Measured(None, definition, reason=scored.nothing)

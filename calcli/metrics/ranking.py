@@ -1,13 +1,16 @@
-"""How well the scores rank: whether rows of a class get higher probabilities than the others."""
+"""How well the scores rank, and how often the predicted class is right."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.blocks import Blocks
+from calcli.metrics.reduce import measured, reduction_text
+
+
+_ONE_CLASS = "the rows are all of one class"
 
 
 def auc(scored: Scored, options: Options) -> Measured:
@@ -16,20 +19,8 @@ def auc(scored: Scored, options: Options) -> Measured:
     With more than two classes, the mean over classes of each one against the rest; classes that do not occur are left
     out.
     """
-    definition = Definition("higher", reduction="positive class" if scored.binary else "macro one-vs-rest")
-    if scored.nothing:
-        return Measured(None, definition, reason=scored.nothing)
-    if scored.binary:
-        value = binary_auc(scored)
-        reason = "the rows are all of one class" if value is None else None
-        return Measured(value, definition, reason=reason)
-    areas = tuple(binary_auc(scored.one_vs_rest(index)) for index in range(scored.classes))
-    held = [area for area in areas if area is not None]
-    if not held:
-        return Measured(None, definition, reason="the rows are all of one class", per_class=areas)
-    left_out = [str(index) for index, area in enumerate(areas) if area is None]
-    reason = f"mean over {len(held)} classes; no row has class {', '.join(left_out)}" if left_out else None
-    return Measured(math.fsum(held) / len(held), definition, reason=reason, per_class=areas)
+    definition = Definition("higher", reduction=reduction_text(scored, "macro", options))
+    return measured(scored, options, lambda one, _: binary_auc(one), "macro", definition, _ONE_CLASS)
 
 
 def binary_auc(scored: Scored) -> float | None:
@@ -78,3 +69,45 @@ def _weighed(scored: Scored, weight: FloatArray) -> float | None:
     if pairs <= 0:
         return None
     return float((positive * (below - negative / 2.0)).sum()) / pairs
+
+
+def auc_of(blocks: Blocks, options: Options) -> float | None:
+    """The same area from blocks."""
+    negative = blocks.weight - blocks.positive
+    below = np.cumsum(negative)
+    pairs = float(blocks.positive.sum()) * float(below[-1])
+    return float(blocks.positive @ (below - negative / 2.0)) / pairs if pairs > 0 else None
+
+
+def pr_auc(scored: Scored, options: Options) -> Measured:
+    """Average precision: the precision at each threshold, weighted by the recall that the threshold adds.
+
+    The area under the precision-recall curve as a step function, as scikit-learn has it: nothing is interpolated. With
+    more than two classes, the mean over classes one-vs-rest.
+    """
+    definition = Definition("higher", reduction=reduction_text(scored, "macro", options), approximation="step function")
+    return measured(
+        scored, options, lambda one, how: pr_auc_of(one.blocks, how), "macro", definition, "no row is positive"
+    )
+
+
+def pr_auc_of(blocks: Blocks, options: Options) -> float | None:
+    positive, weight = np.cumsum(blocks.positive[::-1]), np.cumsum(blocks.weight[::-1])
+    if not positive[-1] > 0:
+        return None
+    precision = np.divide(positive, weight, out=np.zeros_like(weight), where=weight > 0)
+    return float(precision @ blocks.positive[::-1] / positive[-1])
+
+
+def accuracy(scored: Scored, options: Options) -> Measured:
+    """How often the most probable class is the right one; where two are equally probable, the first is predicted."""
+    definition = Definition("higher", reduction="top label")
+    if scored.nothing:
+        return Measured(None, definition, reason=scored.nothing)
+    return Measured(scored.mean_of(accuracy_rows), definition)
+
+
+def accuracy_rows(scored: Scored) -> FloatArray:
+    """1 where the predicted class is right, 0 elsewhere."""
+    predicted = scored.prob > 0.5 if scored.binary else scored.prob.argmax(axis=1)
+    return (predicted == scored.label).astype(np.float64)

@@ -19,7 +19,7 @@ TOLERANCE = 1e-6
 
 
 def smooth_ece(scored: Scored, options: Options) -> Measured:
-    """smECE: the integral of the absolute smoothed residual, at the width that equals it (definition 3, algorithm 1)."""
+    """smECE: the integral of the absolute smoothed residual, at the width that equals it."""
     definition = Definition(
         "lower",
         reduction=reduction_text(scored, "top", options),

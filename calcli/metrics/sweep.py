@@ -1,4 +1,4 @@
-"""ECE with as many bins of equal mass as keep the bins' label means from falling (Roelofs et al. 2020, section 4)."""
+"""ECE with as many bins of equal mass as keep the bins' label means from falling (Roelofs et al. 2020)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_weights_count_as_repetitions() -> None:
 def test_ties_stay_together_and_bins_may_be_fewer() -> None:
     batch = ordinary(600)
     coarse = Batch(np.round(batch.score / 3), batch.label)
-    prob = calibrator.fit(SCALING_BINNING, coarse, SCALING_BINNING.resolve({"bins": 50})).predict(coarse)
+    prob = calibrator.fit(SCALING_BINNING, coarse, SCALING_BINNING.resolve({"bins": 600})).predict(coarse)
     scaled = calibrator.fit(PLATT, coarse, {}).predict(coarse)
     np.testing.assert_allclose(prob, scaled, rtol=1e-12)  # each score is its own bin
 

@@ -88,9 +88,13 @@ def test_it_follows_what_a_line_cannot() -> None:
 
 
 def test_where_the_truth_is_a_line_it_costs_next_to_nothing() -> None:
-    train, test = ordinary(1000, seed=1), ordinary(20_000, seed=2)
-    platt = log_loss(calibrator.fit(PLATT, train, {}).predict(test), test.labels)
-    assert log_loss(fitted(train).predict(test), test.labels) < platt + 1e-3
+    test, costs = ordinary(20_000, seed=99), []
+    for seed in range(8):
+        train = ordinary(1000, seed=seed)
+        platt = log_loss(calibrator.fit(PLATT, train, {}).predict(test), test.labels)
+        costs.append(log_loss(fitted(train).predict(test), test.labels) - platt)
+    assert np.mean(costs) < 1e-3
+    assert max(costs) < 5e-3
 
 
 @pytest.mark.parametrize("seed", range(6))

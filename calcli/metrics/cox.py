@@ -1,0 +1,125 @@
+"""Cox's recalibration (Cox 1958): the logistic regression of the labels on the predicted log-odds.
+
+A calibrated score has slope 1 and intercept 0. A slope below 1 is over-confidence; the intercept, with the slope held
+at 1, is calibration in the large: above 0 the predictions are too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.errors import FitError
+from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.blocks import Blocks
+from calcli.metrics.reduce import measured, reduction_text
+from calcli.numeric.links import logit, sigmoid, softplus
+from calcli.numeric.solve import Expansion, newton
+
+_Z975 = 1.959963984540054
+_CLIP = "probabilities are held inside [1e-12, 1 - 1e-12]"
+_NO_SLOPE = "the rows are all of one class, of one prediction, or the predictions separate the classes"
+_NO_INTERCEPT = "the rows are all of one class"
+
+
+def slope(scored: Scored, options: Options) -> Measured:
+    """The slope b of y ~ a + b z, with its 95 % interval; z the predicted log-odds."""
+    found = measured(
+        scored, options, lambda one, how: slope_of(one.blocks, how), "top", _definition(scored, options), _NO_SLOPE
+    )
+    if found.value is None:
+        return found
+    rows = scored.top
+    theta = _fit(rows.blocks)
+    return _interval(found, _standard_errors(rows, theta, np.stack([np.ones(len(rows)), logit(rows.prob)]))[1])
+
+
+def intercept(scored: Scored, options: Options) -> Measured:
+    """The intercept a of y ~ a + z, the slope held at 1, with its 95 % interval."""
+    found = measured(
+        scored,
+        options,
+        lambda one, how: intercept_of(one.blocks, how),
+        "top",
+        _definition(scored, options),
+        _NO_INTERCEPT,
+    )
+    if found.value is None:
+        return found
+    rows = scored.top
+    return _interval(found, _standard_errors(rows, np.array([found.value, 1.0]), np.ones((1, len(rows))))[0])
+
+
+def _definition(scored: Scored, options: Options) -> Definition:
+    return Definition("target", reduction=reduction_text(scored, "top", options), approximation=_CLIP)
+
+
+def _interval(found: Measured, error: float) -> Measured:
+    value = found.value or 0.0
+    return replace(found, lo=value - _Z975 * error, hi=value + _Z975 * error)
+
+
+def slope_of(blocks: Blocks, options: Options) -> float | None:
+    """The slope, or None where no finite one is the best."""
+    blocks = blocks.held
+    return None if _separated(blocks) else float(_fit(blocks)[1])
+
+
+def intercept_of(blocks: Blocks, options: Options) -> float | None:
+    blocks = blocks.held
+    positive = float(blocks.positive.sum())
+    if positive <= 0 or positive >= blocks.total:
+        return None
+    try:
+        theta = newton(_loss(blocks, logit(blocks.prob), np.ones((1, len(blocks.prob)))), np.zeros(1))
+    except FitError:  # pragma: no cover - one convex variable with both classes present
+        return None
+    return float(theta[0])
+
+
+def _separated(blocks: Blocks) -> bool:
+    """Whether some threshold parts the classes, either way round, or there is one prediction only."""
+    positive, negative = blocks.positive > 0, blocks.weight - blocks.positive > 1e-12 * blocks.weight
+    clipped = logit(blocks.prob)
+    if not positive.any() or not negative.any():
+        return True
+    high, low = clipped[positive], clipped[negative]
+    return bool(high.min() >= low.max() or high.max() <= low.min())
+
+
+def _fit(blocks: Blocks) -> FloatArray:
+    """(a, b) of y ~ a + b z."""
+    z = logit(blocks.prob)
+    basis = np.stack([np.ones(len(z)), z])
+    return newton(_loss(blocks, np.zeros(len(z)), basis), np.array([0.0, 1.0]))
+
+
+def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
+    """The mean log-loss of sigmoid(offset + theta . basis), with its derivatives."""
+    share = blocks.weight / blocks.total
+    label = blocks.positive / blocks.total
+
+    def expand(theta: FloatArray) -> Expansion:
+        u = offset + theta @ basis
+        s = sigmoid(u)
+        bend = share * s * (1.0 - s)
+        value = float(share @ softplus(u) - label @ u)
+        return Expansion(value, basis @ (share * s - label), (basis * bend) @ basis.T)
+
+    return expand
+
+
+def _standard_errors(rows: Scored, theta: FloatArray, basis: FloatArray) -> FloatArray:
+    """Standard errors by the sandwich, which holds whether or not the regression is the truth (White 1982).
+
+    It does not assume either that weights say how precise a row is: their scale does not matter.
+    """
+    u = theta[0] + theta[1] * logit(rows.prob)
+    s = sigmoid(u)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight / rows.total_weight
+    bread = np.linalg.pinv((basis * (w * s * (1.0 - s))) @ basis.T)
+    meat = (basis * np.square(w * (rows.label - s))) @ basis.T
+    return np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))

@@ -1,0 +1,187 @@
+"""The commands from end to end: what comes out of which stream."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import polars as pl
+import pytest
+
+from tests.cli.making import ROOT
+
+Run = Callable[..., tuple[int, str, str]]
+SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+
+
+def test_fit_prints_the_path_and_nothing_else(here: Path, run: Run) -> None:
+    code, out, err = run("fit", "train.parquet", "--method", "platt", "-o", "kept")
+    assert (code, out) == (0, "kept\n")
+    assert "log-loss" in err
+    assert (here / "kept" / "manifest.json").is_file()
+
+
+def test_quiet_fit_says_nothing(here: Path, run: Run) -> None:
+    assert run("fit", "-q", "train.parquet", "-m", "platt", "-o", "kept") == (0, "kept\n", "")
+
+
+def test_fit_reports_on_stdout_if_asked(here: Path, run: Run) -> None:
+    code, out, err = run("fit", "train.parquet", "-m", "platt", "-o", "kept", "--format", "json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    jsonschema.validate(report, SCHEMA)
+    assert (report["command"], report["artifact"]) == ("fit", "kept")
+    assert out.endswith("}\n")
+    assert out.count("\n") == 1
+
+
+def test_a_path_comes_out_byte_for_byte(here: Path, run: Run, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    name = b"k\xffept".decode("utf-8", "surrogateescape")
+    code, _, _ = run("fit", "-q", "train.parquet", "-m", "platt", "-o", name)
+    assert code == 0
+
+
+def test_set_and_preset_reach_the_method(here: Path, run: Run) -> None:
+    words = ("fit", "-q", "train.parquet", "-m", "histogram", "-o", "kept")
+    assert run(*words, "--set", "bins=3", "--set", "histogram.binning=width")[0] == 0
+    manifest = json.loads((here / "kept" / "manifest.json").read_text())
+    assert manifest["params"] == {"bins": 3, "binning": "width"}
+    code, _, err = run(*words, "--set", "bin=3")
+    assert code == 2
+    assert "did you mean 'bins'?" in err
+
+
+def test_dry_run_shows_the_binding_and_keeps_nothing(here: Path, run: Run) -> None:
+    code, out, _ = run("fit", "train.parquet", "-m", "platt", "-o", "kept", "--dry-run")
+    assert code == 0
+    assert "label: 1 is positive, 0 negative" in out
+    assert "logit: the log-odds of 1" in out
+    assert not (here / "kept").exists()
+
+
+def test_dry_run_for_machines(here: Path, run: Run) -> None:
+    found = json.loads(run("fit", "train.parquet", "-m", "platt", "--dry-run", "--format", "json")[1])
+    assert found["binding"]["score"] == {"kind": "logit", "columns": ["logit"]}
+    assert found["artifact"] == "train.platt"
+    rows = run("fit", "train.parquet", "-m", "platt", "--dry-run", "--format", "csv")[1].splitlines()
+    assert rows[:3] == ["part,column,reason", "label,label,", "score,logit,logit"]
+
+
+def test_apply_adds_a_column(here: Path, run: Run) -> None:
+    code, out, err = run("apply", "train.platt", "test.csv", "-o", "scored.parquet")
+    assert (code, out, err) == (0, "", "scored.parquet: 400 rows, added calibrated\n")
+    assert pl.read_parquet("scored.parquet").columns == ["row_id", "label", "logit", "calibrated"]
+
+
+def test_apply_to_stdout_is_the_table_alone(here: Path, run: Run) -> None:
+    words = ("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "row_id")
+    code, out, err = run(*words, "--column", "p")
+    assert code == 0
+    assert err == "standard output: 400 rows, added p\n"
+    rows = list(csv.reader(io.StringIO(out)))
+    assert rows[0] == ["row_id", "p"]
+    assert len(rows) == 401
+    assert run(*words, "-q")[2] == ""
+
+
+def test_apply_keeps_nothing_if_told(here: Path, run: Run) -> None:
+    out = run("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "none")[1]
+    assert out.splitlines()[0] == "calibrated"
+
+
+def test_apply_counts_the_rows_that_got_null(here: Path, run: Run) -> None:
+    pl.DataFrame({"logit": [0.5, None, 1.0]}).write_parquet("holes.parquet")
+    code, _, err = run("apply", "-q", "train.platt", "holes.parquet", "-o", "s.csv", "--bad-rows", "null")
+    assert code == 0
+    assert "1 of 3 rows" in err
+    assert run("apply", "train.platt", "holes.parquet", "-o", "s.csv")[0] == 3
+
+
+def test_apply_dry_run(here: Path, run: Run) -> None:
+    code, out, _ = run("apply", "train.platt", "test.csv", "-o", "scored.parquet", "--dry-run")
+    assert code == 0
+    assert "adds      calibrated" in out
+    assert not Path("scored.parquet").exists()
+
+
+def test_evaluate_prints_on_stdout(here: Path, run: Run) -> None:
+    code, out, err = run("evaluate", "test.csv", "--with", "train.platt")
+    assert (code, err) == (0, "")
+    assert out.startswith("train.platt lowers the log-loss from 0.")
+    assert "floor" in out
+
+
+def test_evaluate_as_json_keeps_to_the_schema(here: Path, run: Run) -> None:
+    words = ("evaluate", "test.csv", "--with", "train.platt", "--with", "twin=train.platt", "--metrics", "nll,ece")
+    report = json.loads(run(*words, "--bins", "7", "--format", "json")[1])
+    jsonschema.validate(report, SCHEMA)
+    assert [score["name"] for score in report["scores"]] == ["raw", "train.platt", "twin"]
+    assert report["definitions"]["ece"]["bins"] == 7
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown"])
+def test_evaluate_in_long_form(here: Path, run: Run, form: str) -> None:
+    words = ("evaluate", "test.csv", "--with", "train.platt", "--metrics", "nll")
+    lines = run(*words, "--format", form)[1].splitlines()
+    value = json.loads(run(*words, "--format", "json")[1])["scores"][1]["metrics"]["nll"]["value"]
+    if form == "csv":
+        assert lines[0] == "score,group,metric,value,lo,hi,floor,p,reason"
+        assert lines[2] == f"train.platt,,nll,{value!r},,,,,"
+    else:
+        assert lines[0] == "| score | group | metric | value | lo | hi | floor | p | reason |"
+        assert lines[3] == f"| train.platt |  | nll | {value!r} |  |  |  |  |  |"
+
+
+def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
+    code, out, _ = run("inspect", "train.platt")
+    assert code == 0
+    assert out.startswith("train.platt is a platt calibrator, fitted ")
+    found = json.loads(run("inspect", "train.platt", "--format", "json")[1])
+    assert found["manifest"]["method"] == "platt"
+    assert {"a", "b"} <= found["fitted"]["params"].keys()
+
+
+def test_catalogs(run: Run) -> None:
+    from calcli.methods import catalog as methods
+    from calcli.metrics import catalog as metrics
+
+    for command, names in (("methods", methods.names()), ("metrics", metrics.names())):
+        code, out, err = run(command)
+        assert (code, err) == (0, "")
+        assert all(f"  {name} " in out for name in names)
+        found = json.loads(run(command, "--format", "json")[1])[command]
+        assert tuple(row["name"] for row in found) == names
+        rows = list(csv.DictReader(io.StringIO(run(command, "--format", "csv")[1])))
+        assert tuple(row["name"] for row in rows) == names
+        for name in names:
+            code, out, _ = run(command, name)
+            assert code == 0
+            assert out.startswith(f"{name}: ")
+
+
+def test_a_method_lists_what_can_be_set(run: Run) -> None:
+    out = run("methods", "histogram")[1]
+    assert "bins=15" in out
+    assert "mass or width" in out
+
+
+def test_threads_are_limited_before_anything_heavy_is_imported(here: Path) -> None:
+    import subprocess
+    import sys
+
+    from tests.cli.making import environment
+
+    code = (
+        "from calcli.cli.main import main\n"
+        "main(['evaluate', 'test.csv', '--threads', '3', '--format', 'csv'])\n"
+        "import os, polars\n"
+        "print(polars.thread_pool_size(), os.environ['OMP_NUM_THREADS'], os.environ['NUMBA_NUM_THREADS'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=here, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "3 3 3"

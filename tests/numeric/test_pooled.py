@@ -1,0 +1,51 @@
+"""Rows pooled by score and cut into bins of equal weight."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcli.numeric.pooled import by_score, mass_cuts
+
+
+def test_equal_scores_are_one() -> None:
+    score, label = np.array([2.0, 1.0, 2.0, 3.0, 1.0]), np.array([1, 0, 0, 1, 1])
+    pooled = by_score(score, label, np.array([1.0, 2.0, 3.0, 0.0, 4.0]))
+    np.testing.assert_array_equal(pooled.score, [1.0, 2.0])
+    np.testing.assert_array_equal(pooled.weight, [6.0, 4.0])
+    np.testing.assert_array_equal(pooled.positive, [4.0, 1.0])
+
+
+@given(st.integers(1, 200), st.integers(1, 40))
+def test_bins_of_single_rows_differ_by_no_more_than_one(rows: int, count: int) -> None:
+    score = np.arange(float(rows))
+    cuts = mass_cuts(by_score(score, np.zeros(rows, dtype=np.int64), np.ones(rows)), count)
+    held = np.bincount(np.searchsorted(cuts, score, side="left"), minlength=len(cuts) + 1)
+    assert len(held) == min(rows, count)
+    assert np.ptp(held) <= 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), min_size=1, max_size=60), st.integers(1, 12))
+def test_a_weight_is_as_many_rows(rows: list[tuple[int, int]], count: int) -> None:
+    score, weight = np.array(rows, dtype=float).T
+    if weight.sum() == 0:
+        return
+    label = np.zeros(len(rows), dtype=np.int64)
+    repeated = np.repeat(score, weight.astype(int))
+    plain = by_score(repeated, np.zeros(len(repeated), dtype=np.int64), np.ones(len(repeated)))
+    np.testing.assert_array_equal(mass_cuts(by_score(score, label, weight), count), mass_cuts(plain, count))
+
+
+@given(st.lists(st.integers(0, 12), min_size=2, max_size=80), st.integers(2, 10))
+def test_no_other_cut_is_nearer_to_its_share(rows: list[int], count: int) -> None:
+    score = np.array(rows, dtype=float)
+    cuts = mass_cuts(by_score(score, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows))), count)
+    distinct = np.unique(score)
+    if len(distinct) < 2:
+        assert len(cuts) == 0
+        return
+    below = np.array([(score <= value).sum() for value in distinct[:-1]])
+    taken = np.array([(score < cut).sum() for cut in cuts])
+    for share in len(rows) * np.arange(1, count) / count:
+        assert np.abs(taken - share).min() <= np.abs(below - share).min() + 1e-9
