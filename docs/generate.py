@@ -48,8 +48,14 @@ def help_text(command: str | None) -> str:
 
 def method_table() -> str:
     """The catalog of methods, as Markdown."""
-    rows = [[f"`{row.name}`", row.family, row.summary, row.reference] for row in methods.rows()]
+    rows = [[_linked(row.name), row.family, row.summary, row.reference] for row in methods.rows()]
     return flat(("method", "family", "what it is", "reference"), rows, "markdown")
+
+
+def _linked(method: str) -> str:
+    """A method's name, linked to its page if it has one."""
+    page = PAGES.parent / "methods" / f"{method}.md"
+    return f"[`{method}`](../methods/{page.name})" if page.exists() else f"`{method}`"
 
 
 def metric_table() -> str:

@@ -19,6 +19,8 @@ COMMANDS = {
     "fit": "Fit a calibrator, check it on held-out rows, and keep it.",
     "apply": "Add calibrated probabilities to a table.",
     "evaluate": "Measure scores, before and after calibration.",
+    "compare": "Compare methods on held-out rows, no calibration among them.",
+    "refit": "Fit an artifact again on new rows, and keep the better one.",
     "inspect": "Say what an artifact is, and how good it was.",
     "methods": "List the ways to calibrate, or describe one.",
     "metrics": "List the ways to measure, or describe one.",
@@ -26,9 +28,9 @@ COMMANDS = {
 """Each command is the function of this name in the module of this name, and this is the first line of its help."""
 
 EXAMPLES = """\
-calcli fit train.parquet --method platt                  # keeps ./train.platt/
-calcli apply train.platt new.parquet -o scored.parquet   # adds `calibrated`
-calcli evaluate test.parquet --with train.platt          # is it better?"""
+calcli fit train.parquet --method platt                 # keeps ./train.platt/
+calcli apply train.platt new.parquet -o scored.parquet  # adds `calibrated`
+calcli evaluate test.parquet --with train.platt         # is it better?"""
 
 _NAMES = {"help_option_names": ["-h", "--help"]}
 

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 def methods(incomplete: str) -> list[str]:
     from calcli.methods import catalog
 
-    return _starting(incomplete, catalog.names())
+    return _starting(incomplete, (catalog.AUTO, *catalog.names()))
+
+
+def method_list(incomplete: str) -> list[str]:
+    """The last name of a list with commas."""
+    from calcli.methods import catalog
+
+    return _last_of_list(incomplete, ("all",), catalog.names())
 
 
 def metric(incomplete: str) -> list[str]:
@@ -27,10 +34,15 @@ def metrics(incomplete: str) -> list[str]:
     """The last name of a list with commas."""
     from calcli.metrics import catalog
 
+    return _last_of_list(incomplete, ("default", "all"), catalog.names())
+
+
+def _last_of_list(incomplete: str, alone: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+    """What may follow the last comma; words that stand `alone` only where there is none."""
     done, comma, last = incomplete.rpartition(",")
-    names = catalog.names() if comma else ("default", "all", *catalog.names())
     given = done.split(",")
-    return [f"{done}{comma}{name}" for name in _starting(last, names) if name not in given]
+    offered = names if comma else (*alone, *names)
+    return [f"{done}{comma}{name}" for name in _starting(last, offered) if name not in given]
 
 
 def presets(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -38,17 +50,14 @@ def presets(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
-    """``KEY=`` of the method that the line names; after it the values, where they can be told."""
+    """``KEY=`` of the method that the line names, else ``METHOD.KEY=``; after it the values, where they can be told."""
     key, equals, value = incomplete.partition("=")
-    params = [param for row in _rows(ctx) for param in row.params]
+    rows = _rows(ctx)
+    keys = {param.name if len(rows) == 1 else f"{row.name}.{param.name}": param for row in rows for param in row.params}
     if not equals:
-        return _starting(key, dict.fromkeys(f"{param.name}=" for param in params))
-    words = [word for param in params if param.name == key for word in _values(param.kind, param.choices)]
+        return _starting(key, [f"{name}=" for name in keys])
+    words = _values(keys[key].kind, keys[key].choices) if key in keys else ()
     return [f"{key}={word}" for word in _starting(value, words)]
-
-
-def formats(incomplete: str) -> list[str]:
-    return _starting(incomplete, ("table", "json", "csv", "markdown"))
 
 
 def tables(incomplete: str) -> list[str]:

@@ -49,7 +49,8 @@ class Talk:
 
     def warn(self, message: str) -> None:
         """A sentence that a user must know, even a quiet one."""
-        self._put("\n".join(wrapped(f"{self.screen.doubtful('warning:')} {message}", self.screen.prose)))
+        first, *others = wrapped(f"warning: {message}", self.screen.prose)
+        self._put("\n".join([first.replace("warning:", self.screen.doubtful("warning:"), 1), *others]))
 
     def begin(self, task: str, total: int | None) -> None:
         """A stage of the work starts."""

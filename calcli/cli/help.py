@@ -13,7 +13,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, wrapped
+from calcli.cli.text import described, glued, wrapped
 
 WIDEST = 80
 INPUT, METHOD, CHECK, OUTPUT, COLUMNS = "Input", "Method", "Check", "Output", "Columns"
@@ -84,7 +84,7 @@ def _groups(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
 
 
 def _name(param: Any) -> str:
-    """``-m, --method NAME``; without a short form, ``    --method NAME``, so that the long ones line up."""
+    """``-m, --method NAME``, or an argument's ``DATA...``."""
     if param.param_type_name == "argument":
         return str(param.metavar)
     short = [option for option in param.opts if not option.startswith("--")]
@@ -94,6 +94,9 @@ def _name(param: Any) -> str:
 
 
 def _meaning(param: Any) -> str:
-    text = re.sub(r"\.$", "", param.help or "")
-    shown = param.default is not None and param.show_default and not param.is_flag
-    return f"{text} [default: {param.default}]" if shown else text
+    """What it is for, without the last full stop, and its default."""
+    text = re.sub(r"(?<!\.)\.$", "", param.help or "")
+    if param.default is None or not param.show_default or getattr(param, "is_flag", False):
+        return text
+    value = f"{param.default:g}" if isinstance(param.default, float) else param.default
+    return f"{text} {glued(f'[default: {value}]')}"

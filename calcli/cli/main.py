@@ -106,7 +106,10 @@ def _meaning(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a
 
 
 def _exit_code(error: SystemExit) -> int:
-    return error.code if isinstance(error.code, int) else int(error.code is not None)
+    """Typer leaves with a number once it has installed or shown completions."""
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else _BUG
 
 
 def _refusal(error: OSError) -> str:

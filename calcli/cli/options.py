@@ -23,11 +23,11 @@ def _option(*names: str, **more: Any) -> Any:
     return typer.Option(*names, envvar=f"CALCLI_{variable}", **more)
 
 
-def _piped(data: list[str]) -> list[str]:
+def _piped(data: list[str] | None) -> list[str]:
     """The same paths. A terminal is no table: waiting for somebody to type one looks like hanging."""
-    if "-" in data and is_terminal(sys.stdin):
+    if data and "-" in data and is_terminal(sys.stdin):
         raise UsageError("- is standard input, which is a terminal here", hint="pipe a table into it, or name a file")
-    return data
+    return data or []
 
 
 def _limit_threads(count: int | None) -> int | None:
@@ -38,26 +38,16 @@ def _limit_threads(count: int | None) -> int | None:
     return count
 
 
-def _named(method: str) -> str:
-    """The same method, if there is one; the verb knows whether it exists."""
-    if not method:
-        from calcli.methods import catalog
-
-        raise UsageError(f"fit needs --method; there is {', '.join(catalog.names())}", hint="see: calcli methods")
-    return method
-
-
 # Input
 
-Data = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DATA...",
-        help="Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are fine.",
-        callback=_piped,
-        rich_help_panel=INPUT,
-    ),
-]
+_DATA = typer.Argument(
+    metavar="DATA...",
+    help="Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are unpacked.",
+    callback=_piped,
+    rich_help_panel=INPUT,
+)
+Data = Annotated[list[str], _DATA]
+DataOrNone = Annotated[list[str] | None, _DATA]
 Artifact = Annotated[
     str,
     typer.Argument(metavar="ARTIFACT", help="The directory that `calcli fit` made.", rich_help_panel=INPUT),
@@ -130,9 +120,7 @@ Method = Annotated[
         "-m",
         "--method",
         metavar="NAME",
-        help="How to calibrate; `calcli methods` lists them.",
-        callback=_named,
-        show_default=False,
+        help="How to calibrate; `calcli methods` lists them. auto compares several, no calibration among them.",
         autocompletion=complete.methods,
         rich_help_panel=METHOD,
     ),
@@ -158,6 +146,40 @@ Preset = Annotated[
     ),
 ]
 
+Methods = Annotated[
+    str,
+    _option(
+        "--methods",
+        metavar="A,B,...",
+        help="all, or names; `calcli methods` lists them.",
+        autocompletion=complete.method_list,
+        rich_help_panel=METHOD,
+    ),
+]
+Budget = Annotated[
+    float,
+    _option(
+        "--budget",
+        metavar="SECONDS",
+        min=0,
+        help="How long methods may be compared; those that have not finished are left out.",
+        rich_help_panel=METHOD,
+    ),
+]
+Exact = Annotated[
+    bool,
+    _option("--exact", help="Let outputs be exactly 0 or 1 where the method says so.", rich_help_panel=METHOD),
+]
+PriorShift = Annotated[
+    str | None,
+    _option(
+        "--prior-shift",
+        metavar="RATE",
+        help="The share of positives where the scores will be used, if it differs; else a=RATE,b=RATE,...",
+        rich_help_panel=METHOD,
+    ),
+]
+
 # Check
 
 With = Annotated[
@@ -178,12 +200,59 @@ Holdout = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+Guard = Annotated[
+    str | None,
+    _option(
+        "--guard",
+        metavar="METRIC",
+        help="A metric that must not get worse on held-out rows; if it does, nothing is kept and the exit code is 1.",
+        autocompletion=complete.metric,
+        rich_help_panel=CHECK,
+    ),
+]
+Strict = Annotated[
+    bool,
+    _option(
+        "--strict",
+        help="Replace only if the difference's 95 % interval shows that it is not worse.",
+        rich_help_panel=CHECK,
+    ),
+]
+Folds = Annotated[
+    int,
+    _option(
+        "--folds",
+        metavar="N",
+        min=2,
+        help="In how many parts rows are predicted from the others.",
+        rich_help_panel=CHECK,
+    ),
+]
+ResampleBy = Annotated[
+    str | None,
+    _option(
+        "--resample-by",
+        metavar="COLUMN",
+        help="Rows that agree in it belong together: they are never on both sides of a split.",
+        rich_help_panel=CHECK,
+    ),
+]
+OrderBy = Annotated[
+    str | None,
+    _option(
+        "--order-by",
+        metavar="COLUMN",
+        help="A time: rows are predicted from those before them.",
+        rich_help_panel=CHECK,
+    ),
+]
 Metrics = Annotated[
     str,
     _option(
         "--metrics",
         metavar="A,B,...",
         help="default, all, or names; `calcli metrics` lists them.",
+        show_default=False,
         autocompletion=complete.metrics,
         rich_help_panel=CHECK,
     ),
@@ -243,6 +312,36 @@ OutputFormat = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+Select = Annotated[
+    str | None,
+    _option(
+        "--select",
+        metavar="DIR",
+        help="Fit the chosen method on all rows, and keep it here.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Rollback = Annotated[
+    bool,
+    _option("--rollback", help="Put the previous generation back, and stop.", rich_help_panel=OUTPUT),
+]
+Scale = Annotated[
+    Literal["prob", "logit"],
+    _option(
+        "--as",
+        metavar="prob|logit",
+        help="What the added column holds: a probability, or its log-odds.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Extra = Annotated[
+    bool,
+    _option(
+        "--extra",
+        help="Add the log-odds too, and an interval where the method has one.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Column = Annotated[
     str,
     _option("--column", metavar="NAME", help="The name of the column that is added.", rich_help_panel=OUTPUT),
@@ -253,7 +352,6 @@ Format = Annotated[
         "--format",
         metavar="FORMAT",
         help="How to answer: table, json, csv or markdown.",
-        autocompletion=complete.formats,
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -263,7 +361,6 @@ TableOrJson = Annotated[
         "--format",
         metavar="FORMAT",
         help="How to answer: table or json.",
-        autocompletion=complete.formats,
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from calcli.cli.streams import write, write_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from calcli.cli.console import Talk
     from calcli.methods import row as method_rows
     from calcli.metrics import catalog as metric_rows
     from calcli.verbs.apply import ApplyResult
+    from calcli.verbs.compare import CompareResult
     from calcli.verbs.fit import FitResult
     from calcli.verbs.inspect import Inspection
+    from calcli.verbs.refit import RefitResult
     from calcli.verbs.report import Report
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
@@ -40,6 +44,51 @@ def fitted(result: FitResult, form: Form, talk: Talk) -> None:
             write_path(result.path)
     else:
         _report(result.report, form, talk)
+    if result.refused is not None:
+        refuse(result.refused, talk)
+
+
+def compared(result: CompareResult, form: Form, talk: Talk) -> None:
+    """The leaderboard on stdout; where the choice is kept, its path stands alone there."""
+    from calcli.cli.views import leaderboard as view
+
+    if form != "table":
+        _report(result.report, form, talk)
+    elif result.selected is None:
+        _lines(view.compared(result, talk.page), talk)
+    else:
+        talk.show([*view.compared(result, talk.screen), ""])
+        if result.selected.path is not None:
+            write_path(result.selected.path)
+
+
+def refitted(result: RefitResult, form: Form, talk: Talk) -> None:
+    """The artifact's path on stdout and the report on stderr; exit code 1 where the one in place was kept."""
+    from calcli.cli.views import report as view
+
+    if form == "table":
+        talk.show([*view.evaluated(result.report, talk.screen), ""])
+        _warn(result.report, talk, said=not talk.quiet)
+    else:
+        _report(result.report, form, talk)
+    if result.kept is not None:
+        refuse(result.kept, talk)
+    if form == "table":
+        write_path(result.path)
+
+
+def rolled_back(path: Path, talk: Talk) -> None:
+    """Which artifact is as it was before."""
+    talk.note(f"{path} is the generation before again")
+    write_path(path)
+
+
+def refuse(answer: str, talk: Talk) -> NoReturn:
+    """The question was understood, and the answer is no: exit code 1."""
+    import typer
+
+    talk.warn(answer)
+    raise typer.Exit(1)
 
 
 def evaluated(report: Report, form: Form, talk: Talk) -> None:

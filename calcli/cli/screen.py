@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import NamedTuple, TextIO
 
 ASCII = str.maketrans({"↓": "v", "↑": "^", "×": "x", "–": "-", "…": "...", "²": "^2"})
 """What stands in for typographic signs where the encoding has none."""
+
+_CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 
 WIDEST = 100
 """Prose is not set wider than this: longer lines are hard to read."""
@@ -64,8 +67,9 @@ class Screen(NamedTuple):
         return f"\x1b[{code}m{text}\x1b[0m" if self.color and text else text
 
     def fit(self, text: str) -> str:
-        """The text in letters that the stream has."""
-        return text if self.unicode else text.translate(ASCII)
+        """The text in letters that the stream has, without codes but for colours: names come from other people."""
+        safe = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+        return safe if self.unicode else safe.translate(ASCII)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

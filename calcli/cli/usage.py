@@ -81,10 +81,11 @@ def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
         match = nearest(given[1], choices)
         said = f"there is no {given[1]!r}, only {', '.join(choices)}"
         return UsageError(f"{where}: {said}", hint=f"did you mean {match}?" if match else hint)
-    if str(getattr(kind, "name", "")).startswith("int"):
+    number = {"int": "a whole number", "flo": "a number"}.get(str(getattr(kind, "name", ""))[:3])
+    if number is not None:
         least = getattr(kind, "min", None)
-        limit = "" if least is None else f", {least} or more"
-        return UsageError(f"{where} takes a whole number{limit}, not {given[1]!r}", hint=hint)
+        limit = "" if least is None else f", {least:g} or more"
+        return UsageError(f"{where} takes {number}{limit}, not {given[1]!r}", hint=hint)
     return UsageError(f"{where}: {_lowered(error.message.partition('.')[0])}", hint=hint)
 
 

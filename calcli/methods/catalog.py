@@ -11,6 +11,9 @@ from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.row import Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
 
+AUTO = "auto"
+"""The method that stands for the best of several, chosen on held-out rows: a name, not a row."""
+
 _ROWS = (*SCALING, *BINNING)
 
 

@@ -55,7 +55,7 @@ class Blocks:
     def even(self) -> bool:
         """Whether all rows weigh the same, as far as blocks can tell; there must be a row in each."""
         each = self.weight / self.rows
-        return bool((each == each[0]).all())
+        return bool(np.ptp(each) <= 1e-12 * each[0])
 
     @cached_property
     def below(self) -> tuple[FloatArray, FloatArray]:
@@ -79,7 +79,8 @@ class Blocks:
             n = round(rows[-1])
             return np.asarray(-(-share * n // count), dtype=np.float64)
         place = np.interp(share * (weight[-1] / count), weight, rows)
-        return np.minimum(np.ceil(place - 1e-9), rows[-1])
+        cuts: FloatArray = np.minimum(np.ceil(place - 1e-9), rows[-1])
+        return cuts
 
     def quantiles(self, count: int) -> FloatArray:
         """The quantiles at 0, 1/count, .. 1, as `calcli.numeric.bins.mass_edges` gives them for the rows."""
@@ -89,8 +90,12 @@ class Blocks:
             above = np.cumsum(self.weight)
             place = np.column_stack([above - self.weight + half, above - half]).ravel()
             place = np.maximum.accumulate(place)  # rounding may have swapped neighbours
-            place = (place - place[0]) / (place[-1] - place[0])
-            weighted: FloatArray = np.interp(share, place, np.repeat(self.prob, 2))
+            span = place[-1] - place[0]
+            place = (place - place[0]) / span if span > 0 else np.linspace(0.0, 1.0, len(place))
+            value = np.repeat(self.prob, 2)
+            nearest = np.searchsorted(place, share - 1e-12)  # an edge on a value must not miss it by rounding
+            on = np.abs(place[nearest] - share) <= 1e-12
+            weighted: FloatArray = np.where(on, value[nearest], np.interp(share, place, value))
             return weighted
         n = round(self.count)
         virtual = (n - 1) * (share * 100.0 / 100.0)  # in numpy's own steps: an edge often equals a value
@@ -159,3 +164,8 @@ class SortedRows:
 
 def _cumulated(values: FloatArray) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def dot(one: FloatArray, other: FloatArray) -> float:
+    """The sum of products, on this thread alone: a linear algebra library would start more, beside those that resample."""
+    return float(np.einsum("i,i->", one, other))

@@ -82,6 +82,21 @@ class Convention:
         place += 1
         return place
 
+    def runs(self, prob: FloatArray, edges: FloatArray) -> tuple[IntArray, IntArray]:
+        """The same for values in rising order: where each run of values in one bin starts, and which bin that is."""
+        n, count = len(prob), len(edges) - 1
+        if self.side == "truncated":
+            place = self.place(prob, edges)
+            starts = np.flatnonzero(np.diff(place, prepend=-1))
+            return starts, place[starts]
+        low = 0 if self.least == "kept" else int(np.searchsorted(prob, edges[0], side="right"))
+        high = int(np.searchsorted(prob, edges[-1], side="left")) if self.last_own else n
+        inner = np.searchsorted(prob, edges[1:-1], side="right" if self.side == "lower" else "left")
+        starts = np.concatenate([[0], np.clip([low, *inner], low, max(low, high)), [high], [n]])
+        into = np.array([count + 1 if self.least == "own" else 0, *range(1, count + 1), count + 1])
+        some = np.diff(starts) > 0
+        return starts[:-1][some], into[some]
+
 
 def halfway_cuts(blocks: Blocks, count: int) -> FloatArray:
     """The inner edges of bins of equal mass as Kumar et al. cut them: the sorted rows are split as evenly as possible,

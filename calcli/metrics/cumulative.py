@@ -36,7 +36,7 @@ def ecce_of(blocks: Blocks, options: Options) -> float | None:
 
 
 def cumulated_range(blocks: Blocks) -> float:
-    """max C - min C, where C_0 = 0, divided by the sum of w: the metric before it is scaled."""
+    """The range max C - min C, where C_0 = 0, divided by the sum of w: the metric before it is scaled."""
     path = np.cumsum(blocks.positive - blocks.weight * blocks.prob)
     return float(max(path.max(), 0.0) - min(path.min(), 0.0)) / blocks.total
 

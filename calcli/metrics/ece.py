@@ -75,12 +75,15 @@ def binned_sums(scored: Scored, edges: FloatArray, name: str = "sklearn") -> Bin
 
 def block_sums(blocks: Blocks, options: Options) -> BinSums:
     """The same from blocks, whose edges of equal mass are cut here."""
-    blocks = blocks.held
+    if options.binning == "mass":
+        blocks = blocks.held
     edges = _edges(options, blocks)
-    place, count = convention(options.convention).place(blocks.prob, edges), len(edges) + 1
+    starts, into = convention(options.convention).runs(blocks.prob, edges)
     columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive)
-    sums = BinSums(*(np.bincount(place, column, minlength=count) for column in columns))
-    return _without_the_dropped(sums, options.convention)
+    sums = np.zeros((3, len(edges) + 1))
+    for row, column in enumerate(columns):
+        sums[row, into] = np.add.reduceat(column, starts)
+    return _without_the_dropped(BinSums(*sums), options.convention)
 
 
 def _without_the_dropped(sums: BinSums, name: str) -> BinSums:

@@ -99,6 +99,29 @@ class ErrorSums:
         return min(mass**2 / square if square > 0 else 0.0 for mass, square in labels)
 
 
+def error_columns(scored: Scored, label: FloatArray) -> FloatArray:
+    """What each row adds to the fields of `ErrorSums`, shape (fields, n), if its label were `label`."""
+    weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+    prob, square = scored.prob, np.square(weight)
+    columns = (
+        (weight > 0).astype(np.float64),
+        weight * (prob - label),
+        square * np.square(prob - label),
+        square * prob * (1.0 - prob),
+        weight * label,
+        square * label,
+        weight * (1.0 - label),
+        square * (1.0 - label),
+    )
+    return np.stack(columns)
+
+
+def closed_of(sums: ErrorSums, options: Options) -> float:
+    """The closed form with the bins that `options` asks for."""
+    bins = losses.shuffled_bins(sums.rows, options.bin_size or default_bin_size(sums.rows))
+    return closed(sums, bins, options.norm if bins > 1 else 1.0)
+
+
 def mvce(scored: Scored, options: Options) -> Measured:
     """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
     reduction = "positive class" if scored.binary else "top label"

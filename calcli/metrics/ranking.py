@@ -6,9 +6,8 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks
+from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.reduce import measured, reduction_text
-
 
 _ONE_CLASS = "the rows are all of one class"
 
@@ -76,7 +75,7 @@ def auc_of(blocks: Blocks, options: Options) -> float | None:
     negative = blocks.weight - blocks.positive
     below = np.cumsum(negative)
     pairs = float(blocks.positive.sum()) * float(below[-1])
-    return float(blocks.positive @ (below - negative / 2.0)) / pairs if pairs > 0 else None
+    return dot(blocks.positive, below - negative / 2.0) / pairs if pairs > 0 else None
 
 
 def pr_auc(scored: Scored, options: Options) -> Measured:
@@ -96,7 +95,7 @@ def pr_auc_of(blocks: Blocks, options: Options) -> float | None:
     if not positive[-1] > 0:
         return None
     precision = np.divide(positive, weight, out=np.zeros_like(weight), where=weight > 0)
-    return float(precision @ blocks.positive[::-1] / positive[-1])
+    return dot(precision, blocks.positive[::-1]) / float(positive[-1])
 
 
 def accuracy(scored: Scored, options: Options) -> Measured:
@@ -110,4 +109,4 @@ def accuracy(scored: Scored, options: Options) -> Measured:
 def accuracy_rows(scored: Scored) -> FloatArray:
     """1 where the predicted class is right, 0 elsewhere."""
     predicted = scored.prob > 0.5 if scored.binary else scored.prob.argmax(axis=1)
-    return (predicted == scored.label).astype(np.float64)
+    return np.asarray(predicted == scored.label, dtype=np.float64)

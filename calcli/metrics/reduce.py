@@ -61,5 +61,5 @@ def measured(
     reason = undefined if found is None else None
     left_out = [str(index) for index, one in enumerate(values) if one is None]
     if found is not None and left_out:
-        reason = f"mean over {len(values) - len(left_out)} classes, without {', '.join(left_out)}: {undefined}"
+        reason = f"mean over {len(values) - len(left_out)} classes; not defined for class {', '.join(left_out)}"
     return Measured(found, definition, reason=reason, per_class=per_class)

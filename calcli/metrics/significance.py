@@ -80,7 +80,7 @@ def spiegelhalter_z(scored: Scored, options: Options) -> Measured:
 
 
 def _z(blocks: Blocks) -> float | None:
-    """sum w (y - p)(1 - 2 p) / sqrt(sum w^2 (1 - 2 p)^2 p (1 - p))."""
+    """The sum of w (y - p)(1 - 2 p) / sqrt(sum w^2 (1 - 2 p)^2 p (1 - p))."""
     p = blocks.prob
     variance = float((blocks.square * (1.0 - 2.0 * p) ** 2 * p * (1.0 - p)).sum())
     if variance <= 0:

@@ -36,7 +36,8 @@ def smooth_of(blocks: Blocks, options: Options) -> float:
     while high - low > TOLERANCE / 2:
         middle = (low + high) / 2
         low, high = (middle, high) if at_width(waves, middle) > middle else (low, middle)
-    return at_width(waves, (low + high) / 2)
+    above, below = at_width(waves, low) - low, high - at_width(waves, high)
+    return low + (high - low) * (above / (above + below) if above + below > 0 else 0.0)
 
 
 def cosines(blocks: Blocks) -> FloatArray:

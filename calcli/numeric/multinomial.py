@@ -20,8 +20,8 @@ from calcli.numeric.solve import Expansion, newton
 EXACT = 240
 """Up to so many coefficients the Hessian is formed: 15 classes with all their pairs."""
 
-_BLOCK = 1 << 15
-"""Rows whose products are held at a time."""
+_BLOCK = 1 << 18
+"""Multiplications that are done at a time: few enough for the cache, and for BLAS not to wake its threads for them."""
 
 
 def with_constant(x: FloatArray) -> FloatArray:
@@ -111,8 +111,9 @@ class Multinomial:
         classes, size = self.free.shape
         full = np.zeros((classes, size, classes, size))
         share = self.weight / self.weight.sum()
-        for start in range(0, len(p), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        block = max(64, _BLOCK // (classes * size) ** 2)
+        for start in range(0, len(p), block):
+            rows = slice(start, start + block)
             x, w, q = self.x[rows], share[rows, None], p[rows]
             cross = (q[:, :, None] * x[:, None, :]).reshape(len(x), -1)
             full -= ((cross * w).T @ cross).reshape(full.shape)

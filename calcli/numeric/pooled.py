@@ -17,13 +17,55 @@ class Pooled(NamedTuple):
     positive: FloatArray
 
 
-def by_score(score: FloatArray, label: IntArray, weight: FloatArray) -> Pooled:
-    """Rows with equal scores become one; rows of weight zero are left out."""
-    held = weight > 0
-    if not held.all():
+class Blocks(NamedTuple):
+    """Isotonic regression: the first and last distinct score of each block, and the level that rises from one to the
+    next."""
+
+    first: IntArray
+    last: IntArray
+    level: FloatArray
+
+
+SAME = 1e-12
+"""Blocks whose levels differ by no more than rounding are one."""
+
+
+def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> Pooled:
+    """Rows with equal scores become one; rows of weight zero are left out. No weights are weights of one."""
+    if weight is not None and not (held := weight > 0).all():
         score, label, weight = score[held], label[held], weight[held]
-    distinct, place = np.unique(score, return_inverse=True)
-    return Pooled(distinct, totals(place, weight), totals(place, weight * label))
+    order = np.argsort(score)
+    score = score[order]
+    first = np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]]))
+    is_positive = (label == 1)[order]
+    if weight is None:
+        total = np.diff(first, append=len(score)).astype(np.float64)
+        positive = is_positive.astype(np.float64)
+    else:
+        weight = weight[order]
+        total = np.add.reduceat(weight, first)
+        positive = np.where(is_positive, weight, 0.0)
+    if len(first) < len(score):
+        score, positive = score[first], np.add.reduceat(positive, first)
+    return Pooled(score, total, np.asarray(positive))
+
+
+def isotonic_blocks(pooled: Pooled) -> Blocks:
+    """The non-decreasing levels of least squared error, by pooling adjacent violators.
+
+    Neighbours with equal rates share a level in any case (a block's last rate is not above its level, the next one's
+    first rate not below), so that runs of them are pooled beforehand: with labels of 0 and 1 most rows are in runs.
+    """
+    from scipy.optimize import isotonic_regression
+
+    rate = pooled.positive / pooled.weight
+    run = np.flatnonzero(np.concatenate([[True], rate[1:] != rate[:-1]]))
+    weight = np.add.reduceat(pooled.weight, run)
+    levels = isotonic_regression(rate[run], weights=weight).x
+    block = np.flatnonzero(np.concatenate([[True], np.diff(levels) > SAME]))
+    first = run[block]
+    # Rounding in the means could leave a level outside [0, 1] by an ulp.
+    return Blocks(first, np.append(first[1:], len(rate)) - 1, np.clip(levels[block], 0.0, 1.0))
 
 
 def totals(place: IntArray, values: FloatArray, count: int = 0) -> FloatArray:

@@ -15,8 +15,7 @@ from calcli.methods.row import Row
 from calcli.tables.binding import NO_FLAGS, Flags
 from calcli.verbs.asjson import as_json
 
-AUTO = "auto"
-"""The method that stands for the best of several, chosen on held-out rows."""
+AUTO = catalog.AUTO
 
 BUDGET = 300.0
 """Seconds that `auto` may compare methods, unless told otherwise."""

@@ -11,6 +11,7 @@ import pytest
 
 from calcli import errors
 from calcli.cli import main as boundary
+from calcli.cli.app import COMMANDS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -31,7 +32,7 @@ WHAT_HAPPENED = [
     (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
     (SystemExit(0), 0, ""),
     (SystemExit(None), 0, ""),
-    (SystemExit("why"), 1, ""),
+    (SystemExit("why"), 70, ""),
 ]
 
 
@@ -87,20 +88,23 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
 
 USAGE = [
     (("ft",), "no command 'ft'; did you mean fit?; see: calcli --help"),
-    (("frobnicate",), "no command 'frobnicate'; there is fit, apply, evaluate, inspect, methods, metrics;"),
+    (("frobnicate",), f"no command 'frobnicate'; there is {', '.join(COMMANDS)};"),
     (("--versoin",), "no option --versoin; did you mean --version?;"),
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
     (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),
     (("fit",), "fit needs a table: a file, a glob, a directory, or - for standard input;"),
-    (("fit", "train.parquet"), "fit needs --method; there is identity, "),
     (("fit", "train.parquet", "-m", "plat"), "did you mean 'platt'?; try: calcli methods"),
     (("fit", "train.parquet", "-m"), "-m needs a value;"),
     (("apply",), "apply needs ARTIFACT; see: calcli apply --help"),
     (("apply", "train.platt", "test.csv"), "apply needs --output;"),
     (("inspect", "one", "two"), "inspect takes no further argument: two;"),
-    (("methods", "--format", "jsn"), "--format: there is no 'jsn', only table, json, csv, markdown; did you mean json?"),
+    (
+        ("methods", "--format", "jsn"),
+        "--format: there is no 'jsn', only table, json, csv, markdown; did you mean json?",
+    ),
     (("fit", "x", "-m", "platt", "--bins", "many"), "--bins takes a whole number, 1 or more, not 'many';"),
     (("fit", "x", "-m", "platt", "--threads", "0"), "--threads takes a whole number, 1 or more, not '0';"),
+    (("fit", "x", "--budget", "long"), "--budget takes a number, 0 or more, not 'long';"),
     (("fit", "x", "-m", "platt", "--set", "bins"), "--set bins is not KEY=VALUE;"),
     (("evaluate", "test.csv", "--metrics", "nl"), "did you mean 'nll'?"),
     (("evaluate", "test.csv", "--with", "raw=train.platt"), "'raw' is the name of the uncalibrated score;"),
@@ -108,7 +112,9 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), USAGE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+@pytest.mark.parametrize(
+    ("words", "said"), USAGE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
 def test_mistakes_on_the_command_line(here: Path, run: Run, words: tuple[str, ...], said: str) -> None:
     code, out, err = run(*words)
     assert (code, out) == (2, "")

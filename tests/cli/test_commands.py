@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,9 @@ import jsonschema
 import polars as pl
 import pytest
 
-from tests.cli.making import ROOT
+from calcli.methods import catalog as methods
+from calcli.metrics import catalog as metrics
+from tests.cli.making import ROOT, environment
 
 Run = Callable[..., tuple[int, str, str]]
 SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
@@ -37,12 +41,6 @@ def test_fit_reports_on_stdout_if_asked(here: Path, run: Run) -> None:
     assert (report["command"], report["artifact"]) == ("fit", "kept")
     assert out.endswith("}\n")
     assert out.count("\n") == 1
-
-
-def test_a_path_comes_out_byte_for_byte(here: Path, run: Run, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    name = b"k\xffept".decode("utf-8", "surrogateescape")
-    code, _, _ = run("fit", "-q", "train.parquet", "-m", "platt", "-o", name)
-    assert code == 0
 
 
 def test_set_and_preset_reach_the_method(here: Path, run: Run) -> None:
@@ -81,11 +79,10 @@ def test_apply_to_stdout_is_the_table_alone(here: Path, run: Run) -> None:
     words = ("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "row_id")
     code, out, err = run(*words, "--column", "p")
     assert code == 0
-    assert err == "standard output: 400 rows, added p\n"
+    assert err == "", "the table and talk about it may share a terminal"
     rows = list(csv.reader(io.StringIO(out)))
     assert rows[0] == ["row_id", "p"]
     assert len(rows) == 401
-    assert run(*words, "-q")[2] == ""
 
 
 def test_apply_keeps_nothing_if_told(here: Path, run: Run) -> None:
@@ -104,7 +101,7 @@ def test_apply_counts_the_rows_that_got_null(here: Path, run: Run) -> None:
 def test_apply_dry_run(here: Path, run: Run) -> None:
     code, out, _ = run("apply", "train.platt", "test.csv", "-o", "scored.parquet", "--dry-run")
     assert code == 0
-    assert "adds      calibrated" in out
+    assert "adds calibrated" in " ".join(out.split())
     assert not Path("scored.parquet").exists()
 
 
@@ -146,9 +143,6 @@ def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
 
 
 def test_catalogs(run: Run) -> None:
-    from calcli.methods import catalog as methods
-    from calcli.metrics import catalog as metrics
-
     for command, names in (("methods", methods.names()), ("metrics", metrics.names())):
         code, out, err = run(command)
         assert (code, err) == (0, "")
@@ -170,11 +164,6 @@ def test_a_method_lists_what_can_be_set(run: Run) -> None:
 
 
 def test_threads_are_limited_before_anything_heavy_is_imported(here: Path) -> None:
-    import subprocess
-    import sys
-
-    from tests.cli.making import environment
-
     code = (
         "from calcli.cli.main import main\n"
         "main(['evaluate', 'test.csv', '--threads', '3', '--format', 'csv'])\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -37,7 +38,7 @@ def by_definition(batch: Batch, binning: str, score: str) -> np.ndarray:
     for count in bbq.bin_counts(n):
         edges = [0.0, *inner_edges(prob, count, binning), 1.0]
         output, total = np.empty(n), 0.0
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in itertools.pairwise(edges):
             inside = (prob > low) & (prob <= high)
             size, positive = int(inside.sum()), int(label[inside].sum())
             middle, bins = (low + high) / 2, len(edges) - 1
@@ -63,7 +64,9 @@ def by_definition(batch: Batch, binning: str, score: str) -> np.ndarray:
 @pytest.mark.parametrize("rows", [60, 400])
 def test_it_is_its_definition(rows: int, binning: str, score: str) -> None:
     batch = ordinary(rows)
-    np.testing.assert_allclose(predicted(batch, binning=binning, score=score), by_definition(batch, binning, score), atol=1e-9)
+    np.testing.assert_allclose(
+        predicted(batch, binning=binning, score=score), by_definition(batch, binning, score), atol=1e-9
+    )
 
 
 def test_the_numbers_of_bins_are_the_papers() -> None:

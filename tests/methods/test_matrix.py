@@ -37,7 +37,11 @@ def penalised_loss(flat: np.ndarray, batch: Batch, off_diagonal: float, bias: fl
     target = (1 - share) * np.eye(3)[batch.labels] + share / 3
     own = -(target * log_softmax(V @ W.T + b)).sum(axis=1)
     off = (W * size)[~np.eye(3, dtype=bool)]
-    return float(np.average(own, weights=batch.weights)) + off_diagonal * float((off**2).mean()) + bias * float((b**2).mean())
+    return (
+        float(np.average(own, weights=batch.weights))
+        + off_diagonal * float((off**2).mean())
+        + bias * float((b**2).mean())
+    )
 
 
 @pytest.mark.parametrize(("off_diagonal", "bias"), [(0.01, 0.01), (1.0, 0.0), (0.0, 5.0)])
@@ -65,14 +69,18 @@ def test_a_mixed_up_model_is_put_right() -> None:
 def test_a_constant_added_to_all_logits_of_a_row_changes_nothing() -> None:
     batch = mixed(300)
     shifted = Batch(batch.score + np.random.default_rng(0).normal(0, 50, (300, 1)), batch.label)
-    one, other = (calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, shifted))
+    one, other = (
+        calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, shifted)
+    )
     np.testing.assert_allclose(other.predict(shifted), one.predict(batch), atol=1e-9)
 
 
 def test_logits_of_another_size_give_the_same_probabilities() -> None:
     batch = mixed(300)
     large = Batch(batch.score * 100, batch.label)
-    one, other = (calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, large))
+    one, other = (
+        calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, large)
+    )
     np.testing.assert_allclose(other.predict(large), one.predict(batch), atol=1e-9)
 
 

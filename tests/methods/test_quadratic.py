@@ -10,7 +10,7 @@ from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
 from calcli.methods.scaling import quadratic
 from calcli.numeric.links import logit
-from tests.methods.cases import HARD, ordinary
+from tests.methods.cases import HARD
 
 QUADRATIC = catalog.find("quadratic")
 

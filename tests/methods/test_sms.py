@@ -50,7 +50,7 @@ def test_it_is_its_definition(classes: int, weighted: bool) -> None:
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_probmetrics_agrees(classes: int) -> None:
-    """Its optimiser works in float32 and stops early: the outputs are near, and what both minimise is lower for ours."""
+    """Its optimiser works in float32 and stops early: outputs are near, and what both minimise is lower for ours."""
     pytest.importorskip("probmetrics")
     from probmetrics.calibrators.logistic import SMSCalibrator
 

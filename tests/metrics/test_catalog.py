@@ -8,7 +8,7 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.proper import nll_rows
 
-ROWS = Scored(np.array([0, 1, 1]), np.array([0.2, 0.6, 0.9]))
+ROWS = Scored(np.array([0, 1, 1, 0]), np.array([0.2, 0.6, 0.9, 0.7]))
 
 
 def test_names_are_distinct_and_found():
@@ -22,6 +22,9 @@ def test_targets_exist_and_measure(row):
     assert row.load()(ROWS, Options(views=2)).value is not None
     per_row = row.load_rows()
     assert (per_row is None) == (row.rows is None)
+    pooled = row.load_blocks()
+    if pooled is not None and row.reduction != "each":
+        assert pooled(ROWS.blocks, Options()) == pytest.approx(row.load()(ROWS, Options()).value, rel=1e-12)
     if per_row is not None:
         assert row.load()(ROWS, Options()).value == pytest.approx(per_row(ROWS).mean())
 

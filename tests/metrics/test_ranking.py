@@ -85,7 +85,7 @@ def test_a_class_that_does_not_occur_is_left_out_of_the_mean_and_named():
     measured = auc(Scored(np.array([0, 1, 1]), prob), DEFAULT)
     assert measured.per_class == (1.0, 1.0, None, None)
     assert measured.value == 1.0
-    assert measured.reason == "mean over 2 classes; no row has class 2, 3"
+    assert measured.reason == "mean over 2 classes; not defined for class 2, 3"
 
 
 def test_many_rows_with_many_ties():

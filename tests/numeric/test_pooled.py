@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcli.numeric.pooled import by_score, mass_cuts
+from calcli.numeric.pooled import by_score, isotonic_blocks, mass_cuts
 
 
 def test_equal_scores_are_one() -> None:
@@ -15,6 +15,22 @@ def test_equal_scores_are_one() -> None:
     np.testing.assert_array_equal(pooled.score, [1.0, 2.0])
     np.testing.assert_array_equal(pooled.weight, [6.0, 4.0])
     np.testing.assert_array_equal(pooled.positive, [4.0, 1.0])
+    for whole in (by_score(score, label, None), by_score(score, label, np.ones(5))):
+        np.testing.assert_array_equal(whole.score, [1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(whole.weight, [2.0, 2.0, 1.0])
+        np.testing.assert_array_equal(whole.positive, [1.0, 1.0, 1.0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=80))
+def test_blocks_are_those_of_pooling_adjacent_violators(rows: list[tuple[int, int, int]]) -> None:
+    from scipy.optimize import isotonic_regression
+
+    score, label, weight = np.array(rows, dtype=float).T
+    pooled = by_score(score, label.astype(np.int64), weight)
+    first, last, level = isotonic_blocks(pooled)
+    expected = isotonic_regression(pooled.positive / pooled.weight, weights=pooled.weight).x
+    np.testing.assert_allclose(np.repeat(level, last - first + 1), expected, atol=1e-12)
+    assert (np.diff(level) > 0).all()
 
 
 @given(st.integers(1, 200), st.integers(1, 40))

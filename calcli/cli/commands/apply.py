@@ -27,6 +27,8 @@ def apply(
     ignore: options.Ignore = None,
     output_format: options.OutputFormat = None,
     column: options.Column = "calibrated",
+    scale: options.Scale = "prob",
+    extra: options.Extra = False,
     keep: options.Keep = None,
     dry_run: options.DryRun = False,
     threads: options.Threads = None,
@@ -47,6 +49,8 @@ def apply(
         data=data,
         output=target,
         column=column,
+        scale=scale,
+        extra=extra,
         keep=arguments.kept(keep),
         flags=arguments.flags(
             label=label,
@@ -63,5 +67,6 @@ def apply(
         bad_rows=bad_rows,
         dry_run=dry_run,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    # What is said on a terminal that the table goes to as well would stand in its way.
+    talk = Talk(quiet=quiet or target == "-", no_color=no_color)
     output.applied(run(request, talk), talk, dry_run=dry_run)

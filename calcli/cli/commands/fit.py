@@ -6,7 +6,8 @@ from calcli.cli import arguments, options, output
 from calcli.cli.console import Talk
 
 EXAMPLES = """\
-calcli fit train.parquet --method platt
+calcli fit train.parquet
+calcli fit train.parquet --method platt --guard nll
 calcli fit train.csv -m histogram --set bins=20 -o clicks.histogram
 calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked"""
 
@@ -23,10 +24,14 @@ def fit(
     classes: options.Classes = None,
     features: options.Features = None,
     ignore: options.Ignore = None,
-    method: options.Method = "",
+    method: options.Method = "auto",
     params: options.Set = None,
     preset: options.Preset = None,
+    exact: options.Exact = False,
+    prior_shift: options.PriorShift = None,
+    budget: options.Budget = 300.0,
     holdout: options.Holdout = None,
+    guard: options.Guard = None,
     metrics: options.Metrics = "default",
     bins: options.Bins = 15,
     binning: options.Binning = "width",
@@ -55,6 +60,10 @@ def fit(
         params=arguments.settings(params),
         preset=preset,
         holdout=holdout,
+        exact=exact,
+        prior_shift=prior_shift,
+        guard=guard,
+        budget=budget,
         metrics=metrics,
         options=Options(bins=bins, binning=binning, seed=seed),
         flags=arguments.flags(

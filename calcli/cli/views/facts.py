@@ -36,7 +36,7 @@ def _rates(rate: float | Mapping[str, float] | None, positive: object) -> list[s
     if rate is None:
         return []
     if isinstance(rate, Mapping):
-        return [f"{_percent(share)} {name}" for name, share in rate.items()][:MANY]
+        return [_listed([f"{_percent(share)} {name}" for name, share in rate.items()])]
     return [f"{_percent(rate)} are {spelled(positive)}"]
 
 

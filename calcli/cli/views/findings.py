@@ -15,11 +15,14 @@ RAW = "raw"
 
 
 class Numbers(NamedTuple):
-    """One score: each metric's value, and what a calibrated score would show where that is known."""
+    """One score, by metric: the values, and where they are known, what a calibrated score would show, how probable
+    the value is for one, and why there is no value.
+    """
 
     name: str
     values: Mapping[str, float | None]
     floors: Mapping[str, float]
+    ps: Mapping[str, float]
     reasons: Mapping[str, str]
 
 
@@ -71,6 +74,7 @@ def of_report(report: Report) -> Findings:
             score.name,
             {name: value.value for name, value in score.metrics.items()},
             {name: value.floor for name, value in score.metrics.items() if value.floor is not None},
+            {name: value.p for name, value in score.metrics.items() if value.p is not None},
             {name: value.reason for name, value in score.metrics.items() if value.reason is not None},
         )
         for score in report.scores
@@ -80,7 +84,7 @@ def of_report(report: Report) -> Findings:
         (one.score, one.metric): Change(one.value, one.lo, one.hi) for one in report.differences if one.versus == RAW
     }
     directions = {name: definition.direction for name, definition in report.definitions.items()}
-    return Findings(scores, directions, changes, " on held-out rows" if report.command == "fit" else "")
+    return Findings(scores, directions, changes, " on held-out rows" if report.command in {"fit", "refit"} else "")
 
 
 def of_manifest(manifest: Manifest) -> Findings:
@@ -89,7 +93,7 @@ def of_manifest(manifest: Manifest) -> Findings:
     definitions = cast("dict[str, dict[str, Any]]", manifest.definitions)
     floors = cast("dict[str, dict[str, float]]", fit.get("floors", {}))
     sides = (("before", RAW), ("after", manifest.method))
-    scores = tuple(Numbers(name, fit[side], floors.get(side, {}), {}) for side, name in sides if fit.get(side))
+    scores = tuple(Numbers(name, fit[side], floors.get(side, {}), {}, {}) for side, name in sides if fit.get(side))
     changes = {
         (manifest.method, metric): Change(one["value"], one["lo"], one["hi"])
         for metric, one in fit.get("difference", {}).items()

@@ -21,23 +21,30 @@ def table(found: Findings, screen: Screen) -> list[str]:
 
 
 def _by_metric(found: Findings, screen: Screen) -> list[str]:
-    """With one calibrated score there is room for how much it changed."""
-    digits = _digits(found)
+    """With one calibrated score there is room for how much it changed, on a wide screen also for the interval."""
     alone = found.calibrated[0] if len(found.calibrated) == 1 else None
-    header = ["", "better", *(score.name for score in found.scores)]
-    if alone is not None:
-        header += ["change", "95 % interval"]
+    for extra in (2, 1, 0) if alone is not None else (0,):
+        lines = _metric_lines(found, screen, alone, extra)
+        if max(map(shown_width, lines)) <= screen.width:
+            break
+    return lines
+
+
+def _metric_lines(found: Findings, screen: Screen, alone: Numbers | None, extra: int) -> list[str]:
+    digits = _digits(found)
+    header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
     rows = [header]
-    floors: list[int] = []
+    dim = {0}
     for metric in found.metrics:
-        row = [metric, found.directions[metric], *(_number(score.values.get(metric), digits) for score in found.scores)]
-        rows.append(row + (_change(found.changes.get((alone.name, metric)), digits) if alone else []))
-        if any(metric in score.floors for score in found.scores):
-            floors.append(len(rows))
-            cells = [_number(score.floors.get(metric), digits) for score in found.scores]
-            rows.append(["  floor", "", *cells, *(["", ""] if alone else [])])
+        values = [_number(score.values.get(metric), digits) for score in found.scores]
+        change = _change(found.changes.get((alone.name, metric)), digits) if alone is not None else []
+        rows.append([metric, found.directions[metric], *values, *change[:extra]])
+        for label, known in (("floor", [one.floors for one in found.scores]), ("p", [one.ps for one in found.scores])):
+            if any(metric in each for each in known):
+                dim.add(len(rows))
+                rows.append([f"  {label}", "", *(_number(each.get(metric), digits) for each in known), *[""] * extra])
     lines = aligned(rows, "ll" + "r" * (len(header) - 2))
-    return [screen.dim(line) if place == 0 or place in floors else line for place, line in enumerate(lines)]
+    return [screen.dim(line) if place in dim else line for place, line in enumerate(lines)]
 
 
 def _by_score(found: Findings, screen: Screen) -> list[str]:
@@ -79,7 +86,12 @@ def _digits(found: Findings) -> int:
 
 
 def _number(value: float | None, digits: int) -> str:
-    return NOTHING if value is None else f"{value:.{digits}f}"
+    """A value; of large ones the decimals say nothing."""
+    return NOTHING if value is None else f"{value:.{_fewer(value, digits)}f}"
+
+
+def _fewer(value: float, digits: int) -> int:
+    return digits if abs(value) < 100 else 1
 
 
 def _change(change: Change | None, digits: int) -> list[str]:
@@ -92,7 +104,7 @@ def _change(change: Change | None, digits: int) -> list[str]:
 
 def _signed(value: float, digits: int) -> str:
     """With its sign, unless nothing of it is left to see."""
-    text = f"{value:+.{digits}f}"
+    text = f"{value:+.{_fewer(value, digits)}f}"
     return text if any(letter in "123456789" for letter in text) else text[1:]
 
 

@@ -37,7 +37,7 @@ class Histogram(NamedTuple):
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
-    pooled = by_score(sigmoid(batch.score), batch.labels, batch.weights)
+    pooled = by_score(sigmoid(batch.score), batch.labels, batch.weight)
     counts = bin_counts(float(pooled.weight.sum()))
     binning, score = str(params["binning"]), str(params["score"])
     histograms = [_histogram(pooled, count, binning, score) for count in counts]

@@ -17,7 +17,7 @@ from calcli.state import State
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
-    pooled = by_score(batch.score, batch.labels, batch.weights)
+    pooled = by_score(batch.score, batch.labels, batch.weight)
     cuts = mass_cuts(pooled, int(number(params, "bins")))
     place = np.searchsorted(cuts, batch.score, side="left")
     least = number(params, "rows")

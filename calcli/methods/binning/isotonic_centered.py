@@ -18,24 +18,17 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
-from calcli.numeric.pooled import by_score
+from calcli.numeric.pooled import by_score, isotonic_blocks
 from calcli.state import State
-
-SAME = 1e-12
-"""Blocks whose levels differ by no more than rounding are one."""
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
-    from scipy.optimize import isotonic_regression
-
-    pooled = by_score(batch.score, batch.labels, batch.weights)
-    levels = isotonic_regression(pooled.positive / pooled.weight, weights=pooled.weight).x
-    first = np.flatnonzero(np.diff(levels, prepend=-1.0) > SAME)
+    pooled = by_score(batch.score, batch.labels, batch.weight)
+    first, _, level = isotonic_blocks(pooled)
     weight = np.add.reduceat(pooled.weight, first)
-    rate = np.add.reduceat(pooled.positive, first) / weight
     centre = np.add.reduceat(pooled.weight * _axis(pooled.score), first) / weight
     rows = float(weight.sum())
-    return State(arrays={"centre": centre, "level": (rows * rate + 0.5) / (rows + 1.0)})
+    return State(arrays={"centre": centre, "level": (rows * level + 0.5) / (rows + 1.0)})
 
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:

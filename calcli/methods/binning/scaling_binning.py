@@ -18,7 +18,7 @@ from calcli.state import State, nest, unnest
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     scaling = platt.fit(batch, sides, {}, seed)
     scaled = platt.predict(scaling, batch, sides)
-    pooled = by_score(scaled, batch.labels, batch.weights)
+    pooled = by_score(scaled, batch.labels, batch.weight)
     cuts = mass_cuts(pooled, int(number(params, "bins")))
     place = np.searchsorted(cuts, pooled.score, side="left")
     mean = np.bincount(place, pooled.weight * pooled.score) / np.bincount(place, pooled.weight)

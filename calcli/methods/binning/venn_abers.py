@@ -24,7 +24,7 @@ from calcli.state import State, unnest
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
-    pooled = by_score(batch.score, batch.labels, batch.weights)
+    pooled = by_score(batch.score, batch.labels, batch.weight)
     p1 = np.append(_with_one_more(pooled.weight, pooled.positive), 1.0)  # above all scores
     mirrored = _with_one_more(pooled.weight[::-1], (pooled.weight - pooled.positive)[::-1])
     p0 = np.append(0.0, 1.0 - mirrored[::-1])  # below all scores

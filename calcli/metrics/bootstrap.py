@@ -1,0 +1,269 @@
+"""The bootstrap: how much metrics vary, without copying a row.
+
+A replicate is how often each row, or each group of rows, is drawn. Means over rows are then products of these counts
+with what each row adds; everything that depends on the order of the predictions comes from sums over blocks of equal
+predictions, which were sorted once. Both are exact: the metric is what it would be on a table of the drawn rows
+(Efron & Tibshirani 1993, chapter 6).
+
+Metrics that measure gaps are never zero, and resampling adds its own noise to theirs: a percentile interval lies too
+high. They are held against a calibrated score instead, labels drawn anew from the probabilities (consistency
+resampling, Broecker & Smith 2007).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray, IntArray
+from calcli.metrics import mvce
+from calcli.metrics.base import Measured, Options, Scored
+from calcli.metrics.blocks import Blocks, SortedRows, dot
+from calcli.metrics.catalog import Row
+from calcli.metrics.reduce import Reduction, combined, problems
+from calcli.numeric.rng import stream
+
+if TYPE_CHECKING:
+    from calcli.metrics.catalog import BlockMetric
+
+CHUNK = 20
+"""Replicates that share a stream of random numbers, so that results do not depend on the number of threads."""
+
+MOSTLY = 0.9
+"""The share of replicates in which a metric must be defined for anything to be said about it."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """The replicates of every score.
+
+    Attributes
+    ----------
+    kinds
+        The metrics, and which of the two ways they take.
+    resampled
+        By metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined.
+    calibrated
+        By gap metric, the same shape: the value with labels drawn from the score itself.
+    """
+
+    kinds: Mapping[str, str]
+    resampled: Mapping[str, FloatArray]
+    calibrated: Mapping[str, FloatArray]
+
+    def complete(self, score: int, metric: str, measured: Measured) -> Measured:
+        """What was measured, with what the replicates say of it.
+
+        Smooth metrics get `lo` and `hi`, the 95 % percentile interval. Gap metrics get, unless they know it by
+        themselves, `floor`, the mean of what a calibrated score would show; `hi`, the 95 % quantile of that; and `p`,
+        how often it would show as much.
+        """
+        if measured.value is None:
+            return measured
+        if metric in self.calibrated:
+            values = _defined(self.calibrated[metric][score])
+            if values is None:
+                return measured
+            above = (1.0 + float(np.count_nonzero(values >= measured.value))) / (1.0 + len(values))
+            return replace(
+                measured,
+                floor=float(values.mean()) if measured.floor is None else measured.floor,
+                hi=float(np.quantile(values, 0.95)),
+                p=above if measured.p is None else measured.p,
+            )
+        values = _defined(self.resampled[metric][score]) if self.kinds.get(metric) == "smooth" else None
+        if values is None:
+            return measured
+        lo, hi = np.quantile(values, (0.025, 0.975))
+        return replace(measured, lo=float(lo), hi=float(hi))
+
+    def difference(self, score: int, versus: int, metric: str) -> tuple[float | None, float | None, float | None]:
+        """`lo`, `hi` and `p` of one score less another, drawn with the same counts.
+
+        For gap metrics the interval only describes how the difference varies, and there is no p-value.
+        """
+        if metric not in self.resampled:
+            return None, None, None
+        values = _defined(self.resampled[metric][score] - self.resampled[metric][versus])
+        if values is None:
+            return None, None, None
+        lo, hi = (float(end) for end in np.quantile(values, (0.025, 0.975)))
+        if self.kinds[metric] == "gap":
+            return lo, hi, None
+        tail = min(np.count_nonzero(values <= 0), np.count_nonzero(values >= 0))
+        return lo, hi, min(1.0, 2.0 * (1.0 + float(tail)) / (1.0 + len(values)))
+
+
+def _defined(values: FloatArray) -> FloatArray | None:
+    """The replicates in which the metric is defined, if these are nearly all."""
+    held = values[np.isfinite(values)]
+    return held if len(held) and len(held) >= MOSTLY * len(values) else None
+
+
+def bootstrap(
+    scored: Sequence[Scored],
+    chosen: Sequence[Row],
+    options: Options,
+    replicates: int,
+    *,
+    seed: int = 0,
+    groups: NDArray[np.generic] | None = None,
+    threads: int | None = None,
+) -> Bootstrap:
+    """Replicates of every metric that has any, for scores on the same rows.
+
+    Parameters
+    ----------
+    scored
+        The scores: same labels and weights, in the same order.
+    chosen, options
+        The metrics, and how they are computed.
+    replicates, seed
+        How many draws, and which.
+    groups
+        The group of each row, if groups and not rows are drawn.
+    threads
+        How many work at once; None is as many as there are processors, up to 8. It changes no number.
+    """
+    scores = [Resampler(one.moderate, chosen, options) for one in scored]
+    kinds = {row.name: row.kind for row in chosen if any(row.name in score.names for score in scores)}
+    paired = len(scores) > 1
+    drawn = [name for name, kind in kinds.items() if kind == "smooth" or paired]
+    gaps = [name for name, kind in kinds.items() if kind == "gap"]
+    draw = drawing(scored[0], groups)
+    resampled = {name: np.full((len(scores), replicates), np.nan) for name in drawn}
+    calibrated = {name: np.full((len(scores), replicates), np.nan) for name in gaps}
+
+    def work(start: int) -> None:
+        rng = stream(seed, "bootstrap", start)
+        for replicate in range(start, min(start + CHUNK, replicates)):
+            counts = draw(rng)
+            uniform = rng.random(len(scored[0])) if gaps else None
+            for index, score in enumerate(scores):
+                for name, value in score.resampled(counts, drawn).items():
+                    resampled[name][index, replicate] = value
+                for name, value in score.calibrated(uniform, gaps).items() if uniform is not None else ():
+                    calibrated[name][index, replicate] = value
+
+    if kinds and scored[0].nothing is None:
+        with ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1)) as pool:
+            list(pool.map(work, range(0, replicates, CHUNK)))
+    return Bootstrap(kinds, resampled, calibrated)
+
+
+def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:
+    """What draws how often each row is taken: as many rows (or groups) as there are, with replacement.
+
+    Rows of weight zero are not among them.
+    """
+    held = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
+    units, of_row = len(held), held
+    if groups is not None:
+        found, of_held = np.unique(groups[held], return_inverse=True)
+        units, of_row = len(found), of_held
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        taken = np.bincount(rng.integers(0, units, units), minlength=units).astype(np.float64)
+        if groups is None and units == len(rows):
+            return taken
+        counts = np.zeros(len(rows))
+        counts[held] = taken[of_row] if groups is not None else taken
+        return counts
+
+    return draw
+
+
+class Resampler:
+    """The metrics of one score, ready to be computed again and again.
+
+    `names` are those that can be: tests and sampled MVCE are not.
+    """
+
+    def __init__(self, scored: Scored, chosen: Sequence[Row], options: Options) -> None:
+        self.scored, self.options = scored, options
+        self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        self._rows: dict[str, FloatArray] = {}
+        self._blocks: dict[str, tuple[Reduction, BlockMetric]] = {}
+        self._sorted: dict[Reduction, tuple[SortedRows, ...]] = {}
+        self._errors: FloatArray | None = None
+        self._if_negative, self._if_positive = np.empty(0), np.empty(0)
+        if scored.nothing is None:
+            for row in chosen:
+                self._prepare(row)
+        self.names = {*self._rows, *self._blocks, *(("mvce",) if self._errors is not None else ())}
+
+    def _prepare(self, row: Row) -> None:
+        per_row, of_blocks = row.load_rows(), row.load_blocks()
+        if row.kind == "test":
+            return
+        if per_row is not None:
+            self._rows[row.name] = self._weight * per_row(self.scored)
+        elif of_blocks is not None:
+            self._blocks[row.name] = row.reduction, of_blocks
+            if row.reduction not in self._sorted:
+                parts = problems(self.scored, row.reduction, self.options)
+                self._sorted[row.reduction] = tuple(part.sorted for part in parts)
+        elif row.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
+            top = self.scored.top
+            negative, positive = (mvce.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
+            self._errors = mvce.error_columns(top, top.label.astype(np.float64))
+            self._if_negative, self._if_positive = negative.sum(axis=1), positive - negative
+
+    def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
+        """The metrics with each row taken so many times."""
+        pooled: dict[Reduction, list[Blocks]] = {}
+        found: dict[str, float] = {}
+        total = dot(counts, self._weight)
+        for name in wanted:
+            if name in self._rows:
+                found[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
+            elif name in self._blocks:
+                reduction = self._blocks[name][0]
+                if reduction not in pooled:
+                    pooled[reduction] = [part.pool(counts) for part in self._sorted[reduction]]
+                found[name] = self._of_blocks(name, pooled[reduction])
+            elif self._errors is not None and name in self.names:
+                found[name] = self._mvce([dot(column, counts) for column in self._errors])
+        return found
+
+    def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
+        """The metrics with labels drawn from the score, one uniform number for each row."""
+        drawn = Scored(_labels(self.scored.prob, uniform), self.scored.prob, self.scored.weight)
+        pooled: dict[Reduction, list[Blocks]] = {}
+        found: dict[str, float] = {}
+        for name in wanted:
+            if name in self._blocks:
+                reduction = self._blocks[name][0]
+                if reduction not in pooled:
+                    parts = zip(self._sorted[reduction], problems(drawn, reduction, self.options), strict=True)
+                    pooled[reduction] = [one.pool(label=part.label.astype(np.float64)) for one, part in parts]
+                found[name] = self._of_blocks(name, pooled[reduction])
+            elif name in self.names:
+                label = drawn.top.label.astype(np.float64)
+                more = [dot(column, label) for column in self._if_positive]
+                found[name] = self._mvce([*(self._if_negative + more)])
+        return found
+
+    def _of_blocks(self, name: str, pooled: list[Blocks]) -> float:
+        reduction, metric = self._blocks[name]
+        value = combined([metric(blocks, self.options) if blocks.total > 0 else None for blocks in pooled], reduction)
+        return math.nan if value is None else value
+
+    def _mvce(self, added: Sequence[float]) -> float:
+        sums = mvce.ErrorSums(*added)
+        return mvce.closed_of(sums, self.options) if sums.weight > 0 else math.nan
+
+
+def _labels(prob: FloatArray, uniform: FloatArray) -> IntArray:
+    """Labels drawn from the probabilities."""
+    if prob.ndim == 1:
+        return (uniform < prob).astype(np.int64)
+    passed = np.cumsum(prob, axis=1)[:, :-1] <= uniform[:, None]
+    return np.asarray(passed.sum(axis=1), dtype=np.int64)

@@ -1,0 +1,64 @@
+"""Completion, asked as bash asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calcli.cli.app import COMMANDS
+from calcli.methods import catalog as methods
+from calcli.metrics import catalog as metrics
+from tests.cli.making import calcli, environment
+
+
+def completed(line: str, here: Path) -> list[str]:
+    """What is offered for the last word of a line."""
+    env = environment(_CALCLI_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(line.split(" ")) - 1))
+    done = calcli(cwd=here, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("calcli ", list(COMMANDS)),
+        ("calcli me", ["methods", "metrics"]),
+        ("calcli fit --me", ["--method", "--metrics"]),
+        ("calcli fit --method ", ["auto", *methods.names()]),
+        ("calcli fit -m plat", ["platt"]),
+        ("calcli methods isot", [name for name in methods.names() if name.startswith("isot")]),
+        ("calcli metrics n", [name for name in metrics.names() if name.startswith("n")]),
+        ("calcli evaluate --metrics def", ["default"]),
+        ("calcli evaluate --metrics nll,br", [f"nll,{name}" for name in metrics.names() if name.startswith("br")]),
+        ("calcli fit -m histogram --set b", ["bins=", "binning="]),
+        ("calcli fit -m histogram --set binning=", ["binning=mass", "binning=width"]),
+        ("calcli fit -m platt --set bi", []),
+        ("calcli evaluate --format j", ["json"]),
+        ("calcli inspect --format ", ["table", "json"]),
+        ("calcli fit --input-format p", ["parquet"]),
+        ("calcli fit --bad-rows ", ["fail", "null"]),
+    ],
+)
+def test_completion(line: str, offered: list[str], tmp_path: Path) -> None:
+    assert completed(line, tmp_path) == offered
+
+
+def test_a_preset_of_the_method(tmp_path: Path) -> None:
+    with_presets = [row for row in methods.rows() if row.presets]
+    for row in with_presets:
+        assert completed(f"calcli fit -m {row.name} --preset ", tmp_path) == list(row.presets)
+    without = next(row for row in methods.rows() if not row.presets)
+    assert completed(f"calcli fit -m {without.name} --preset ", tmp_path) == []
+
+
+def test_the_script_can_be_shown_and_installed(tmp_path: Path) -> None:
+    env = environment(HOME=str(tmp_path), _CALCLI_COMPLETE="source_bash")
+    shown = calcli(cwd=tmp_path, env=env)
+    assert shown.returncode == 0
+    assert "_CALCLI_COMPLETE=complete_bash" in shown.stdout
+    env = environment(HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    installed = calcli("--install-completion", "bash", cwd=tmp_path, env=env)
+    assert installed.returncode == 0
+    assert (tmp_path / ".bash_completions" / "calcli.sh").is_file()

@@ -1,0 +1,112 @@
+"""Help is read on 80 columns, kept in golden files, and printed in the docs. `python docs/generate.py` writes both."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from calcli.cli.app import COMMANDS, build
+from tests.cli.making import ROOT
+
+Run = Callable[..., tuple[int, str, str]]
+GOLDEN = Path(__file__).parent / "golden"
+PAGES = ROOT / "docs" / "commands"
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def commands() -> dict[str, Any]:
+    program = build()
+    with program.make_context("calcli", [], resilient_parsing=True) as context:
+        return {name: program.get_command(context, name) for name in COMMANDS}
+
+
+@pytest.mark.parametrize("name", ["calcli", *COMMANDS])
+def test_help_is_as_it_was(name: str, run: Run) -> None:
+    words = ("--help",) if name == "calcli" else (name, "--help")
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    assert out == (GOLDEN / f"{name}.txt").read_text(), "if it is meant to change: python docs/generate.py"
+
+
+def test_docs_are_in_step() -> None:
+    stale = [str(path.relative_to(ROOT)) for path in generator().out_of_step()]
+    assert stale == [], "run: python docs/generate.py"
+
+
+def test_every_page_has_an_opening_and_a_command() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md")}
+    assert pages == {"README", *COMMANDS}
+    for page in PAGES.glob("*.md"):
+        opening = page.read_text().partition("<!--")[0]
+        assert len(opening) > 80, page
+
+
+@pytest.mark.parametrize("name", ["calcli", *COMMANDS])
+def test_help_fits_80_columns(name: str) -> None:
+    assert max(map(len, (GOLDEN / f"{name}.txt").read_text().splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("name", "command"), commands().items(), ids=COMMANDS)
+def test_every_option_explains_itself(name: str, command: Any) -> None:
+    assert command.help.partition("\n")[0] == COMMANDS[name]
+    for param in command.params:
+        assert param.help, param
+        if param.param_type_name == "option":
+            long = param.opts[-1]
+            assert long.startswith("--")
+            assert param.envvar == "CALCLI_" + long.removeprefix("--").replace("-", "_").upper()
+            assert long in (PAGES / f"{name}.md").read_text()
+
+
+def test_options_of_one_name_are_one_option() -> None:
+    """Shared options have the same words everywhere, but for those that mean another thing elsewhere."""
+    told: dict[str, set[str]] = {}
+    for command in commands().values():
+        for param in command.params:
+            told.setdefault(param.opts[-1], set()).add(param.help)
+    assert {name for name, texts in told.items() if len(texts) > 1} <= {
+        "--output",
+        "--format",
+        "--guard",
+        "name",
+        "data",
+    }
+
+
+@pytest.mark.parametrize("name", ["calcli", *COMMANDS])
+def test_examples_can_be_parsed(name: str) -> None:
+    """Every example names a command and options that exist."""
+    text = (GOLDEN / f"{name}.txt").read_text()
+    examples = re.search(r"Examples:\n((?:  .*\n)+)", text)
+    assert examples is not None
+    known = commands()
+    for line in examples[1].splitlines():
+        for part in line.partition("#")[0].split("|"):
+            words = shlex.split(part)
+            if words[0] != "calcli":
+                continue
+            with build().make_context("calcli", [], resilient_parsing=True) as context:
+                known[words[1]].make_context(words[1], words[2:], parent=context)
+
+
+def test_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    out = run("methods", "--help")[1]
+    usage, _, options = out.partition("Input:")
+    assert max(map(len, options.splitlines())) <= 50
+    assert usage.startswith("List the ways to calibrate")

@@ -1,0 +1,163 @@
+"""Pipes, disks and signals, met by real processes. PYTHONUNBUFFERED would hide half of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.making import calcli, environment
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+
+
+def unread() -> int:
+    """The writing end of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("--version",),
+        ("fit", "--help"),
+        ("methods",),
+        ("methods", "--format", "json"),
+        ("evaluate", "test.csv"),
+        ("fit", "-q", "train.parquet", "-m", "platt", "-o", "kept"),
+        ("apply", "-q", "train.platt", "test.csv", "-o", "-", "--output-format", "csv"),
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_went_away_is_141_and_silence(here: Path, words: tuple[str, ...]) -> None:
+    pipe = unread()
+    try:
+        done = calcli(*words, cwd=here, stdout=pipe)
+    finally:
+        os.close(pipe)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@needs_full
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("--version",),
+        ("methods",),
+        ("evaluate", "test.csv"),
+        ("apply", "-q", "train.platt", "test.csv", "-o", "-", "--output-format", "csv"),
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_is_7_and_one_line(here: Path, words: tuple[str, ...]) -> None:
+    with FULL.open("w") as full:
+        done = calcli(*words, cwd=here, stdout=full)
+    assert done.returncode == 7
+    assert done.stderr.startswith("calcli: ")
+    assert done.stderr.count("\n") == 1
+    assert "full" in done.stderr or "No space left" in done.stderr
+
+
+@needs_full
+def test_a_full_disk_below_stderr_fails_nothing(here: Path) -> None:
+    with FULL.open("w") as full:
+        done = calcli("fit", "train.parquet", "-m", "platt", "-o", "kept", cwd=here, stderr=full)
+    assert (done.returncode, done.stdout) == (0, "kept\n")
+
+
+def test_stdout_that_was_closed_before_the_start(here: Path) -> None:
+    command = f'"{sys.executable}" -m calcli --version >&-'
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=here, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 7
+    assert done.stderr == "calcli: cannot write to standard output: it is closed\n"
+
+
+def test_ctrl_c_while_it_waits_for_input(here: Path) -> None:
+    """Waiting on a pipe is where a signal always finds it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "calcli", "evaluate", "-", "--input-format", "csv"],
+        cwd=here,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _until_waiting(process.pid)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")
+
+
+def _until_waiting(pid: int) -> None:
+    """Until the process has imported polars and reads its input."""
+    status = Path(f"/proc/{pid}/maps")
+    if not status.exists():
+        time.sleep(5)
+        return
+    end = time.monotonic() + 30
+    while "polars" not in status.read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(1)
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.05, 0.1, 0.25])
+def test_ctrl_c_at_any_time_is_130(here: Path, delay: float) -> None:
+    """From the first line of calcli on; what happens before it, Python itself decides."""
+    code = (
+        "import signal, sys, threading, os\n"
+        f"timer = threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT))\n"
+        "from calcli.cli.main import main\n"
+        "timer.start()\n"
+        "code = main(['evaluate', '-', '--input-format', 'csv'])\n"
+        "timer.cancel()\n"
+        "sys.exit(code)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=here,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.wait(timeout=30)
+        assert process.stderr is not None
+        assert (process.returncode, process.stderr.read()) == (130, b"calcli: interrupted\n")
+
+
+def test_a_path_comes_out_byte_for_byte(here: Path) -> None:
+    name = b"k\xffept".decode("utf-8", "surrogateescape")
+    done = calcli("fit", "-q", "train.parquet", "-m", "platt", "-o", name, cwd=here, text=False)
+    assert (done.returncode, done.stdout) == (0, b"k\xffept\n")
+
+
+@pytest.mark.parametrize("words", [("methods",), ("evaluate", "test.csv", "--with", "train.platt")], ids=" ".join)
+def test_an_encoding_without_our_letters_ends_nothing(here: Path, words: tuple[str, ...]) -> None:
+    done = calcli(*words, cwd=here, env=environment(PYTHONIOENCODING="ascii"), text=False)
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert b"\\u" not in done.stdout
+
+
+def test_json_is_json_in_every_encoding(here: Path) -> None:
+    names = ["Ł", "猫"]
+    pl.DataFrame({"label": ["Ł", "猫"] * 5, "prob": [0.2, 0.7] * 5}).write_csv(here / "cats.csv")
+    words = ("evaluate", "cats.csv", "--positive", "猫", "--format", "json")
+    for encoding in ("ascii", "utf-8", "latin-1"):
+        done = calcli(*words, cwd=here, env=environment(PYTHONIOENCODING=encoding, PYTHONUTF8="0"), text=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.decode(encoding))["binding"]["classes"] == names

@@ -1,0 +1,56 @@
+"""The forms for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from calcli.cli import serial
+from calcli.verbs.report import MetricValue
+from tests.cli.making import report, score
+
+AWKWARD = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789]
+
+
+@pytest.mark.parametrize("value", AWKWARD)
+def test_numbers_come_back_as_they_were(value: float) -> None:
+    made = replace(report(), scores=(score("raw", nll=value),))
+    rows = csv.DictReader(io.StringIO(serial.flat(serial.LONG, serial.long_rows(made), "csv")))
+    assert repr(float(next(row["value"] for row in rows if row["metric"] == "nll"))) == repr(value)
+    assert repr(json.loads(serial.to_json(made.to_json()))["scores"][0]["metrics"]["nll"]["value"]) == repr(value)
+
+
+def test_nan_is_a_bug_and_not_json() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        serial.to_json({"value": math.nan})
+
+
+def test_no_number_is_an_empty_cell() -> None:
+    raw = replace(score("raw"), metrics={"auc": MetricValue(None, reason="one class, only")})
+    made = replace(report(), scores=(raw,))
+    assert serial.flat(serial.LONG, serial.long_rows(made), "csv").splitlines()[1] == (
+        'raw,,auc,,,,,,"one class, only"'
+    )
+
+
+def test_groups_are_rows_of_their_own() -> None:
+    value = {"value": 0.5, "lo": 0.4, "hi": 0.6, "floor": None, "p": 0.01, "reason": None, "per_class": None}
+    group = {"by": "device", "group": "tv", "rows": 10, "score": "raw", "metrics": {"nll": value}}
+    made = replace(report(), scores=(), groups=(group,))
+    assert serial.long_rows(made) == [["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, 0.01, None]]
+
+
+def test_a_score_that_failed_has_its_reason() -> None:
+    failed = replace(score("slow"), status="skipped", reason="out of time", metrics={})
+    rows = serial.long_rows(replace(report(), scores=(failed,)))
+    assert rows == [["slow", None, None, None, None, None, None, None, "out of time"]]
+
+
+def test_markdown_cells_stay_in_their_cells() -> None:
+    made = serial.flat(("a", "b"), [["x|y", "one\ntwo"], [True, None]], "markdown")
+    assert made == "| a | b |\n| --- | --- |\n| x\\|y | one two |\n| true |  |\n"

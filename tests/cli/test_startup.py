@@ -1,0 +1,72 @@
+"""Start-up is a promise: what only talks of catalogs and options imports nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.making import environment
+
+HEAVY = ("numpy", "polars", "pyarrow", "scipy", "sklearn", "pandas", "torch", "catboost", "matplotlib", "plotly")
+NOT_FOR_THIS = ("rich.table", "rich.markdown", "pydantic")
+
+LIGHT = [
+    ("--help",),
+    ("--version",),
+    ("fit", "--help"),
+    ("apply", "--help"),
+    ("evaluate", "--help"),
+    ("inspect", "--help"),
+    ("methods",),
+    ("methods", "platt"),
+    ("methods", "--format", "json"),
+    ("metrics",),
+    ("metrics", "nll", "--format", "csv"),
+    ("fit",),
+    ("fit", "x", "--metod", "y"),
+]
+
+
+def imported(*words: str, **more: str) -> set[str]:
+    """The modules that a run of calcli imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "calcli", *words],
+        env=environment(**more),
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = (line for line in done.stderr.splitlines() if line.startswith("import time:"))
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_nothing_heavy_is_imported(words: tuple[str, ...]) -> None:
+    modules = imported(*words)
+    assert "calcli.cli.main" in modules
+    assert modules.isdisjoint(HEAVY + NOT_FOR_THIS)
+
+
+@pytest.mark.parametrize("line", ["calcli fit --method ", "calcli evaluate --metrics n", "calcli fit -m bbq --set "])
+def test_completion_imports_nothing_heavy(line: str) -> None:
+    words = line.split(" ")
+    completing = {"_CALCLI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    modules = imported(**completing)
+    assert "calcli.cli.complete" in modules
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    code = "import sys, calcli; print(*sorted(name for name in sys.modules if name.partition('.')[0] in sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *HEAVY, "typer", "rich"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == ""

@@ -1,0 +1,99 @@
+"""On a terminal: colours, a progress bar, no waiting for somebody to type a table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.making import environment
+
+pty = pytest.importorskip("pty")
+
+ESCAPE = "\x1b["
+
+
+def on_terminal(*words: str, cwd: Path, **more: str) -> tuple[int, str]:
+    """Exit code, and what appears on a terminal that is stdin, stdout and stderr."""
+    ours, theirs = pty.openpty()
+    env = environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **more})
+    command = [sys.executable, "-m", "calcli", *words]
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    return process.wait(timeout=30), seen.decode().replace("\r\n", "\n")
+
+
+FIT = ("fit", "train.parquet", "-m", "platt", "-o", "kept")
+
+
+def test_fit_has_a_bar_and_colours(here: Path) -> None:
+    code, seen = on_terminal(*FIT, cwd=here)
+    assert code == 0
+    assert "checking platt on held-out rows" in seen
+    assert f"{ESCAPE}32mlowers the log-loss" in seen
+    assert f"{ESCAPE}?25h" in seen.rpartition(f"{ESCAPE}?25l")[2], "the cursor is shown again"
+    assert seen.endswith("kept\n")
+
+
+@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"CALCLI_NO_COLOR": "1"}], ids=str)
+def test_colours_can_be_turned_off(here: Path, more: dict[str, str]) -> None:
+    for words in (FIT, ("evaluate", "test.csv", "--with", "train.platt"), ("methods",), ("--help",), ("fit",)):
+        code, seen = on_terminal(*words, cwd=here, **more)
+        assert code in {0, 2}
+        assert f"{ESCAPE}1m" not in seen or "CALCLI_NO_COLOR" in more
+        assert f"{ESCAPE}32m" not in seen
+        assert f"{ESCAPE}2m" not in seen
+        assert f"{ESCAPE}1;31m" not in seen
+
+
+def test_no_color_as_an_option(here: Path) -> None:
+    code, seen = on_terminal("evaluate", "test.csv", "--no-color", cwd=here)
+    assert code == 0
+    assert ESCAPE not in seen.partition("The raw score")[2]
+
+
+def test_a_dumb_terminal_has_no_bar(here: Path) -> None:
+    assert ESCAPE not in on_terminal(*FIT, cwd=here, TERM="dumb")[1]
+
+
+def test_quiet_has_no_bar(here: Path) -> None:
+    assert on_terminal(*FIT, "-q", cwd=here) == (0, "kept\n")
+
+
+def test_a_terminal_is_no_table(here: Path) -> None:
+    code, seen = on_terminal("fit", "-", "-m", "platt", cwd=here)
+    assert code == 2
+    assert "standard input, which is a terminal here" in seen
+    assert on_terminal("fit", cwd=here)[0] == 2
+
+
+def test_each_stream_is_asked_for_itself(here: Path) -> None:
+    """stderr into a file has no colours although stdout is a terminal."""
+    ours, theirs = pty.openpty()
+    with (here / "said").open("w") as said:
+        done = subprocess.run(
+            [sys.executable, "-m", "calcli", *FIT],
+            cwd=here,
+            env=environment(TERM="xterm-256color"),
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=said,
+            check=False,
+        )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 0
+    assert ESCAPE not in (here / "said").read_text()

@@ -1,0 +1,224 @@
+"""Reports on a screen, from reports made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from calcli.cli.screen import Screen
+from calcli.cli.text import shown_width
+from calcli.cli.views import findings, verdict
+from calcli.cli.views import report as view
+from calcli.verbs.report import DataFacts, MetricValue, Report
+from tests.cli.making import BINDING, better, nll_change, report, score
+
+PLAIN = Screen()
+
+
+def text(made: Report, screen: Screen = PLAIN) -> str:
+    return "\n".join(view.evaluated(made, screen))
+
+
+def first(made: Report) -> str:
+    """The verdict, unwrapped."""
+    return " ".join(text(made).partition("\n\n")[0].split())
+
+
+def test_better() -> None:
+    assert first(better()) == (
+        "platt lowers the log-loss on held-out rows from 0.4321 to 0.3987 (-7.7 %, 95 % interval -8.1 to -7.2 %)."
+    )
+
+
+def test_worse() -> None:
+    made = report(score("x", nll=0.4400), differences=(nll_change("x", 0.0079, 0.0021, 0.0137),))
+    assert first(made) == (
+        "x is WORSE than no calibration: it raises the log-loss from 0.4321 to 0.4400 "
+        "(+1.8 %, 95 % interval +0.5 to +3.2 %)."
+    )
+
+
+def test_not_shown_to_be_better() -> None:
+    made = report(score("x", nll=0.4318), differences=(nll_change("x", -0.0003, -0.0009, 0.0003),))
+    assert first(made) == (
+        "x is NOT shown to be better than no calibration: the log-loss goes from 0.4321 to 0.4318 "
+        "(-0.07 %, 95 % interval -0.21 to +0.07 %)."
+    )
+
+
+def test_without_an_interval_nothing_is_shown() -> None:
+    made = report(score("x", nll=0.3), differences=(nll_change("x", -0.1321),))
+    assert first(made).startswith("x is NOT shown to be better than no calibration")
+
+
+def test_nothing_changed() -> None:
+    made = report(score("x"), differences=(nll_change("x", 0.0, 0.0, 0.0),))
+    assert first(made) == "x changes nothing: the log-loss stays 0.4321."
+
+
+def test_no_decisive_metric() -> None:
+    made = better()
+    made = replace(made, definitions={"ece": made.definitions["ece"]}, differences=())
+    assert first(made) == "Whether platt is better cannot be said: add nll to --metrics."
+
+
+def test_a_perfect_raw_score_has_no_percentage() -> None:
+    raw = score("raw", nll=0.0)
+    made = replace(report(differences=(nll_change("x", 0.01, 0.005, 0.015),)), scores=(raw, score("x", nll=0.01)))
+    assert "(+0.01, 95 % interval +0.01 to +0.01)" in first(made) or "+0.0100" in first(made)
+
+
+@pytest.mark.parametrize(("mvce", "said"), [(0.0713, "off on average"), (0.0160, "right on average")])
+def test_the_raw_score_alone(mvce: float, said: str) -> None:
+    made = report()
+    made = replace(made, scores=(score("raw", mvce=mvce),))
+    assert said in first(made)
+    assert f"{mvce / 0.0156:.1f} times" in first(made)
+
+
+def test_not_checked() -> None:
+    assert first(replace(report(), command="fit")).startswith("Not checked: no rows were held out.")
+
+
+def test_several_scores_are_listed_with_the_best_first_said() -> None:
+    made = report(
+        score("one", nll=0.40),
+        score("two", nll=0.39),
+        score("three", nll=0.45),
+        differences=(
+            nll_change("one", -0.0321, -0.04, -0.02),
+            nll_change("two", -0.0421, -0.05, -0.03),
+            nll_change("three", 0.0179, 0.01, 0.03),
+        ),
+    )
+    lines = text(made).splitlines()
+    assert lines[0] == "two has the lowest log-loss, 0.3900; the raw score has 0.4321. Against that:"
+    assert [line.split()[:2] for line in lines[2:5]] == [["one", "better"], ["two", "better"], ["three", "WORSE"]]
+
+
+def test_none_is_better() -> None:
+    changes = (nll_change("one", 0.1, 0.05, 0.2), nll_change("two", 0.0, -0.1, 0.1))
+    made = report(score("one", nll=0.5321), score("two"), differences=changes)
+    assert first(made) == "None is shown to be better than no calibration, by log-loss."
+
+
+def test_mvce_never_stands_without_its_floor() -> None:
+    for made in (report(), better(), report(score("a"), score("b"))):
+        lines = text(made).splitlines()
+        place = next(place for place, line in enumerate(lines) if line.split()[:1] == ["mvce"])
+        assert lines[place + 1].split()[0] == "floor"
+        assert "0.0156" in lines[place + 1]
+        assert "what a calibrated score would show" in lines[-1]
+
+
+def test_directions_and_definitions_are_there() -> None:
+    shown = text(better())
+    assert "nll      lower   0.4321  0.3987" in shown
+    assert "auc      higher" in shown
+    assert "15 of equal width" in shown
+    assert "32 of 312 rows" in shown
+
+
+def test_what_was_bound_to_what() -> None:
+    shown = " ".join(text(better()).split())
+    assert "test.parquet, 10,000 rows, 15 % are 1" in shown
+    assert "label clicked: 1 is positive, 0 negative" in shown
+    assert "score z: the log-odds of 1" in shown
+    assert "dropped row_id (named like an id)" in shown
+
+
+def test_more_classes() -> None:
+    binding = {
+        **BINDING,
+        "classes": ["a", "b", "c"],
+        "positive": None,
+        "score": {"kind": "prob", "columns": ["prob_a", "prob_b", "prob_c"]},
+        "weight": "w",
+        "features": [f"f{number}" for number in range(12)],
+    }
+    data = DataFacts(({"path": None, "bytes": 1, "sha256": "0"},), 10, 2, 8.0, {"a": 0.5, "b": 0.25, "c": 0.25})
+    shown = text(report(binding=binding, data=data))
+    assert "standard input, 10 rows, 2 of them left out as bad, 50 % a, 25 % b, 25 % c" in " ".join(shown.split())
+    assert "3 classes: a, b, c" in shown
+    assert "prob_a, prob_b, prob_c: probabilities" in shown
+    assert "and 4 more" in shown
+
+
+def test_a_metric_that_is_not_defined_says_why() -> None:
+    raw = score("raw", auc=None)
+    raw = replace(raw, metrics={**raw.metrics, "auc": MetricValue(None, reason="there is one class only")})
+    shown = text(replace(report(), scores=(raw,)))
+    assert "n/a" in shown
+    assert "auc of raw: there is one class only" in shown
+
+
+def test_small_numbers_keep_two_digits() -> None:
+    assert verdict.decimals([0.4, 0.012]) == 4
+    assert verdict.decimals([0.4, 0.00032]) == 5
+    assert verdict.decimals([0.000012]) == 6
+    assert verdict.decimals([0.0, 1e-12, 0.5]) == 4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_everything_fits_80_columns(count: int) -> None:
+    names = [f"campaign-{number}.isotonic" for number in range(count)]
+    changes = tuple(nll_change(name, -0.03, -0.04, -0.02) for name in names)
+    shown = text(report(*(score(name, nll=0.4) for name in names), differences=changes))
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in names:
+        assert name in shown
+
+
+def test_many_scores_stand_in_lines() -> None:
+    names = [f"campaign-{number}.isotonic" for number in range(8)]
+    shown = text(report(*(score(name) for name in names)))
+    header = next(line for line in shown.splitlines() if "nll" in line and "auc" in line)
+    assert header.split() == ["nll", "auc", "ece", "mvce", "mvce"]
+
+
+def test_what_does_not_fit_is_left_out() -> None:
+    shown = text(better())
+    assert "-0.0350 to -0.0311" in shown
+    made = report(score("a-name-of-thirty-five-letters-in-all"))
+    made = replace(made, differences=(nll_change("a-name-of-thirty-five-letters-in-all", -0.01, -0.02, -0.005),))
+    shown = text(made)
+    assert "change" in shown
+    assert "-0.0200 to" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_p_value_stands_below_its_metric() -> None:
+    made = report()
+    raw = replace(made.scores[0], metrics={**made.scores[0].metrics, "auc": MetricValue(8170.88, p=0.25)})
+    lines = text(replace(made, scores=(raw,))).splitlines()
+    place = next(place for place, line in enumerate(lines) if line.startswith("  auc"))
+    assert lines[place].split() == ["auc", "higher", "8170.9"]
+    assert lines[place + 1].split() == ["p", "0.2500"]
+
+
+def test_colours_change_no_column() -> None:
+    painted = view.evaluated(better(), Screen(color=True))
+    plain = view.evaluated(better(), Screen())
+    assert [shown_width(line) for line in painted] == [shown_width(line) for line in plain]
+    assert "\x1b[32mlowers the log-loss\x1b[0m" in painted[0]
+
+
+def test_a_report_has_only_ascii_of_its_own() -> None:
+    for made in (report(), better(), report(score("a"), score("b"))):
+        assert Screen(unicode=False).fit(text(made)).isascii()
+
+
+def test_a_class_cannot_move_the_cursor() -> None:
+    binding = {**BINDING, "classes": ["a\x1b[2J", "b\r"], "positive": "b\r"}
+    shown = PLAIN.fit(text(report(binding=binding)))
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+    painted = Screen(color=True)
+    assert painted.fit(painted.good("yes")) == "\x1b[32myes\x1b[0m"
+
+
+def test_findings_of_a_report_and_scores_that_failed() -> None:
+    failed = replace(score("broken"), status="failed", reason="out of time", metrics={})
+    found = findings.of_report(report(failed, score("fine")))
+    assert [each.name for each in found.calibrated] == ["fine"]
