@@ -167,5 +167,5 @@ def _cumulated(values: FloatArray) -> FloatArray:
 
 
 def dot(one: FloatArray, other: FloatArray) -> float:
-    """The sum of products, on this thread alone: a linear algebra library would start more, beside those that resample."""
+    """The sum of products, on this thread alone: the threads that resample are enough."""
     return float(np.einsum("i,i->", one, other))

@@ -193,7 +193,8 @@ class Resampler:
         self._blocks: dict[str, tuple[Reduction, BlockMetric]] = {}
         self._sorted: dict[Reduction, tuple[SortedRows, ...]] = {}
         self._errors: FloatArray | None = None
-        self._if_negative, self._if_positive = np.empty(0), np.empty(0)
+        self._if_negative: FloatArray = np.empty(0)
+        self._if_positive: FloatArray = np.empty((0, 0))
         if scored.nothing is None:
             for row in chosen:
                 self._prepare(row)
@@ -248,7 +249,7 @@ class Resampler:
             elif name in self.names:
                 label = drawn.top.label.astype(np.float64)
                 more = [dot(column, label) for column in self._if_positive]
-                found[name] = self._mvce([*(self._if_negative + more)])
+                found[name] = self._mvce((self._if_negative + more).tolist())
         return found
 
     def _of_blocks(self, name: str, pooled: list[Blocks]) -> float:

@@ -19,7 +19,8 @@ class Pooled(NamedTuple):
 
 class Blocks(NamedTuple):
     """Isotonic regression: the first and last distinct score of each block, and the level that rises from one to the
-    next."""
+    next.
+    """
 
     first: IntArray
     last: IntArray

@@ -2,6 +2,10 @@
 
 On rows of the new data that were held out, the new calibrator is compared with the one in place and with no
 calibration. It replaces the artifact unless it is worse than either by more than a margin; otherwise nothing changes.
+
+One thing such a comparison cannot see: labels that were shuffled, or have not come in yet. On them a calibrator that says
+the base rate of every row is truly better. So scores that no longer tell positives from negatives, though they did
+when the artifact was fitted, change nothing either.
 """
 
 from __future__ import annotations
@@ -12,12 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from calcli.artifacts import store
+from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.ranking import auc
 from calcli.numeric.links import probabilities
+from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
@@ -121,7 +128,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             differences=measured.differences,
             warnings=warnings,
         )
-    kept = _objection(guard, report, learned.row.name)
+    kept = no_longer_ranks(old, loaded.batch) or _objection(guard, report, learned.row.name)
     if kept is None:
         manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()))
         store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
@@ -133,6 +140,46 @@ def rollback(artifact: str | Path) -> Path:
     """Put the previous generation back in place; done twice, nothing has changed."""
     store.rollback(artifact)
     return Path(artifact)
+
+
+def no_longer_ranks(old: Model, batch: Batch) -> str | None:
+    """Why these labels cannot be right; None where the scores still tell positives from negatives, or never did.
+
+    The area under the ROC curve of scores that say nothing is 0.5, with a standard error of
+    sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947).
+    """
+    facts = old.manifest.fit
+    before, rows, rate = (
+        _number(value) for value in (_before(facts, "auc"), facts.get("rows"), facts.get("label_rate"))
+    )
+    if batch.classes > 2 or before is None or rows is None or rate is None:
+        return None
+    now = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
+    if now is None:
+        return None
+    positive = float(batch.labels.sum())
+    ranked = before - 0.5 > 4 * _null_error(rate * rows, (1 - rate) * rows)
+    ranks = now - 0.5 > 2 * _null_error(positive, len(batch) - positive)
+    if ranks or not ranked:
+        return None
+    return (
+        f"the scores do not tell positives from negatives on the new rows (auc {now:.3f}), though they did on those of "
+        f"the fit in place ({before:.3f}): are these the right labels?; nothing was changed"
+    )
+
+
+def _before(facts: JsonObject, metric: str) -> Json:
+    before = facts.get("before")
+    return before.get(metric) if isinstance(before, dict) else None
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _null_error(positive: float, negative: float) -> float:
+    pairs = positive * negative
+    return float(np.sqrt((positive + negative + 1) / (12 * pairs))) if pairs > 0 else np.inf
 
 
 def _seen_before(source: Source, loaded: Loaded, old: Model) -> Mask:

@@ -149,3 +149,15 @@ def test_what_cannot_be_refitted_is_said(here: Path) -> None:
         run(night(1))
     with pytest.raises(ArtifactError, match="previous"):
         rollback("m")
+
+
+def test_labels_that_were_shuffled_are_noticed(fitted: Path) -> None:
+    before = bytes_of("m")
+    frame = night(8)
+    shuffled = frame.with_columns(label=pl.Series(np.random.default_rng(0).permutation(frame["label"].to_numpy())))
+    result = run(shuffled)
+    assert "right labels" in (result.kept or "")
+    assert result.report.value("platt", "nll") < result.report.value(IN_PLACE, "nll")  # the comparison alone is fooled
+    assert bytes_of("m") == before
+    calcli.fit(shuffled, method="platt", output="never")  # scores that never said anything may go on saying nothing
+    assert refit(RefitRequest("never", shuffled)).kept is None

@@ -1,0 +1,215 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calcli.metrics import catalog, mvce
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
+from tests.strategies import any_rows, binary_rows
+
+RESAMPLED = [row for row in catalog.rows() if row.kind != "test"]
+dyadic = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])  # sums of these are exact, so that ties stay ties
+
+
+def literal(rows: Scored, counts) -> Scored:
+    """The table of the drawn rows, written out."""
+    times = counts.astype(int)
+    weight = None if rows.weight is None else np.repeat(rows.weight, times)
+    return Scored(np.repeat(rows.label, times), np.repeat(rows.prob, times, axis=0), weight)
+
+
+def value(row: catalog.Row, rows: Scored, options: Options) -> float | None:
+    if row.name == "mvce":
+        sums = mvce.ErrorSums.of(rows.top)
+        return mvce.closed_of(sums, options) if sums.weight > 0 else None
+    return catalog.measure([row], rows, options)[row.name].value
+
+
+def drawn(data, rows: Scored):
+    return np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows))), dtype=np.float64)
+
+
+@pytest.mark.parametrize("binning", ["width", "mass"])
+@pytest.mark.parametrize("row", RESAMPLED, ids=lambda row: row.name)
+@settings(max_examples=25)
+@given(any_rows(least=2, weighted=False), st.data())
+def test_counts_give_what_the_drawn_rows_give(row, binning, rows, data):
+    if data.draw(st.booleans()):
+        weight = np.array(data.draw(st.lists(dyadic, min_size=len(rows), max_size=len(rows))))
+        rows = Scored(rows.label, rows.prob, weight)
+    counts, options = drawn(data, rows), Options(bins=data.draw(st.integers(1, 6)), binning=binning)
+    resampler = Resampler(rows, [row], options)
+    found = resampler.resampled(counts, [row.name]).get(row.name)
+    if found is None:  # nothing to draw from, or few rows of a label: MVCE would be sampled
+        assert row.name == "mvce" or rows.nothing
+        return
+    expected = value(row, literal(rows, counts), options)
+    if expected is None:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_mvce_from_counts(weighted):
+    rng = np.random.default_rng(0)
+    rows = Scored(rng.integers(0, 2, 500), rng.random(500), rng.integers(0, 4, 500) / 2 if weighted else None)
+    counts, row = rng.integers(0, 4, 500).astype(float), catalog.find("mvce")
+    resampler = Resampler(rows, [row], Options(bin_size=40))
+    expected = value(row, literal(rows, counts), Options(bin_size=40))
+    assert resampler.resampled(counts, ["mvce"])["mvce"] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("row", [row for row in RESAMPLED if row.kind == "gap"], ids=lambda row: row.name)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_other_labels_give_what_rows_with_these_labels_give(row, classes):
+    rng = np.random.default_rng(1)
+    prob = rng.random(300) if classes == 2 else rng.dirichlet(np.ones(3), 300)
+    rows = Scored(rng.integers(0, classes, 300), prob, rng.integers(1, 3, 300).astype(float))
+    uniform, options = rng.random(300), Options(bin_size=60)
+    label = (
+        (uniform < prob)
+        if classes == 2
+        else np.array([np.searchsorted(np.cumsum(p), u, "right") for p, u in zip(prob, uniform, strict=True)])
+    )
+    resampler = Resampler(rows, [row], options)
+    expected = value(row, Scored(label.astype(np.int64), prob, rows.weight), options)
+    assert resampler.calibrated(uniform, [row.name])[row.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@given(binary_rows(least=2), st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_as_many_are_drawn_as_there_are(rows, seed):
+    rng = np.random.default_rng(seed)
+    held = np.ones(len(rows), dtype=bool) if rows.weight is None else rows.weight > 0
+    counts = drawing(rows)(rng)
+    assert counts.sum() == held.sum()
+    assert not counts[~held].any()
+    groups = rng.integers(0, 4, len(rows))
+    counts = drawing(rows, groups)(rng)
+    assert all(len(set(counts[held & (groups == one)])) <= 1 for one in range(4))
+    whole = sum(counts[held & (groups == one)][0] for one in set(groups[held]))
+    assert whole == len(set(groups[held]))
+
+
+def scored(rng, n, *, tilt=1.0) -> Scored:
+    z = rng.normal(0, 1.5, n)
+    return Scored((rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int64), 1 / (1 + np.exp(-tilt * z)))
+
+
+def test_the_spread_of_a_mean_is_its_standard_error():
+    rows = scored(np.random.default_rng(2), 2000)
+    found = bootstrap([rows], [catalog.find("brier")], Options(), 2000).resampled["brier"][0]
+    loss = np.square(rows.prob - rows.label)
+    assert found.std() == pytest.approx(loss.std() / np.sqrt(2000), rel=0.06)
+    assert found.mean() == pytest.approx(loss.mean(), abs=4 * loss.std() / 2000)
+
+
+def test_the_spread_over_groups_is_that_of_their_means():
+    rng = np.random.default_rng(3)
+    prob = np.repeat(rng.random(100), 20)  # groups of equal rows: 100 draws, not 2000
+    rows, groups = Scored(np.zeros(2000, dtype=np.int64), prob), np.repeat(np.arange(100), 20).astype(str)
+    found = bootstrap([rows], [catalog.find("brier")], Options(), 2000, groups=groups).resampled["brier"][0]
+    assert found.std() == pytest.approx(np.square(prob[::20]).std() / 10, rel=0.06)
+
+
+def test_intervals_hold_the_truth():
+    rng = np.random.default_rng(4)
+    chosen = catalog.choose("brier,auc,slope")
+    truth = {name: one.value for name, one in catalog.measure(chosen, scored(rng, 500_000), Options()).items()}
+    held = dict.fromkeys(truth, 0)
+    for trial in range(120):
+        rows = scored(rng, 300)
+        boot = bootstrap([rows], chosen, Options(), 200, seed=trial, threads=1)
+        for name, one in catalog.measure(chosen, rows, Options()).items():
+            found = boot.complete(0, name, one)
+            held[name] += found.lo <= truth[name] <= found.hi
+    assert all(0.87 <= count / 120 <= 1.0 for count in held.values()), held
+
+
+def test_gaps_are_held_against_a_calibrated_score():
+    rng = np.random.default_rng(5)
+    chosen, p = catalog.choose("ece,smooth_ece"), {"ece": [], "smooth_ece": []}
+    for trial in range(60):
+        rows = scored(rng, 300)
+        boot = bootstrap([rows], chosen, Options(), 99, seed=trial, threads=1)
+        for name, one in catalog.measure(chosen, rows, Options()).items():
+            found = boot.complete(0, name, one)
+            assert found.lo is None
+            assert found.floor < found.hi
+            p[name].append(found.p)
+    for values in p.values():  # uniform under calibration
+        assert np.mean(values) == pytest.approx(0.5, abs=0.13)
+        assert np.mean(np.array(values) <= 0.05) <= 0.17
+    over = scored(rng, 2000, tilt=2.0)
+    found = bootstrap([over], chosen, Options(), 99).complete(0, "ece", catalog.measure(chosen, over, Options())["ece"])
+    assert found.p == 0.01
+    assert found.value > found.hi
+
+
+def test_what_a_metric_knows_by_itself_is_kept():
+    rows = scored(np.random.default_rng(6), 3000)
+    chosen = catalog.choose("mvce,ecce,hosmer_lemeshow")
+    measured = catalog.measure(chosen, rows, Options())
+    boot = bootstrap([rows], chosen, Options(), 60)
+    found = {name: boot.complete(0, name, one) for name, one in measured.items()}
+    assert found["mvce"].floor == measured["mvce"].floor
+    assert found["mvce"].p is not None
+    assert found["ecce"].p == measured["ecce"].p
+    assert found["hosmer_lemeshow"] == measured["hosmer_lemeshow"]
+    assert "hosmer_lemeshow" not in boot.kinds
+
+
+def test_differences_are_paired():
+    rng = np.random.default_rng(7)
+    rows = scored(rng, 1000)
+    other = Scored(rows.label, np.clip(rows.prob + 0.03 * rng.normal(size=1000), 0.001, 0.999))
+    chosen = catalog.choose("brier,auc,ece,hosmer_lemeshow")
+    boot = bootstrap([rows, other], chosen, Options(), 1000)
+    lo, hi, p = boot.difference(1, 0, "brier")
+    gap = np.square(other.prob - rows.label) - np.square(rows.prob - rows.label)
+    error = gap.std() / np.sqrt(1000)
+    assert (lo, hi) == (
+        pytest.approx(gap.mean() - 1.96 * error, abs=0.25 * error),
+        pytest.approx(gap.mean() + 1.96 * error, abs=0.25 * error),
+    )
+    assert 0 < p <= 1
+    alone = boot.complete(0, "brier", catalog.measure(chosen, rows, Options())["brier"])
+    assert hi - lo < (alone.hi - alone.lo) / 3
+    assert boot.difference(0, 0, "auc") == (0.0, 0.0, 1.0)
+    assert boot.difference(1, 0, "ece")[2] is None
+    assert boot.difference(1, 0, "hosmer_lemeshow") == (None, None, None)
+    assert tuple(-one for one in boot.difference(0, 1, "brier")[:2][::-1]) == pytest.approx((lo, hi))
+
+
+def test_the_number_of_threads_and_what_else_is_measured_change_nothing():
+    rng = np.random.default_rng(8)
+    rows = scored(rng, 500)
+    one = bootstrap([rows], catalog.choose("brier,ece"), Options(), 50, seed=3, threads=1)
+    two = bootstrap([rows], catalog.choose("auc,brier,ece"), Options(), 50, seed=3, threads=3)
+    np.testing.assert_array_equal(one.resampled["brier"], two.resampled["brier"])
+    np.testing.assert_array_equal(one.calibrated["ece"], two.calibrated["ece"])
+    other = bootstrap([rows], catalog.choose("brier"), Options(), 50, seed=4)
+    assert (other.resampled["brier"] != one.resampled["brier"]).any()
+
+
+def test_where_a_metric_is_rarely_defined_nothing_is_said():
+    label = np.zeros(20, dtype=np.int64)
+    label[0] = 1
+    rows, chosen = Scored(label, np.linspace(0.1, 0.9, 20)), catalog.choose("auc")
+    found = catalog.measure(chosen, rows, Options())["auc"]
+    assert bootstrap([rows], chosen, Options(), 200).complete(0, "auc", found) == found
+
+
+@pytest.mark.parametrize(
+    "rows", [Scored(np.empty(0, dtype=np.int64), np.empty(0)), Scored(np.array([1]), np.array([0.5]), np.zeros(1))]
+)
+def test_without_rows_nothing_is_drawn(rows):
+    chosen = catalog.choose("all")
+    boot = bootstrap([rows, rows], chosen, Options(), 5)
+    measured = catalog.measure(chosen, rows, Options())
+    assert all(boot.complete(0, name, one) == replace(one) for name, one in measured.items())
+    assert boot.difference(0, 1, "ece") == (None, None, None)

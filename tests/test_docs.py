@@ -1,0 +1,116 @@
+"""The pages' commands are run, and the nights of the crontab are lived through."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calcli.methods import catalog as methods
+from calcli.metrics import catalog as metrics
+from tests.shell import ROOT, blocks, commands, readers_folder, run
+
+NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
+
+
+def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
+    place = readers_folder(tmp_path)
+    lines = commands(NEVER_WORSE)
+    assert len(lines) == 4
+    for command in lines:
+        done = run(command, place)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def night(seed: int, *, shift: float = 0.0, rows: int = 3000) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(-1, 1.2, rows)
+    label = rng.random(rows) < 1 / (1 + np.exp(-(truth + shift)))
+    return pl.DataFrame({"label": label.astype(np.int8), "logit": 1.6 * truth + 0.4})
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def nightly_commands() -> list[str]:
+    """The crontab's command lines, without times and with cron's escapes undone."""
+    lines = [line for line in blocks(NEVER_WORSE, "crontab")[0].splitlines() if line[0].isdigit()]
+    return [
+        re.split(r"\s+", line, maxsplit=5)[5].replace(r"\%", "%").replace("cd /srv/scores", "cd .") for line in lines
+    ]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = readers_folder(tmp_path)
+    for name in ("days", "reports"):
+        (folder / name).mkdir()
+    night(0, rows=20_000).write_parquet(folder / "history.parquet")
+    assert run("calcli fit -q history.parquet -o clicks.auto", folder).returncode == 0
+    return folder
+
+
+def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
+    yesterday = datetime.date.today() - datetime.timedelta(days=1)
+    rows.write_parquet(place / "days" / f"{yesterday}.parquet")
+    refit, evaluate = nightly_commands()
+    done = run(refit, place)
+    after = run(evaluate, place)
+    assert after.returncode == 0, after.stderr
+    return done.returncode, done.stderr
+
+
+def test_an_improving_night_replaces(place: Path) -> None:
+    before = content(place / "clicks.auto")
+    assert live_through(place, night(1, shift=0.8))[0] == 0
+    after = content(place / "clicks.auto")
+    assert after["manifest.json"] != before["manifest.json"]
+    assert len(list((place / "reports").iterdir())) == 1
+    assert run("calcli refit clicks.auto --rollback", place).returncode == 0
+    assert run("calcli apply clicks.auto history.parquet -o /dev/null --output-format parquet", place).returncode == 0
+
+
+def test_a_worsening_night_changes_nothing(place: Path) -> None:
+    """So few rows that what they teach is worse than what is known."""
+    before = content(place / "clicks.auto")
+    code, said = live_through(place, night(2, rows=40))
+    assert code == 1
+    assert "nothing was changed" in said
+    assert content(place / "clicks.auto") == before
+
+
+def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
+    """On them a calibrator that says the base rate of every row is better than the one in place, and still wrong."""
+    before = content(place / "clicks.auto")
+    rows = night(3)
+    shuffled = np.random.default_rng(3).permutation(rows["label"].to_numpy())
+    code, said = live_through(place, rows.with_columns(label=pl.Series(shuffled)))
+    assert code == 1
+    assert "are these the right labels?" in said
+    assert content(place / "clicks.auto") == before
+
+
+@pytest.mark.parametrize("row", methods.rows(), ids=lambda row: row.name)
+def test_every_method_has_its_page(row) -> None:
+    text = (ROOT / "docs" / "methods" / f"{row.name}.md").read_text()
+    assert text.startswith(f"# {row.name}")
+    for param in row.params:
+        assert f"`{param.name}`" in text
+
+
+@pytest.mark.parametrize("row", metrics.rows(), ids=lambda row: row.name)
+def test_every_metric_has_its_page(row) -> None:
+    assert (ROOT / "docs" / "metrics" / f"{row.name}.md").read_text().startswith(f"# {row.name}")
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page}: {target}"
