@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         The words after the program's name; those of this process if left out.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    ours = arguments is None
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if ours:
+        # Starting up makes many objects and no garbage. Not to look for it saves a sixth of the time of `--help`.
+        gc.set_threshold(100_000)
     for stream in (sys.stdout, sys.stderr):
         # A letter that the terminal's encoding does not have must not end a command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
@@ -33,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flush()
     except BaseException as error:  # a panic of polars is not an Exception
         code = _report(error, words)
+    if ours:
+        gc.freeze()  # the interpreter need not look for it on its way out either
     return code
 
 

@@ -3,9 +3,9 @@
 On rows of the new data that were held out, the new calibrator is compared with the one in place and with no
 calibration. It replaces the artifact unless it is worse than either by more than a margin; otherwise nothing changes.
 
-One thing such a comparison cannot see: labels that were shuffled, or have not come in yet. On them a calibrator that says
-the base rate of every row is truly better. So scores that no longer tell positives from negatives, though they did
-when the artifact was fitted, change nothing either.
+One thing such a comparison cannot see: labels that were shuffled, or have not come in yet. On them a calibrator that
+says the base rate of every row is truly better. So scores that no longer tell positives from negatives, though they
+did when the artifact was fitted, change nothing either.
 """
 
 from __future__ import annotations
@@ -149,9 +149,7 @@ def no_longer_ranks(old: Model, batch: Batch) -> str | None:
     sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947).
     """
     facts = old.manifest.fit
-    before, rows, rate = (
-        _number(value) for value in (_before(facts, "auc"), facts.get("rows"), facts.get("label_rate"))
-    )
+    before, rows, rate = map(_number, (_before(facts, "auc"), facts.get("rows"), facts.get("label_rate")))
     if batch.classes > 2 or before is None or rows is None or rate is None:
         return None
     now = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value

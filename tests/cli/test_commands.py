@@ -136,7 +136,7 @@ def test_evaluate_in_long_form(here: Path, run: Run, form: str) -> None:
 def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
     code, out, _ = run("inspect", "train.platt")
     assert code == 0
-    assert out.startswith("train.platt is a platt calibrator, fitted ")
+    assert out.startswith("train.platt is a calibrator (platt), fitted ")
     found = json.loads(run("inspect", "train.platt", "--format", "json")[1])
     assert found["manifest"]["method"] == "platt"
     assert {"a", "b"} <= found["fitted"]["params"].keys()

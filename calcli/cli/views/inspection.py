@@ -18,7 +18,7 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     """Everything worth knowing; all of it is in ``--format json``."""
     manifest = inspection.manifest
     found = findings.of_manifest(manifest)
-    title = f"{inspection.path} is a {manifest.method} calibrator, fitted {_when(manifest.created)}"
+    title = f"{inspection.path} is a calibrator ({manifest.method}), fitted {_when(manifest.created)}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if found.scores:
         lines += ["", *headline(found, screen), "", *scores.table(found, screen)]
