@@ -11,11 +11,11 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.reduce import measured, reduction_text
 
-CELLS = 1 << 15
+CELLS = 1 << 14
 """Residuals are gathered on so many cells of [0, 1], each shared between the two nearest nodes."""
 
 TOLERANCE = 1e-6
-"""To which the width is found."""
+"""To which the width is found, at least."""
 
 
 def smooth_ece(scored: Scored, options: Options) -> Measured:
@@ -30,14 +30,24 @@ def smooth_ece(scored: Scored, options: Options) -> Measured:
 
 
 def smooth_of(blocks: Blocks, options: Options) -> float:
-    """The one s at which the error smoothed at width s is s: the error falls as s grows, so that it is bisected for."""
+    """The one s at which the error smoothed at width s is s: the error falls as s grows, so that there is just one.
+
+    It is bracketed, and the bracket's chord is followed; the end that stays put twice counts half (Illinois).
+    """
     waves = cosines(blocks)
     low, high = 0.0, 1.0
-    while high - low > TOLERANCE / 2:
-        middle = (low + high) / 2
-        low, high = (middle, high) if at_width(waves, middle) > middle else (low, middle)
-    above, below = at_width(waves, low) - low, high - at_width(waves, high)
-    return low + (high - low) * (above / (above + below) if above + below > 0 else 0.0)
+    above, below = at_width(waves, low), 1.0 - at_width(waves, high)
+    s, last = high, 0
+    while high - low > TOLERANCE and above > 0.0:
+        previous, s = s, low + (high - low) * above / (above + below)
+        gap = at_width(waves, s) - s
+        if gap > 0:
+            low, above, below, last = s, gap, below / 2 if last > 0 else below, 1
+        else:
+            high, below, above, last = s, -gap, above / 2 if last < 0 else above, -1
+        if abs(s - previous) < TOLERANCE * 1e-6 or gap == 0.0:
+            break
+    return s if above > 0.0 else 0.0
 
 
 def cosines(blocks: Blocks) -> FloatArray:
@@ -59,7 +69,7 @@ def at_width(waves: FloatArray, width: float) -> float:
     Smoothing with a Gaussian and all its images at 0 and 1 multiplies the k-th cosine by exp(-(k pi s)^2 / 2). Waves
     that this makes vanish are not added up, and a smooth function is integrated on few points.
     """
-    points = 1 << max(12, min(15, math.ceil(math.log2(64.0 / max(width, 1e-9)))))
+    points = 1 << max(8, min(14, math.ceil(math.log2(64.0 / max(width, 1e-9)))))
     k = np.arange(points + 1)
     damped = waves[: points + 1] * np.exp(-np.square(k * (math.pi * width)) / 2.0)
     values = np.abs(np.fft.irfft(damped, 2 * points)[: points + 1]) * (2 * points)

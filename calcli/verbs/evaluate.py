@@ -54,6 +54,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     with open_source(request.data, format=request.input_format) as source:
         features = any(model.needs_features for model in models.values())
         binding = common_binding(source, request.flags, models, features=features)
+        for note in binding.notes:
+            listener.note(note)
         with stage(listener, "reading"):
             loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows, check_scale=not models)
         with stage(listener, "measuring"):
@@ -92,14 +94,23 @@ def common_binding(source: Source, flags: Flags, models: dict[str, Model], *, fe
     known = next(iter(models.values())).binding if models else None
     binding = bind(source, flags, known=known, features=features)
     for name, model in models.items():
-        for part in ("classes", "score"):
-            theirs, ours = getattr(model.binding, part), getattr(binding, part)
-            if theirs != ours:
-                raise UsageError(
-                    f"{name} was fitted on other {part} than what is evaluated here: {theirs}, not {ours}",
-                    hint="evaluate it on its own",
-                )
+        if model.binding.classes != binding.classes:
+            raise UsageError(
+                f"{name} was fitted on the classes {_listed(model.binding.classes)}, not on {_listed(binding.classes)}",
+                hint="evaluate it on its own",
+            )
+        if model.binding.score != binding.score:
+            theirs, ours = model.binding.score, binding.score
+            raise UsageError(
+                f"{name} reads the {theirs.kind} in {_listed(theirs.columns)}, not the {ours.kind} in "
+                f"{_listed(ours.columns)}, which is what is evaluated here",
+                hint="evaluate it on its own",
+            )
     return binding
+
+
+def _listed(names: Sequence[object]) -> str:
+    return ", ".join(map(str, names))
 
 
 def _candidate(name: str, model: Model, batch: Batch) -> Candidate:

@@ -50,6 +50,10 @@ def manifest_of(recipe: Recipe, learned: Learned, binding: Binding, report: Repo
 def _fit_facts(report: Report, learned: Learned, held_out_rows: int) -> JsonObject:
     """How many rows, how they were held out, and every metric before, after and in difference."""
     scored = {score.name: {name: value.value for name, value in score.metrics.items()} for score in report.scores}
+    floors = {
+        score.name: {name: value.floor for name, value in score.metrics.items() if value.floor is not None}
+        for score in report.scores
+    }
     differences = {
         each.metric: {"value": each.value, "lo": each.lo, "hi": each.hi, "p": each.p}
         for each in report.differences
@@ -69,6 +73,7 @@ def _fit_facts(report: Report, learned: Learned, held_out_rows: int) -> JsonObje
             "before": scored.get(RAW, {}),
             "after": scored.get(learned.row.name, {}),
             "difference": differences,
+            "floors": {"before": floors.get(RAW, {}), "after": floors.get(learned.row.name, {})},
         }
     )
 

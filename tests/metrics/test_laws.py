@@ -17,8 +17,8 @@ every = pytest.mark.parametrize("name", catalog.names())
 unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows() if row.family != "shuffled"])
 FEW = Options(views=3)
 
-COUNTED = ("nll", "brier", "auc", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece", "smooth_ece",
-           "pud", "slope", "intercept", "brier_reliability", "brier_resolution", "brier_uncertainty")  # fmt: skip
+COUNTED = ("nll", "brier", "auc", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
+           "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution", "brier_uncertainty")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
 SIDED = {"pr_auc", "pud", "accuracy", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
@@ -27,7 +27,7 @@ SIDED = {"pr_auc", "pud", "accuracy", "intercept", "ada_ece", "ece_sweep", "ece_
 UNDEFINED = {"auc", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z"}
 """What may have no value where there is a single prediction or class."""
 
-briefly = settings(max_examples=15)  # each law is tried on every metric
+briefly = settings(max_examples=15, deadline=None)  # each law is tried on every metric
 
 
 def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:

@@ -237,6 +237,7 @@ def test_a_small_table_into_a_pipe_that_nobody_reads() -> None:
         "sys.stdin.read()\n"
         "try: write(pl.LazyFrame({'a': [1]}), '-', format='csv')\n"
         "except CalcliError as error: sys.stderr.write(str(error.exit_code))\n"
+        "sys.stderr.flush()\n"
         "import os; os._exit(0)\n"
     )
     child = subprocess.Popen(

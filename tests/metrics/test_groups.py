@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from calcli.metrics.base import Scored
+from calcli.metrics.groups import by_group, holm
+
+
+def test_by_hand():
+    """Four rows at p = 1/2: the mean of y - p is 1/4 with standard error 1/4, so z = 1."""
+    rows = Scored(np.array([1, 1, 1, 0, 0, 1]), np.array([0.5, 0.5, 0.5, 0.5, 0.0, 1.0]))
+    first, second, empty = by_group(rows, np.array([0, 0, 0, 0, 1, 1]), 3)
+    assert first.rows == 4
+    assert first.detectable == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) / 4, rel=1e-9)
+    assert first.p == pytest.approx(2 * stats.norm.sf(1.0), rel=1e-9)
+    assert (second.rows, second.detectable, second.p) == (2, None, 1.0)
+    assert (empty.rows, empty.detectable, empty.p, empty.p_adjusted) == (0, None, None, None)
+    assert first.p_adjusted == pytest.approx(2 * first.p)
+
+
+def test_certain_and_wrong_leaves_no_doubt():
+    (only,) = by_group(Scored(np.array([0, 1]), np.array([1.0, 1.0])), np.zeros(2, dtype=np.int64), 1)
+    assert (only.p, only.p_adjusted, only.detectable) == (0.0, 0.0, None)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_four_in_five_tests_find_the_gap_and_one_in_twenty_is_false(weighted):
+    rng = np.random.default_rng(0)
+    groups, size = 2000, 150
+    prob = np.tile(rng.uniform(0.2, 0.6, size), groups)
+    weight = np.tile(rng.uniform(0.5, 2, size), groups) if weighted else None
+    place = np.repeat(np.arange(groups), size)
+    calibrated = Scored((rng.random(len(prob)) < prob).astype(np.int64), prob, weight)
+    null = by_group(calibrated, place, groups)
+    assert np.mean([one.p <= 0.05 for one in null]) == pytest.approx(0.05, abs=0.015)
+    assert min(one.p_adjusted for one in null) > 0.001
+    label = (rng.random(len(prob)) < prob + null[0].detectable).astype(np.int64)
+    found = by_group(Scored(label, prob, weight), place, groups)
+    assert np.mean([one.p <= 0.05 for one in found]) == pytest.approx(0.8, abs=0.04)
+
+
+def test_holm_by_hand():
+    """Holm's own procedure: 4 x 0.01, 3 x 0.015, then 2 x 0.02 raised to what came before, 1 x 0.9."""
+    assert holm([0.02, 0.01, None, 0.9, 0.015]) == pytest.approx((0.045, 0.04, None, 0.9, 0.045))
+    assert holm([0.4, 0.6]) == (0.8, 0.8)
+    assert holm([]) == ()
+
+
+def test_holm_rejects_what_the_step_down_procedure_rejects():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        p = rng.random(8) ** 3
+        rejected = np.zeros(8, dtype=bool)
+        for rank, index in enumerate(np.argsort(p)):
+            if p[index] > 0.05 / (8 - rank):
+                break
+            rejected[index] = True
+        np.testing.assert_array_equal(np.array(holm(list(p))) <= 0.05, rejected)
+
+
+def test_more_classes_are_judged_by_the_predicted_one_and_scale_does_not_matter():
+    rng = np.random.default_rng(2)
+    prob, label, place = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60), rng.integers(0, 2, 60)
+    weight = rng.random(60)
+    found = by_group(Scored(label, prob, weight), place, 2)
+    top = Scored((prob.argmax(1) == label).astype(np.int64), prob.max(1), 1e200 * weight)
+    for one, other in zip(found, by_group(top, place, 2), strict=True):
+        assert (one.p, one.detectable) == (pytest.approx(other.p), pytest.approx(other.detectable))

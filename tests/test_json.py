@@ -1,0 +1,81 @@
+"""What machines read: the JSON of every command, validated against the schemas in docs/."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from calcli.cli.main import main
+from tests.shell import ROOT
+from tests.verbs.conftest import breeds, clicks
+
+REPORT = json.loads((ROOT / "docs/report.schema.json").read_text())
+ANSWERS = json.loads((ROOT / "docs/answers.schema.json").read_text())
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    clicks().write_parquet("train.parquet")
+    clicks(seed=1).write_parquet("test.parquet")
+    breeds().write_csv("breeds.csv")
+    assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
+    return tmp_path
+
+
+def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
+    capsys.readouterr()
+    code = main([*arguments.split(), "--format", "json"])
+    assert code in (0, 1)
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert "NaN" not in printed
+    assert "Infinity" not in printed
+    return json.loads(printed)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "fit train.parquet --method isotonic -o n",
+        "fit breeds.csv --method temperature -o n --bad-rows null",
+        "fit train.parquet --method platt -o n --holdout none",
+        "fit train.parquet -o n",
+        "evaluate test.parquet",
+        "evaluate test.parquet --with m --metrics all",
+        "evaluate breeds.csv --metrics all",
+        "compare train.parquet --methods platt,histogram",
+        "compare breeds.csv --methods platt --budget 0",
+        "refit m test.parquet",
+    ],
+)
+def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = answered(arguments, capsys)
+    jsonschema.validate(report, REPORT)
+    assert report["command"] == arguments.partition(" ")[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "inspect m",
+        "methods",
+        "methods platt",
+        "metrics",
+        "metrics ece",
+        "fit train.parquet --method platt -o n --dry-run",
+    ],
+)
+def test_other_answers(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jsonschema.validate(answered(arguments, capsys), ANSWERS)
+
+
+def test_the_schema_of_answers_is_strict_enough_to_fail(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answered("inspect m", capsys)
+    for key in ("created", "payloads", "binding"):
+        broken = {**found, "manifest": {name: part for name, part in found["manifest"].items() if name != key}}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(broken, ANSWERS)
