@@ -20,6 +20,9 @@ from calcli.numeric.solve import Expansion, newton
 EXACT = 240
 """Up to so many coefficients the Hessian is formed: 15 classes with all their pairs."""
 
+QUICK = 60
+"""Above so many, L-BFGS is the faster way to a rough answer."""
+
 _BLOCK = 1 << 18
 """Multiplications that are done at a time: few enough for the cache, and for BLAS not to wake its threads for them."""
 
@@ -64,11 +67,17 @@ class Multinomial:
     centre: FloatArray
     smoothing: float = 0.0
 
-    def minimise(self, start: FloatArray, tolerance: float = 1e-12) -> FloatArray:
-        """The coefficients of least loss, shape (K, D)."""
-        if int(self.free.sum()) <= EXACT:
-            return self._whole(newton(self._expander(), start[self.free], tolerance=tolerance))
-        return self._whole(self._lbfgs(start[self.free], tolerance))
+    def minimise(self, start: FloatArray) -> FloatArray:
+        """The coefficients of least loss, shape (K, D), to rounding where the Hessian can be formed."""
+        if int(self.free.sum()) > EXACT:
+            return self._whole(self._lbfgs(start[self.free], 1e-8))
+        return self._whole(newton(self._expander(), start[self.free]))
+
+    def near_minimum(self, start: FloatArray) -> FloatArray:
+        """The same to as many digits as a choice between penalties needs, which is faster."""
+        if int(self.free.sum()) > QUICK:
+            return self._whole(self._lbfgs(start[self.free], 1e-5))
+        return self._whole(newton(self._expander(), start[self.free], tolerance=1e-6))
 
     def _whole(self, part: FloatArray) -> FloatArray:
         whole = np.zeros(self.free.shape)
@@ -79,7 +88,9 @@ class Multinomial:
         """The mean over rows of target times feature."""
         classes = len(self.free)
         own = np.zeros(self.free.shape)
-        np.add.at(own, self.label, self.weight[:, None] * self.x)
+        for k in range(classes):
+            chosen = self.label == k
+            own[k] = self.weight[chosen] @ self.x[chosen]
         all_rows = self.weight @ self.x
         mixed: FloatArray = (1.0 - self.smoothing) * own + self.smoothing / classes * all_rows
         mixed /= self.weight.sum()
@@ -108,20 +119,22 @@ class Multinomial:
 
     def _hessian(self, p: FloatArray) -> FloatArray:
         """Mean of p_k ([k = l] - p_l) x_i x_j over rows, for free coefficients (k, i) and (l, j)."""
-        classes, size = self.free.shape
-        full = np.zeros((classes, size, classes, size))
+        of_class, of_feature = np.nonzero(self.free)
+        count = len(of_class)
+        hessian = np.zeros((count, count))
         share = self.weight / self.weight.sum()
-        block = max(64, _BLOCK // (classes * size) ** 2)
+        own = [np.flatnonzero(of_class == k) for k in range(len(self.free))]
+        block = max(64, _BLOCK // count**2)
         for start in range(0, len(p), block):
             rows = slice(start, start + block)
-            x, w, q = self.x[rows], share[rows, None], p[rows]
-            cross = (q[:, :, None] * x[:, None, :]).reshape(len(x), -1)
-            full -= ((cross * w).T @ cross).reshape(full.shape)
-            for k in range(classes):
-                full[k, :, k, :] += (x * (w * q[:, k, None])).T @ x
-        chosen = self.free.ravel()
-        hessian: FloatArray = full.reshape(classes * size, -1)[np.ix_(chosen, chosen)]
-        hessian[np.diag_indices_from(hessian)] += 2.0 * self.penalty[self.free]
+            x, q = self.x[rows], p[rows]
+            weighted = q * share[rows, None]
+            cross = q[:, of_class] * x[:, of_feature]
+            hessian -= cross.T @ (cross * share[rows, None])
+            for k, mine in enumerate(own):
+                features = x[:, of_feature[mine]]
+                hessian[np.ix_(mine, mine)] += features.T @ (features * weighted[:, k, None])
+        hessian[np.diag_indices(count)] += 2.0 * self.penalty[self.free]
         return hessian
 
     def _lbfgs(self, start: FloatArray, tolerance: float) -> FloatArray:

@@ -18,7 +18,8 @@ unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows()
 FEW = Options(views=3)
 
 COUNTED = ("nll", "brier", "auc", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
-           "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution", "brier_uncertainty")  # fmt: skip
+           "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
+           "brier_uncertainty")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
 SIDED = {"pr_auc", "pud", "accuracy", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}

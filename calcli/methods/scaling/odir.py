@@ -25,6 +25,9 @@ STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """The c that are tried, from the strongest: each fit starts where the one before it ended."""
 
 FOLDS = 5
+MANY = 15
+"""With more classes one fold alone is held out."""
+
 CHOSEN_ON = 20_000
 """The strength is chosen on about so many rows at most."""
 
@@ -34,11 +37,10 @@ def fit(x: FloatArray, batch: Batch, params: Params, seed: int, *, diagonal: boo
     held = batch.weights > 0
     problem = _problem(x[held], batch.take(held), diagonal=diagonal)
     regularised = ("bias",) if diagonal else ("off_diagonal", "bias")
-    strengths: tuple[float, ...] = STRENGTHS if any(params[name] is None for name in regularised) else (0.0,)
-    if len(strengths) > 1:
-        strengths = strengths[: _chosen(problem, batch.take(held).score, params, strengths, seed) + 1]
-    near = _path(problem, params, strengths)[-1]
-    found = replace(problem, penalty=_penalty(problem, params, strengths[-1])).minimise(near)
+    strength, near = 0.0, np.zeros(problem.free.shape)
+    if any(params[name] is None for name in regularised):
+        strength, near = _chosen(problem, batch.take(held).score, params, seed)
+    found = replace(problem, penalty=_penalty(problem, params, strength)).minimise(near)
     return found[:, :-1], found[:, -1]
 
 
@@ -64,29 +66,34 @@ def _penalty(problem: Multinomial, params: Params, strength: float) -> FloatArra
     return penalty
 
 
-def _path(problem: Multinomial, params: Params, strengths: tuple[float, ...]) -> list[FloatArray]:
-    """The fits for falling strengths, to as many digits as a choice among them needs."""
+def _path(problem: Multinomial, params: Params) -> list[FloatArray]:
+    """The fits for falling strengths."""
     at = np.zeros(problem.free.shape)
     found = []
-    for strength in strengths:
-        at = replace(problem, penalty=_penalty(problem, params, strength)).minimise(at, tolerance=1e-6)
+    for strength in STRENGTHS:
+        at = replace(problem, penalty=_penalty(problem, params, strength)).near_minimum(at)
         found.append(at)
     return found
 
 
-def _chosen(problem: Multinomial, score: FloatArray, params: Params, strengths: tuple[float, ...], seed: int) -> int:
-    """The strength of least log-loss on rows that the fit has not seen; the strongest where there are none."""
+def _chosen(problem: Multinomial, score: FloatArray, params: Params, seed: int) -> tuple[float, FloatArray]:
+    """The strength of least log-loss on rows that the fit has not seen, and coefficients to start from.
+
+    Where all rows have the same score no rows can be held out; the strongest is taken then.
+    """
     if len(score) > CHOSEN_ON:
         parts = -(-len(score) // CHOSEN_ON)
         some = folds_by_score(score, problem.label, parts, seed, "odir sample") == 0
         problem, score = _rows(problem, some), score[some]
     fold = folds_by_score(score, problem.label, FOLDS, seed, "odir folds")
-    loss = np.zeros(len(strengths))
-    for index in range(int(fold.max()) + 1 if fold.max() > 0 else 0):
+    held_out = FOLDS if len(problem.free) <= MANY else 1
+    loss, fits = np.zeros(len(STRENGTHS)), [np.zeros(problem.free.shape)]
+    for index in range(min(held_out, int(fold.max()) + 1) if fold.max() > 0 else 0):
+        fits = _path(_rows(problem, fold != index), params)
         unseen = _rows(problem, fold == index)
-        fits = _path(_rows(problem, fold != index), params, strengths)
         loss += [_log_loss(unseen, coefficients) for coefficients in fits]
-    return int(np.argmin(loss))
+    best = int(np.argmin(loss))
+    return STRENGTHS[best], fits[best]
 
 
 def _rows(problem: Multinomial, rows: NDArray[np.bool_]) -> Multinomial:

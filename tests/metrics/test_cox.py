@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.cox import intercept, slope
+from calcli.numeric.links import logit, sigmoid
+
+DEFAULT = Options()
+
+
+def rows_of(n, *, a=0.0, b=1.0, seed=0, weighted=False) -> Scored:
+    """Labels whose log-odds are a + b times the predicted ones."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0.3, 1.2, n)
+    label = (rng.random(n) < sigmoid(a + b * z)).astype(np.int64)
+    return Scored(label, sigmoid(z), rng.uniform(0.2, 3, n) if weighted else None)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_slope_is_that_of_unpenalised_logistic_regression(weighted):
+    rows = rows_of(800, a=0.4, b=0.6, weighted=weighted)
+    model = LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000)
+    model.fit(logit(rows.prob)[:, None], rows.label, rows.weight)
+    assert slope(rows, DEFAULT).value == pytest.approx(model.coef_[0, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_intercept_solves_its_equation(weighted):
+    rows = rows_of(500, a=-0.7, b=1.3, weighted=weighted)
+    moved = sigmoid(intercept(rows, DEFAULT).value + logit(rows.prob))
+    assert np.average(moved, weights=rows.weight) == pytest.approx(
+        np.average(rows.label, weights=rows.weight), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("metric", "truth"), [(slope, 0.7), (intercept, None)])
+def test_intervals_hold_the_truth(metric, truth, weighted):
+    b = 0.7 if metric is slope else 1.0
+    truth = 0.3 if truth is None else truth
+    held, width = 0, []
+    for seed in range(300):
+        found = metric(rows_of(300, a=0.3, b=b, seed=seed, weighted=weighted), DEFAULT)
+        held += found.lo <= truth <= found.hi
+        width.append(found.value)
+    assert held / 300 == pytest.approx(0.95, abs=0.035)
+    assert (found.hi - found.lo) / 3.92 == pytest.approx(np.std(width), rel=0.25)
+
+
+def test_the_intercepts_error_at_one_prediction_is_that_of_log_odds():
+    """With k of n positive at p = 1/2 the error of the log-odds is sqrt(1/k + 1/(n - k))."""
+    rows = Scored(np.repeat([0, 1], [30, 10]), np.full(40, 0.5))
+    found = intercept(rows, DEFAULT)
+    assert found.value == pytest.approx(np.log(10 / 30), rel=1e-9)
+    assert (found.hi - found.lo) / 2 == pytest.approx(1.959964 * np.sqrt(1 / 10 + 1 / 30), rel=1e-6)
+
+
+@pytest.mark.parametrize("label", [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0], [0, 1, 1, 1]])
+def test_separated_classes_have_no_slope(label):
+    found = slope(Scored(np.array(label), np.array([0.1, 0.2, 0.7, 0.9])), DEFAULT)
+    assert (found.value, found.lo) == (None, None)
+    assert "separate the classes" in found.reason
+
+
+def test_one_class_has_no_intercept():
+    found = intercept(Scored(np.ones(3, dtype=np.int64), np.array([0.2, 0.5, 0.9])), DEFAULT)
+    assert found.value is None
+    assert found.reason == "the rows are all of one class"
+
+
+def test_the_scale_of_weights_does_not_narrow_the_interval():
+    rows = rows_of(200, weighted=True)
+    scaled = Scored(rows.label, rows.prob, 100 * rows.weight)
+    for metric in (slope, intercept):
+        one, other = metric(rows, DEFAULT), metric(scaled, DEFAULT)
+        assert (one.lo, one.hi) == pytest.approx((other.lo, other.hi), rel=1e-9)
+
+
+def test_more_classes_are_judged_by_the_predicted_one():
+    rng = np.random.default_rng(3)
+    prob = rng.dirichlet(np.ones(3), 200)
+    rows = Scored(rng.integers(0, 3, 200), prob)
+    top = Scored((prob.argmax(1) == rows.label).astype(np.int64), prob.max(1))
+    assert slope(rows, DEFAULT).value == slope(top, DEFAULT).value
+    assert len(slope(rows, DEFAULT).per_class) == 3

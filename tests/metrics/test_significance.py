@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy import stats
+
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.cumulative import brownian_range, ecce
+from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
+from tests.strategies import binary_rows
+
+DEFAULT = Options()
+
+
+def calibrated(n, seed, *, weighted=False) -> Scored:
+    rng = np.random.default_rng(seed)
+    prob = rng.uniform(0.1, 0.7, n)
+    return Scored((rng.random(n) < prob).astype(np.int64), prob, rng.uniform(0.5, 2, n) if weighted else None)
+
+
+def test_hosmer_lemeshow_by_hand():
+    rng = np.random.default_rng(0)
+    prob = rng.permutation(np.linspace(0.05, 0.9, 200))
+    rows = Scored((rng.random(200) < 0.5).astype(np.int64), prob)
+    order = np.argsort(prob)
+    total = 0.0
+    for part in np.array_split(order, 10):  # without ties the deciles are runs of twenty rows
+        mean = prob[part].mean()
+        total += (rows.label[part].sum() - prob[part].sum()) ** 2 / (20 * mean * (1 - mean))
+    found = hosmer_lemeshow(rows, DEFAULT)
+    assert found.value == pytest.approx(total, rel=1e-10)
+    assert found.p == pytest.approx(stats.chi2.sf(total, 10), rel=1e-9)
+    fitted = hosmer_lemeshow(rows, Options(in_sample=True))
+    assert fitted.value == found.value
+    assert fitted.p == pytest.approx(stats.chi2.sf(total, 8), rel=1e-9)
+    assert "8 degrees of freedom, fitted on these rows" in fitted.definition.approximation
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric", [hosmer_lemeshow, spiegelhalter_z])
+def test_p_values_are_uniform_under_calibration(metric, weighted):
+    p = [metric(calibrated(400, seed, weighted=weighted), DEFAULT).p for seed in range(600)]
+    assert stats.kstest(p, "uniform").pvalue > 0.003
+
+
+def test_certain_and_wrong_is_no_chi_squared():
+    rows = Scored(np.array([0, 1]), np.array([0.0, 0.0]))
+    found = hosmer_lemeshow(rows, DEFAULT)
+    assert (found.value, found.p) == (None, 0.0)
+    assert "exactly 0 or 1" in found.reason
+    assert hosmer_lemeshow(Scored(np.array([0, 0]), np.array([0.0, 0.0])), DEFAULT).value == 0.0
+
+
+@given(binary_rows(weighted=True))
+def test_spiegelhalter_by_its_formula(rows):
+    p, y, w = rows.prob, rows.label, rows.weight
+    variance = (w**2 * (1 - 2 * p) ** 2 * p * (1 - p)).sum()
+    found = spiegelhalter_z(rows, DEFAULT)
+    if variance > 1e-20:
+        z = (w * (y - p) * (1 - 2 * p)).sum() / np.sqrt(variance)
+        assert found.value == pytest.approx(z, rel=1e-9, abs=1e-9)
+        assert found.p == pytest.approx(2 * stats.norm.sf(abs(z)), rel=1e-6, abs=1e-300)
+
+
+def test_over_confidence_has_a_positive_z():
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.3, 0.7, 3000)
+    label = (rng.random(3000) < p).astype(np.int64)
+    extreme = 1 / (1 + ((1 - p) / p) ** 3)
+    assert spiegelhalter_z(Scored(label, extreme), DEFAULT).value > 4
+
+
+@given(binary_rows(weighted=True))
+def test_ecce_by_a_loop_over_values(rows):
+    total, path = rows.weight.sum(), [0.0]
+    for value in np.unique(rows.prob[rows.weight > 0]):
+        tied = rows.prob == value
+        path.append(path[-1] + (rows.weight * (rows.label - rows.prob))[tied].sum())
+    deviation = np.sqrt((rows.weight**2 * rows.prob * (1 - rows.prob)).sum())
+    found = ecce(rows, DEFAULT).value
+    if deviation / total > 1e-6:
+        assert found == pytest.approx((max(path) - min(path)) / deviation, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("x", [0.5, 0.9, 0.999999, 1.0, 1.3, 2.0, 3.5])
+def test_both_series_of_the_range_agree(x):
+    k = np.arange(1, 500)
+    tail = 8 * np.sum((-1.0) ** (k - 1) * k * stats.norm.sf(k * x))
+    j = np.arange(100) + 0.5
+    below = np.sum((8 / x**2 + 2 / (j * np.pi) ** 2) * np.exp(-2 * (j * np.pi / x) ** 2))
+    assert brownian_range(x) == pytest.approx(1 - below, abs=1e-12)
+    assert brownian_range(x) == pytest.approx(tail, abs=1e-12)
+
+
+def test_the_tail_of_the_range_keeps_its_digits():
+    assert brownian_range(8.0) == pytest.approx(8 * stats.norm.sf(8.0), rel=1e-12)
+    assert brownian_range(0.0) == 1.0
+
+
+def test_the_p_value_of_the_range_is_right_under_calibration():
+    p = np.array([ecce(calibrated(3000, seed), DEFAULT).p for seed in range(400)])
+    assert np.mean(p) == pytest.approx(0.5, abs=0.07)  # discrete steps make the range a little short
+    assert np.mean(p <= 0.1) == pytest.approx(0.1, abs=0.045)
