@@ -136,7 +136,7 @@ def main() -> None:
     mean = float(np.mean(list(ratios["auto"].values())))
     best = float(np.mean(list(single[best_one].values())))
     print(f"\nFiles on which auto is worse than no calibration by more than allowed: {broken or 'none'}.")
-    print(f"Mean of auto {mean:+.2%}; of the best single method with hindsight, {best_one}, {best:+.2%}.")
+    print(f"Mean of auto {mean:+.3%}; of the best single method with hindsight, {best_one}, {best:+.3%}.")
     print(f"Mean of the best method of each file with hindsight: {np.mean(list(hindsight.values())):+.2%}.")
 
 

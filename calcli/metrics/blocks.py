@@ -51,20 +51,20 @@ class Blocks:
     def total(self) -> float:
         return float(self.weight.sum())
 
-    @property
+    @cached_property
     def even(self) -> bool:
         """Whether all rows weigh the same, as far as blocks can tell; there must be a row in each."""
         each = self.weight / self.rows
         return bool(np.ptp(each) <= 1e-12 * each[0])
 
     @cached_property
-    def below(self) -> tuple[FloatArray, FloatArray]:
-        """How many rows, and how much weight, lie in the first 0, 1, .. blocks."""
-        return _cumulated(self.rows), _cumulated(self.weight)
+    def below(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """How many rows, how much weight, and how much of it positive lies in the first 0, 1, .. blocks."""
+        return cumulated(self.rows), cumulated(self.weight), cumulated(self.positive)
 
-    def until(self, values: FloatArray, place: FloatArray) -> FloatArray:
-        """The sum of `values` over the first `place` rows; tied rows share what their block holds."""
-        sums: FloatArray = np.interp(place, self.below[0], _cumulated(values))
+    def between(self, cuts: FloatArray, below: FloatArray) -> FloatArray:
+        """The sums over the rows between cuts, from those over the first blocks; tied rows share evenly."""
+        sums: FloatArray = np.diff(np.interp(cuts, self.below[0], below))
         return sums
 
     def cuts(self, count: int) -> FloatArray:
@@ -73,7 +73,7 @@ class Blocks:
         Without weights row i of n, counted from 0, belongs to bin floor(i count / n). With weights i / n is the share
         of the weight before the row; tied rows share their weight evenly.
         """
-        rows, weight = self.below
+        rows, weight, _ = self.below
         share = np.arange(count + 1)
         if self.even:
             n = round(rows[-1])
@@ -162,7 +162,8 @@ class SortedRows:
         return sums
 
 
-def _cumulated(values: FloatArray) -> FloatArray:
+def cumulated(values: FloatArray) -> FloatArray:
+    """The sums of the first 0, 1, .. values."""
     return np.concatenate([[0.0], np.cumsum(values)])
 
 

@@ -122,5 +122,6 @@ def _standard_errors(rows: Scored, theta: FloatArray, basis: FloatArray) -> Floa
     w = np.ones(len(rows)) if rows.weight is None else rows.weight / rows.total_weight
     bread = np.linalg.pinv((basis * (w * s * (1.0 - s))) @ basis.T)
     meat = (basis * np.square(w * (rows.label - s))) @ basis.T
-    errors: FloatArray = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # at the ends of the scale nothing bends: the error is infinite
+        errors: FloatArray = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
     return errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks
+from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.reduce import measured, reduction_text
 
 MOST = 5000
@@ -34,8 +34,8 @@ def sweep_of(blocks: Blocks, options: Options, norm: float = 1.0) -> float:
     """The `norm`-mean of the gaps over the bins at which the sweep ends."""
     blocks = blocks.held
     cuts = blocks.cuts(bins_of(blocks))
-    weight = np.diff(blocks.until(blocks.weight, cuts))
-    gap = np.diff(blocks.until(blocks.positive - blocks.weight * blocks.prob, cuts))
+    weight = blocks.between(cuts, blocks.below[1])
+    gap = blocks.between(cuts, cumulated(blocks.positive - blocks.weight * blocks.prob))
     some = weight > 0
     weight, gap = weight[some], gap[some]
     return float(((weight * np.abs(gap / weight) ** norm).sum() / weight.sum()) ** (1.0 / norm))
@@ -46,9 +46,9 @@ def bins_of(blocks: Blocks) -> int:
     blocks = blocks.held
     for count in range(2, min(round(blocks.count), MOST + 1)):
         cuts = blocks.cuts(count)
-        weight = np.diff(blocks.until(blocks.weight, cuts))
+        weight, positive = (blocks.between(cuts, below) for below in blocks.below[1:])
         some = weight > 0
-        means = np.diff(blocks.until(blocks.positive, cuts))[some] / weight[some]
+        means = positive[some] / weight[some]
         if (np.diff(means) < -1e-12).any():  # equal means differ by rounding
             return count - 1
     return max(1, min(round(blocks.count) - 1, MOST))

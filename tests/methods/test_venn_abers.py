@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
@@ -76,19 +74,6 @@ def test_the_interval_holds_the_merged_probability_and_narrows() -> None:
         assert (merged <= p1).all()
         widths.append(float((p1 - p0).mean()))
     assert widths[1] < widths[0] / 5
-
-
-def test_many_rows_take_no_longer_than_sorting_and_two_sweeps() -> None:
-    """Ten times the rows take about ten times as long: an algorithm that is quadratic would take a hundred."""
-
-    def seconds(count: int) -> float:
-        batch = ordinary(count)
-        started = time.process_time()
-        calibrator.fit(VENN_ABERS, batch, {})
-        return time.process_time() - started
-
-    seconds(1000)
-    assert seconds(100_000) < 40 * max(seconds(10_000), 0.005)
 
 
 @pytest.mark.oracle

@@ -29,9 +29,8 @@ def test_the_slope_is_that_of_unpenalised_logistic_regression(weighted):
 def test_the_intercept_solves_its_equation(weighted):
     rows = rows_of(500, a=-0.7, b=1.3, weighted=weighted)
     moved = sigmoid(intercept(rows, DEFAULT).value + logit(rows.prob))
-    assert np.average(moved, weights=rows.weight) == pytest.approx(
-        np.average(rows.label, weights=rows.weight), rel=1e-9
-    )
+    rate = np.average(rows.label, weights=rows.weight)
+    assert np.average(moved, weights=rows.weight) == pytest.approx(rate, rel=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

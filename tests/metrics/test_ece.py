@@ -4,9 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
-from calcli.metrics.base import Options, Scored
-from calcli.metrics.ece import binned_sums, ece, gap_norm, sums_by
-from calcli.numeric.bins import assign, width_edges
+from calcli.errors import UsageError
+from calcli.metrics.base import CONVENTIONS, Options, Scored
+from calcli.metrics.conventions import convention
+from calcli.metrics.ece import ada_ece, binned_sums, block_sums, classwise_ece, ece, gap_norm, mce, rmsce, sums_by
+from calcli.numeric.bins import assign, mass_edges, width_edges
 from tests.strategies import any_rows, binary_rows, multiclass_rows
 
 
@@ -98,3 +100,57 @@ def test_the_definition_is_complete():
     assert (definition.bins, definition.binning, definition.norm) == (7, "mass", 1.0)
     assert definition.edge == "right-closed, 0 in the first bin"
     assert definition.reduction == "positive class"
+
+
+@given(any_rows(), st.sampled_from(["width", "mass"]), st.integers(1, 20))
+def test_the_family_is_ordered(rows, binning, bins):
+    options = Options(bins=bins, binning=binning)
+    values = [metric(rows, options).value for metric in (ece, rmsce, mce)]
+    assert np.all(np.diff(values) > -1e-12)
+    if binning == "mass":
+        assert ada_ece(rows, Options(bins=bins)).value == rmsce(rows, options).value
+
+
+@given(multiclass_rows(), st.integers(1, 20))
+def test_classwise_is_the_mean_over_classes(rows, bins):
+    oracle = [plain(rows.label == k, rows.prob[:, k], rows.weight, bins) for k in range(rows.classes)]
+    assert classwise_ece(rows, Options(bins=bins)).value == pytest.approx(np.mean(oracle), abs=1e-12)
+
+
+@given(binary_rows(), st.sampled_from(CONVENTIONS), st.sampled_from(["width", "mass"]), st.integers(1, 20))
+def test_blocks_are_binned_as_rows_are(rows, name, binning, bins):
+    options = Options(bins=bins, binning=binning, convention=name)
+    if (name, binning) == ("relplot", "mass"):
+        with pytest.raises(UsageError, match="relplot has no bins of equal mass"):
+            ece(rows, options)
+        return
+    rule, blocks = convention(name), rows.blocks
+    count = rule.count(bins)
+    edges = width_edges(count) if binning == "width" else rule.mass_edges(blocks.held, count)
+    by_rows, by_blocks = binned_sums(rows, edges, name), block_sums(blocks, options)
+    for part in ("weight", "prob", "label"):
+        np.testing.assert_allclose(getattr(by_blocks, part), getattr(by_rows, part), rtol=1e-9, atol=1e-9)
+
+
+@given(binary_rows(), st.integers(1, 20))
+def test_quantiles_of_blocks_are_those_of_rows(rows, count):
+    edges = mass_edges(rows.prob, count, rows.weight)
+    np.testing.assert_allclose(rows.blocks.quantiles(count), edges, rtol=1e-9, atol=1e-11)
+
+
+def test_guo_bins_nothing_at_zero_but_counts_it():
+    rows = Scored(np.array([1, 0, 1]), np.array([0.0, 0.0, 0.4]))
+    sums = binned_sums(rows, width_edges(5), "guo")
+    assert sums.norm(1.0) == pytest.approx(0.6 / 3)
+    assert binned_sums(rows, width_edges(5), "calzone").norm(1.0) == pytest.approx(0.6)
+
+
+def test_a_convention_may_leave_no_row():
+    found = ece(Scored(np.array([0, 1]), np.zeros(2)), Options(convention="calzone"))
+    assert found.value is None
+    assert "leaves out" in found.reason
+
+
+def test_an_unknown_convention_gets_the_nearest_one():
+    with pytest.raises(UsageError, match="did you mean 'sklearn'"):
+        Options(convention="sklern")

@@ -4,7 +4,7 @@ from hypothesis import given
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.proper import brier, brier_rows, nll, nll_rows
+from calcli.metrics.proper import brier, brier_rows, brier_sum, nll, nll_rows
 from tests.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
@@ -77,3 +77,10 @@ def test_many_rows_are_summed_in_parts_that_fit_together():
     for given_weight in (None, weight):
         rows = Scored(label, prob, given_weight)
         assert nll(rows, DEFAULT).value == pytest.approx(log_loss(label, prob, sample_weight=given_weight), rel=1e-12)
+
+
+@given(any_rows())
+def test_brier_sum_is_over_all_classes(rows):
+    table = np.column_stack([1 - rows.prob, rows.prob]) if rows.binary else rows.prob
+    oracle = np.average(np.square(table - np.eye(table.shape[1])[rows.label]).sum(axis=1), weights=rows.weight)
+    assert brier_sum(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)

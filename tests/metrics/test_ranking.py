@@ -3,11 +3,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import assume, given
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.ranking import auc
-from tests.strategies import binary_rows, multiclass_rows
+from calcli.metrics.ranking import accuracy, auc, pr_auc
+from tests.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
 
@@ -92,3 +92,32 @@ def test_many_rows_with_many_ties():
     rng = np.random.default_rng(3)
     label, prob = rng.integers(0, 2, 200_000), rng.integers(0, 500, 200_000) / 500
     assert auc(Scored(label, prob), DEFAULT).value == pytest.approx(roc_auc_score(label, prob), rel=1e-12)
+
+
+@given(binary_rows())
+def test_average_precision_as_in_scikit_learn(rows):
+    measured = pr_auc(rows, DEFAULT)
+    positive = (rows.label if rows.weight is None else rows.label * rows.weight).sum()
+    if positive == 0:
+        assert (measured.value, measured.reason) == (None, "no row is positive")
+        return
+    oracle = average_precision_score(rows.label, rows.prob, sample_weight=rows.weight)
+    assert measured.value == pytest.approx(oracle, rel=1e-9, abs=1e-12)
+
+
+@given(multiclass_rows())
+def test_average_precision_of_more_classes_is_the_mean(rows):
+    held = np.unique(rows.label if rows.weight is None else rows.label[rows.weight > 0])
+    oracle = [average_precision_score(rows.label == k, rows.prob[:, k], sample_weight=rows.weight) for k in held]
+    assert pr_auc(rows, DEFAULT).value == pytest.approx(np.mean(oracle), rel=1e-9)
+
+
+@given(any_rows())
+def test_accuracy_as_in_scikit_learn(rows):
+    predicted = (rows.prob > 0.5).astype(int) if rows.binary else rows.prob.argmax(axis=1)
+    oracle = accuracy_score(rows.label, predicted, sample_weight=rows.weight)
+    assert accuracy(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-12)
+
+
+def test_a_tie_between_two_classes_goes_to_the_first():
+    assert accuracy(Scored(np.array([0, 1]), np.array([0.5, 0.5])), DEFAULT).value == 0.5

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ def reference(label, prob, norm):
     for count in range(2, n):
         place = np.arange(n) * count // n
         means = [label[place == one].mean() for one in range(count)]
-        if any(after < before for before, after in zip(means, means[1:], strict=False)):
+        if any(after < before for before, after in pairwise(means)):
             break
         bins = count
     place = np.arange(n) * bins // n

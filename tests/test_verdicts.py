@@ -1,0 +1,67 @@
+"""Exit code 1: the question was understood, and the answer is no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calcli.cli.main import main
+from tests.verbs.conftest import clicks
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    clicks().write_parquet("good.parquet")
+    rng = np.random.default_rng(0)
+    noise = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
+    noise.write_parquet("noise.parquet")
+    return tmp_path
+
+
+def test_a_guard_lets_through_what_helps(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "good.parquet", "--method", "platt", "--guard", "nll"]) == 0
+    assert capsys.readouterr().out == "good.platt\n"
+
+
+def test_a_guard_stops_what_harms(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "noise.parquet", "--method", "isotonic", "--guard", "nll"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "nothing was kept" in " ".join(said.err.split())
+    assert not (here / "noise.isotonic").exists()
+
+
+def test_without_a_guard_it_is_kept_and_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "noise.parquet", "--method", "isotonic"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "noise.isotonic\n"
+    assert "NOT shown to be better than no calibration" in " ".join(said.err.split())
+
+
+def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "-q", "good.parquet", "--method", "platt", "-o", "m"]) == 0
+    before = {path.name: path.read_bytes() for path in Path("m").iterdir()}
+    capsys.readouterr()
+    assert main(["refit", "m", "noise.parquet"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "nothing was changed" in " ".join(said.err.split())
+    assert {path.name: path.read_bytes() for path in Path("m").iterdir()} == before
+
+
+def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "-q", "good.parquet", "--method", "platt", "-o", "m"]) == 0
+    before = Path("m/manifest.json").read_bytes()
+    clicks(4000, seed=5).write_parquet("next.parquet")
+    capsys.readouterr()
+    assert main(["refit", "m", "next.parquet"]) == 0
+    assert capsys.readouterr().out == "m\n"
+    assert Path("m/manifest.json").read_bytes() != before
+    assert main(["refit", "m", "--rollback"]) == 0
+    assert main(["refit", "m", "--rollback"]) == 0
+    assert main(["refit", "m"]) == 2
+    assert main(["refit", "m", "next.parquet", "--rollback"]) == 2
