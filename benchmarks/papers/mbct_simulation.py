@@ -106,16 +106,15 @@ def by_rows(setting: Setting, sizes: tuple[int, ...], runs: int) -> None:
 def by_bins(setting: Setting, sizes: tuple[int, ...], counts: tuple[int, ...], runs: int) -> None:
     """The paper's figures 3, 13 and 15."""
     names = ("ECE", "MVCE")
+    found = {(rows, count): simulate(setting, rows, runs, count, names) for rows in sizes for count in counts}
     for how, reference in _references(setting).items():
         print(f"\nMean distance from the {how} value, ECE / MVCE:\n")
         print(f"| rows | {' | '.join(f'{count} bins' for count in counts)} |")
         print("|" + " --: |" * (1 + len(counts)))
         for rows in sizes:
-            cells = []
-            for count in counts:
-                found = simulate(setting, rows, runs, count, names)
-                cells.append(" / ".join(f"{off(found[name], reference):.4f}" for name in names))
-            print(f"| {rows:,} | {' | '.join(cells)} |")
+            cells = (found[rows, count] for count in counts)
+            texts = [" / ".join(f"{off(cell[name], reference):.4f}" for name in names) for cell in cells]
+            print(f"| {rows:,} | {' | '.join(texts)} |")
 
 
 def _references(setting: Setting) -> dict[str, float]:

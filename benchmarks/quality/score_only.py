@@ -8,7 +8,6 @@ that are not installed are left out. ``--million`` times fits of a million simul
 
 from __future__ import annotations
 
-# ruff: noqa: PLC0415 - peers are optional, and imported only where one of them is asked
 import argparse
 import importlib.util
 import statistics
@@ -313,8 +312,12 @@ def million(peers: dict[str, dict[str, Fit]], rows: int = 1_000_000, runs: int =
                 seconds[who].append(time.perf_counter() - started)
         medians = {who: statistics.median(found) for who, found in seconds.items()}
         own = medians.pop("calcli")
-        for who, median in sorted(medians.items(), key=lambda pair: pair[1]) or [("-", float("nan"))]:
-            lines.append(f"| {name} | {own:.3f} | {who} | {median:.3f} | {own / median:.2f} |")
+        lines.extend(
+            f"| {name} | {own:.3f} | {who} | {median:.3f} | {own / median:.2f} |"
+            for who, median in sorted(medians.items(), key=lambda pair: pair[1])
+        )
+        if not medians:
+            lines.append(f"| {name} | {own:.3f} | | | |")
     return lines
 
 

@@ -30,6 +30,9 @@ from calcli.tables.trouble import writing
 
 STDOUT = "-"
 
+FAST = 1
+"""The level at which Parquet is compressed by zstd: a fifth less time than the usual 3, for 3 to 5 % more bytes."""
+
 DEVICES = (Path("/dev"), Path("/dev/fd"))
 """Where names stand for what is open already, such as /dev/stdout, even if that is a file."""
 
@@ -111,7 +114,7 @@ class _Rows:
         elif self.arrow_types:
             self._restore(outlet, near)
         elif self.kind == "parquet":
-            self.frame.sink_parquet(outlet)
+            self.frame.sink_parquet(outlet, compression_level=FAST)
         else:
             self.frame.sink_ipc(outlet, compat_level=OLDEST)
 
@@ -156,7 +159,7 @@ class _Outlet:
 
 def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
     if kind == "parquet":
-        return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
+        return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd", compression_level=FAST)
     return pa.ipc.new_file(sink, schema)
 
 

@@ -28,7 +28,7 @@ SIDED = {"pr_auc", "pud", "accuracy", "intercept", "ada_ece", "ece_sweep", "ece_
 UNDEFINED = {"auc", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z"}
 """What may have no value where there is a single prediction or class."""
 
-briefly = settings(max_examples=15, deadline=None)  # each law is tried on every metric
+briefly = settings(max_examples=12, deadline=None)  # each law is tried on every metric
 
 
 def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:

@@ -13,7 +13,7 @@ def rows_of(n, *, seed=0, weighted=True, classes=2) -> Scored:
     return Scored(rng.integers(0, classes, n), prob, rng.random(n) if weighted else None)
 
 
-def integral(rows: Scored, width: float, points: int = 40_001) -> float:
+def integral(rows: Scored, width: float, points: int = 10_001) -> float:
     """By the definition: the kernel with its images, summed over rows at many points."""
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     t = np.linspace(0, 1, points)
@@ -46,7 +46,7 @@ def test_near_the_reference_on_its_coarse_grid():
 
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_near_the_reference_on_random_rows(seed):
     relplot = pytest.importorskip("relplot")
     rng = np.random.default_rng(seed)

@@ -126,6 +126,7 @@ ROWS = (
         summary="sigmoid of a smoothing spline of the log-odds, as smooth as held-out cells ask for",
         reference="Lucena 2018",
         simplicity=7,
+        auto="binary",
         order="kept or reversed",
         sums="yes",
         params=(Param("knots", "int", 8, "number of knots, at quantiles of the scores", low=3, high=50),),
