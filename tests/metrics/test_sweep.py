@@ -71,3 +71,23 @@ def test_debiased_is_nearer_the_truth_than_plain():
     debiased, plain = np.mean(found, axis=0)
     assert debiased == pytest.approx(0.04 / 3, rel=0.06)
     assert plain > 1.5 * 0.04 / 3
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 1.0, 2.0, 3.5])), min_size=3, max_size=25))
+@settings(max_examples=60, deadline=None)
+def test_with_weights_a_row_goes_where_its_weight_begins(drawn):
+    label, weight = (np.array(column, dtype=float) for column in zip(*drawn, strict=True))
+    n = len(label)
+    prob = (np.arange(n) + 0.5) / n
+    before = np.cumsum(weight) - weight
+    bins = 1
+    for count in range(2, n):
+        place = np.floor(before * count / weight.sum()).astype(int)
+        means = [np.average(label[place == one], weights=weight[place == one]) for one in np.unique(place)]
+        if any(after < before - 1e-12 for before, after in pairwise(means)):
+            break
+        bins = count
+    place = np.floor(before * bins / weight.sum()).astype(int)
+    oracle = sum(abs((weight * (label - prob))[place == one].sum()) for one in np.unique(place)) / weight.sum()
+    found = ece_sweep(Scored(label.astype(np.int64), prob, weight), DEFAULT)
+    assert (found.definition.bins, found.value) == (bins, pytest.approx(oracle, abs=1e-9))
