@@ -21,10 +21,10 @@ from calcli.version import VERSION
 
 __version__ = VERSION
 
-__all__ = ["Flags", "__version__", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
+__all__ = ["Flags", "Options", "__version__", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
 
 if TYPE_CHECKING:
-    from calcli.verbs.api import Flags, apply, evaluate, fit, inspect, load, open_source
+    from calcli.verbs.api import Flags, Options, apply, evaluate, fit, inspect, load, open_source
 
 
 def __getattr__(name: str) -> object:

@@ -26,6 +26,20 @@ def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) -> None:
+    text = (ROOT / "docs/ci.md").read_text()
+    place = readers_folder(tmp_path)
+    lines = commands(text)
+    assert len(lines) == 3
+    for command in lines:
+        done = run(command, place)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    steps = re.findall(r"- run: (calcli .*)", blocks(text, "yaml")[0])
+    assert steps == lines[:2]
+    strict = run(lines[1].replace("0.39", "0.3"), place)
+    assert strict.returncode == 1
+
+
 def night(seed: int, *, shift: float = 0.0, rows: int = 3000) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     truth = rng.normal(-1, 1.2, rows)

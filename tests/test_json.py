@@ -47,6 +47,8 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
         "evaluate test.parquet",
         "evaluate test.parquet --with m --metrics all",
         "evaluate breeds.csv --metrics all",
+        "evaluate test.parquet --with m --by age --bootstrap 50 --fail-if nll<0",
+        "evaluate breeds.csv --bootstrap 50 --fail-if raw.nll>0",
         "compare train.parquet --methods platt,histogram",
         "compare breeds.csv --methods platt --budget 0",
         "refit m test.parquet",

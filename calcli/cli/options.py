@@ -233,7 +233,7 @@ ResampleBy = Annotated[
     _option(
         "--resample-by",
         metavar="COLUMN",
-        help="Rows that agree in it belong together: they are never on both sides of a split.",
+        help="Rows that agree in it belong together: they are drawn together, and never on both sides of a split.",
         rich_help_panel=CHECK,
     ),
 ]
@@ -264,6 +264,57 @@ Bins = Annotated[
 Binning = Annotated[
     Literal["width", "mass"],
     _option("--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=CHECK),
+]
+Convention = Annotated[
+    str,
+    _option(
+        "--convention",
+        metavar="NAME",
+        help="Whose bins the ECE family has: sklearn, netcal, torchmetrics, mcgrad, relplot, mapie, ...",
+        rich_help_panel=CHECK,
+    ),
+]
+Mvce = Annotated[
+    Literal["closed", "sampled"],
+    _option(
+        "--mvce",
+        metavar="closed|sampled",
+        help="MVCE in closed form where that holds, or by shuffling.",
+        rich_help_panel=CHECK,
+    ),
+]
+InSample = Annotated[
+    bool,
+    _option("--in-sample", help="The score was fitted on these very rows: tests allow for it.", rich_help_panel=CHECK),
+]
+Bootstrap = Annotated[
+    int,
+    _option(
+        "--bootstrap",
+        metavar="N",
+        min=0,
+        help="Draw the rows anew so often, for 95 % intervals of every metric; 0 is never.",
+        rich_help_panel=CHECK,
+    ),
+]
+By = Annotated[
+    str | None,
+    _option(
+        "--by", metavar="A,B,...", help="Columns; the metrics are shown within each group too.", rich_help_panel=CHECK
+    ),
+]
+FailIf = Annotated[
+    list[str] | None,
+    _option(
+        "--fail-if",
+        metavar="EXPR",
+        help="Exit with 1 if it is true, as in 'nll > 0.31' or 'ece.diff > 0'; can be given several times.",
+        rich_help_panel=CHECK,
+    ),
+]
+AllowNull = Annotated[
+    bool,
+    _option("--allow-null", help="Let --fail-if pass over a number that is not defined.", rich_help_panel=CHECK),
 ]
 Seed = Annotated[
     int,

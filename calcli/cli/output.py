@@ -92,14 +92,25 @@ def refuse(answer: str, talk: Talk) -> NoReturn:
 
 
 def evaluated(report: Report, form: Form, talk: Talk) -> None:
-    """The report on stdout."""
+    """The report on stdout; exit code 1 where a gate failed."""
+    from calcli.cli.views import groups
     from calcli.cli.views import report as view
 
     if form == "table":
-        _lines(view.evaluated(report, talk.page), talk)
+        _lines(
+            [
+                *view.evaluated(report, talk.page),
+                *groups.tables(report, talk.page),
+                *groups.verdicts(report, talk.page),
+            ],
+            talk,
+        )
         _warn(report, talk, said=True)
     else:
         _report(report, form, talk)
+    failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
+    if failed:
+        refuse(f"--fail-if is true: {'; '.join(failed)}", talk)
 
 
 def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from calcli.metrics.base import Options
 from calcli.tables.binding import Flags
 from calcli.tables.source import open_source
 from calcli.verbs.apply import ApplyRequest
@@ -16,7 +17,7 @@ from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import inspect
 from calcli.verbs.load import load
 
-__all__ = ["Flags", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
+__all__ = ["Flags", "Options", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
 
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from calcli.batch import Batch, IntArray
+from calcli.batch import Batch
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import UsageError
 from calcli.methods import catalog
 from calcli.methods.base import ParamValue
 from calcli.methods.row import Row
@@ -20,6 +18,7 @@ from calcli.metrics.base import Options
 from calcli.tables.binding import Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
+from calcli.verbs.columns import ranks
 from calcli.verbs.contest import IDENTITY, Choice, Outcome, choose, run_contest
 from calcli.verbs.fit import FitRequest, FitResult, fit
 from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
@@ -137,23 +136,11 @@ def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
     if request.resample_by is not None and request.order_by is not None:
         raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
     if request.order_by is not None:
-        return split_by_time(_codes(source, request.order_by, loaded, "--order-by"), request.folds)
+        return split_by_time(ranks(source, request.order_by, loaded, "--order-by"), request.folds)
     groups = None
     if request.resample_by is not None:
-        groups = _codes(source, request.resample_by, loaded, "--resample-by")
+        groups = ranks(source, request.resample_by, loaded, "--resample-by")
     return split_rows(loaded.batch.labels, Holdout("cv", folds=request.folds), request.seed, groups)
-
-
-def _codes(source: Source, column: str, loaded: Loaded, flag: str) -> IntArray:
-    """The rank of each row's value in a column; rows that agree share it."""
-    if column not in source.columns:
-        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
-    values = source.typed([column]).collect(engine="streaming").to_series()
-    if loaded.row_numbers is not None:
-        values = values.gather(loaded.row_numbers)
-    if values.null_count():
-        raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
-    return values.rank("dense").to_numpy().astype(np.int64) - 1
 
 
 def _measured(

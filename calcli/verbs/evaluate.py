@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calcli.batch import Batch, FloatArray
@@ -15,10 +15,13 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.checks import Loaded
 from calcli.tables.checks import load as load_rows
 from calcli.tables.source import Data, Source, open_source
+from calcli.verbs.columns import groups, ranks
+from calcli.verbs.gate import judge, parse
 from calcli.verbs.load import Model, load
-from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
+from calcli.verbs.measuring import Candidate, Resampling, class_names, data_facts, measure_all, measure_groups
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
 from calcli.version import VERSION
 
@@ -35,12 +38,27 @@ class EvaluateRequest:
         Directories, each as ``DIR`` or ``NAME=DIR``.
     metrics
         ``default``, ``all``, or names separated by commas.
+    bootstrap
+        How often rows are drawn anew for intervals; 0 for none.
+    resample_by
+        A column whose values are drawn together: rows of one user, one day.
+    by
+        Columns; the metrics are shown within each of their values too.
+    fail_if
+        Expressions; the report's `gates` say of which numbers they are true.
+    allow_null
+        Let a gate pass over a number that is not defined.
     """
 
     data: Data
     artifacts: tuple[str, ...] = ()
     metrics: str = "default"
     options: Options = Options()
+    bootstrap: int = 0
+    resample_by: str | None = None
+    by: tuple[str, ...] = ()
+    fail_if: tuple[str, ...] = ()
+    allow_null: bool = False
     flags: Flags = Flags()
     input_format: str | None = None
     bad_rows: BadRows = "fail"
@@ -50,6 +68,7 @@ class EvaluateRequest:
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score and each artifact's on the same rows."""
     chosen = metrics.choose(request.metrics)
+    gates = [parse(expression) for expression in request.fail_if]
     models = named_models(request.artifacts)
     with open_source(request.data, format=request.input_format) as source:
         features = any(model.needs_features for model in models.values())
@@ -58,11 +77,19 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             listener.note(note)
         with stage(listener, "reading"):
             loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows, check_scale=not models)
+            resampling = _resampling(request, source, loaded)
+            parts = [(column, groups(source, column, loaded)) for column in request.by]
         with stage(listener, "measuring"):
             candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(loaded.batch.score))]
             candidates += [_candidate(name, model, loaded.batch) for name, model in models.items()]
-            measured = measure_all(candidates, loaded.batch, chosen, request.options, class_names(binding))
-        return Report(
+            names = class_names(binding)
+            measured = measure_all(candidates, loaded.batch, chosen, request.options, names, resampling=resampling)
+            grouped = [
+                entry
+                for column, part in parts
+                for entry in measure_groups(candidates, loaded.batch, chosen, request.options, names, column, part)
+            ]
+        report = Report(
             command="evaluate",
             version=VERSION,
             seed=request.seed,
@@ -71,7 +98,21 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             definitions=measured.definitions,
             scores=measured.scores,
             differences=measured.differences,
+            groups=tuple(grouped),
         )
+    judged = judge(gates, report, allow_null=request.allow_null)
+    return replace(report, gates=tuple(result.to_json() for result in judged))
+
+
+def _resampling(request: EvaluateRequest, source: Source, loaded: Loaded) -> Resampling | None:
+    if request.bootstrap == 0:
+        if request.resample_by is not None:
+            raise UsageError("--resample-by says what is drawn, but nothing is", hint="add --bootstrap 1000")
+        return None
+    units = None
+    if request.resample_by is not None:
+        units = ranks(source, request.resample_by, loaded, "--resample-by")
+    return Resampling(request.bootstrap, request.seed, units)
 
 
 def named_models(artifacts: Sequence[str]) -> dict[str, Model]:

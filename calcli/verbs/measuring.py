@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch, FloatArray, IntArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.catalog import Row, measure
+from calcli.metrics.groups import by_group
 from calcli.metrics.paired import paired_difference
+from calcli.state import Json
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Loaded
 from calcli.tables.labels import class_text
 from calcli.tables.source import Source
+from calcli.verbs.asjson import as_json
 from calcli.verbs.report import DataFacts, Difference, MetricValue, ScoreRow, ScoreSource, Seconds, finite
+
+if TYPE_CHECKING:
+    from calcli.metrics.bootstrap import Bootstrap
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,18 @@ def measure_all(
     classes: tuple[str, ...],
     *,
     against: Sequence[str] = (),
+    resampling: Resampling | None = None,
 ) -> Measurements:
     """Every metric of every score, and the differences of the scores to those `against`, on the same rows.
 
-    Without `against` each score is held against the first.
+    Without `against` each score is held against the first. Intervals of differences come from `resampling`; without,
+    from normal theory where the metric is a mean over rows.
     """
     scored = {candidate.name: Scored(batch.labels, candidate.prob, batch.weight) for candidate in candidates}
     measured = {name: measure(chosen, one, options) for name, one in scored.items()}
+    drawn = None if resampling is None else _Drawn.of(scored, chosen, options, resampling)
+    if drawn is not None:
+        measured = {name: drawn.completed(name, values) for name, values in measured.items()}
     scores = tuple(
         ScoreRow(
             name=candidate.name,
@@ -63,7 +75,9 @@ def measure_all(
     )
     first = candidates[0].name
     differences = tuple(
-        _difference(row, (name, versus), (one, scored[versus]), (measured[name][row.name], measured[versus][row.name]))
+        _difference(
+            row, (name, versus), (one, scored[versus]), (measured[name][row.name], measured[versus][row.name]), drawn
+        )
         for versus in dict.fromkeys(against or (first,))
         for name, one in scored.items()
         if name != versus
@@ -73,17 +87,90 @@ def measure_all(
     return Measurements(definitions, scores, differences)
 
 
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How often rows are drawn anew, and in which units.
+
+    `groups` is the unit of each row; None draws single rows.
+    """
+
+    replicates: int
+    seed: int
+    groups: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Replicates of all metrics, by the name of the score."""
+
+    bootstrap: Bootstrap
+    place: Mapping[str, int]
+
+    @classmethod
+    def of(cls, scored: Mapping[str, Scored], chosen: Sequence[Row], options: Options, how: Resampling) -> _Drawn:
+        from calcli.metrics.bootstrap import bootstrap
+
+        found = bootstrap(list(scored.values()), chosen, options, how.replicates, seed=how.seed, groups=how.groups)
+        return cls(found, {name: place for place, name in enumerate(scored)})
+
+    def completed(self, name: str, values: Mapping[str, Measured]) -> dict[str, Measured]:
+        """The measured values with what the replicates say of them."""
+        return {metric: self.bootstrap.complete(self.place[name], metric, value) for metric, value in values.items()}
+
+    def difference(self, names: tuple[str, str], metric: str) -> tuple[float | None, float | None, float | None]:
+        return self.bootstrap.difference(self.place[names[0]], self.place[names[1]], metric)
+
+
 def _difference(
-    row: Row, names: tuple[str, str], scored: tuple[Scored, Scored], measured: tuple[Measured, Measured]
+    row: Row,
+    names: tuple[str, str],
+    scored: tuple[Scored, Scored],
+    measured: tuple[Measured, Measured],
+    drawn: _Drawn | None,
 ) -> Difference:
-    """One score against another; with an interval where the metric is a mean over rows."""
+    """One score against another, with an interval where there is one."""
     here, there = measured[0].value, measured[1].value
     value = None if here is None or there is None else finite(here - there)
+    if drawn is not None and value is not None:
+        return Difference(*names, row.name, value, *map(finite, drawn.difference(names, row.name)))
     per_row = row.load_rows()
     if value is None or per_row is None:
         return Difference(*names, row.name, value)
     _, lo, hi, p = paired_difference(per_row(scored[0]), per_row(scored[1]), scored[0].weight)
     return Difference(*names, row.name, value, finite(lo), finite(hi), finite(p))
+
+
+def measure_groups(
+    candidates: Sequence[Candidate],
+    batch: Batch,
+    chosen: Sequence[Row],
+    options: Options,
+    classes: tuple[str, ...],
+    by: str,
+    groups: tuple[tuple[str | None, ...], IntArray],
+) -> list[dict[str, Json]]:
+    """The report's `groups`: every metric of every score within each group of rows."""
+    names, codes = groups
+    found: list[dict[str, Json]] = []
+    for candidate in candidates:
+        everyone = Scored(batch.labels, candidate.prob, batch.weight)
+        for name, place, facts in zip(names, range(len(names)), by_group(everyone, codes, len(names)), strict=True):
+            inside = codes == place
+            weight = None if batch.weight is None else batch.weight[inside]
+            values = measure(chosen, Scored(batch.labels[inside], candidate.prob[inside], weight), options)
+            metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in values.items()}
+            entry = {"by": by, "group": name, "rows": int(inside.sum()), "score": candidate.name, "metrics": metrics}
+            found.append(
+                as_json(
+                    entry
+                    | {
+                        "detectable": finite(facts.detectable),
+                        "p": finite(facts.p),
+                        "p_adjusted": finite(facts.p_adjusted),
+                    }
+                )
+            )
+    return found
 
 
 def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:

@@ -42,6 +42,8 @@ class MetricValue:
             per_class = {name: finite(value) for name, value in zip(classes, measured.per_class, strict=True)}
         return cls(
             value=finite(measured.value),
+            lo=finite(measured.lo),
+            hi=finite(measured.hi),
             floor=finite(measured.floor),
             p=finite(measured.p),
             reason=measured.reason,

@@ -8,6 +8,8 @@ from calcli.cli.console import Talk
 EXAMPLES = """\
 calcli evaluate test.parquet
 calcli evaluate test.parquet --with train.platt --with new=train.isotonic
+calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
+calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
 calcli evaluate test.csv --with train.platt --metrics nll,ece --format json"""
 
 
@@ -27,6 +29,14 @@ def evaluate(
     metrics: options.Metrics = "default",
     bins: options.Bins = 15,
     binning: options.Binning = "width",
+    convention: options.Convention = "sklearn",
+    mvce: options.Mvce = "closed",
+    in_sample: options.InSample = False,
+    bootstrap: options.Bootstrap = 0,
+    resample_by: options.ResampleBy = None,
+    by: options.By = None,
+    fail_if: options.FailIf = None,
+    allow_null: options.AllowNull = False,
     seed: options.Seed = 0,
     form: options.Format = "table",
     threads: options.Threads = None,
@@ -46,7 +56,12 @@ def evaluate(
         data=data,
         artifacts=tuple(artifacts or ()),
         metrics=metrics,
-        options=Options(bins=bins, binning=binning, seed=seed),
+        options=Options(bins=bins, binning=binning, convention=convention, mvce=mvce, in_sample=in_sample, seed=seed),
+        bootstrap=bootstrap,
+        resample_by=resample_by,
+        by=arguments.names(by) or (),
+        fail_if=tuple(fail_if or ()),
+        allow_null=allow_null,
         flags=arguments.flags(
             label=label,
             prob=prob,

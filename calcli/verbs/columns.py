@@ -1,0 +1,45 @@
+"""Columns that are neither score nor label: groups to report on, units to resample, times to order by."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from calcli.batch import IntArray
+from calcli.errors import DataError, unknown_name
+from calcli.tables.checks import Loaded
+from calcli.tables.source import Source
+
+MOST_GROUPS = 1000
+"""More groups than this are no report that anybody reads."""
+
+
+def ranks(source: Source, column: str, loaded: Loaded, flag: str) -> IntArray:
+    """The rank of each row's value, 0 .. ; rows that agree share it, and none is null."""
+    values = _values(source, column, loaded, flag)
+    if values.null_count():
+        raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
+    return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def groups(source: Source, column: str, loaded: Loaded) -> tuple[tuple[str | None, ...], IntArray]:
+    """The distinct values of a column, null among them, and the place of each row's value."""
+    values = _values(source, column, loaded, "--by")
+    names = values.unique().sort(nulls_last=True)
+    if len(names) > MOST_GROUPS:
+        raise DataError(
+            f"--by: the column {column!r} has {len(names):,} different values, more than {MOST_GROUPS:,} groups",
+            hint="cut it into fewer, before",
+        )
+    place = pl.DataFrame({"value": names, "place": np.arange(len(names))})
+    codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")
+    texts = tuple(None if name is None else str(name) for name in names.cast(pl.String).to_list())
+    return texts, codes["place"].to_numpy().astype(np.int64)
+
+
+def _values(source: Source, column: str, loaded: Loaded, flag: str) -> pl.Series:
+    """The column, of the rows that were loaded."""
+    if column not in source.columns:
+        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
+    values = source.typed([column]).collect(engine="streaming").to_series()
+    return values if loaded.row_numbers is None else values.gather(loaded.row_numbers)
