@@ -13,7 +13,6 @@ from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import Loaded
 from calcli.tables.checks import load as load_rows
@@ -21,7 +20,15 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.columns import groups, ranks
 from calcli.verbs.gate import judge, parse
 from calcli.verbs.load import Model, load
-from calcli.verbs.measuring import Candidate, Resampling, class_names, data_facts, measure_all, measure_groups
+from calcli.verbs.measuring import (
+    Candidate,
+    Resampling,
+    class_names,
+    data_facts,
+    measure_all,
+    measure_groups,
+    raw_probabilities,
+)
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
 from calcli.version import VERSION
 
@@ -80,7 +87,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             resampling = _resampling(request, source, loaded)
             parts = [(column, groups(source, column, loaded)) for column in request.by]
         with stage(listener, "measuring"):
-            candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(loaded.batch.score))]
+            candidates = [Candidate(RAW, ScoreSource("raw"), raw_probabilities(loaded.batch, binding))]
             candidates += [_candidate(name, model, loaded.batch) for name, model in models.items()]
             names = class_names(binding)
             measured = measure_all(candidates, loaded.batch, chosen, request.options, names, resampling=resampling)

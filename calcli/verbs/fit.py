@@ -15,14 +15,13 @@ from calcli.methods import catalog
 from calcli.methods.base import ParamValue
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
-from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all
+from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities
 from calcli.verbs.recipe import AUTO, BUDGET, Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Warned
@@ -170,7 +169,7 @@ def _report(
 ) -> Report:
     rows: Batch = learned.held_out(loaded.batch)
     name = learned.row.name
-    candidates = [Candidate(RAW, ScoreSource("raw"), probabilities(rows.score))]
+    candidates = [Candidate(RAW, ScoreSource("raw"), raw_probabilities(rows, binding))]
     if learned.prob is not None:
         candidates.append(Candidate(name, ScoreSource("method", method=name), learned.prob, learned.seconds))
     measured = measure_all(candidates, rows, chosen, request.options, class_names(binding))

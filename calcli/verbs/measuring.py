@@ -13,6 +13,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.catalog import Row, measure
 from calcli.metrics.groups import by_group
 from calcli.metrics.paired import paired_difference
+from calcli.numeric.links import CLIP, probabilities
 from calcli.state import Json
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Loaded
@@ -23,6 +24,10 @@ from calcli.verbs.report import DataFacts, Difference, MetricValue, ScoreRow, Sc
 
 if TYPE_CHECKING:
     from calcli.metrics.bootstrap import Bootstrap
+
+
+_LEAST = 1.001 * CLIP
+"""At most what a probability of 0 has become."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,21 @@ def measure_groups(
                 )
             )
     return found
+
+
+def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
+    """What the uncalibrated score says; where it came as probabilities, those very ones.
+
+    On the way through the log-odds a probability moves by a rounding error, and 0 and 1 are held inside the open
+    interval. That would put 0.3 on the other side of the edge of a bin, so it is undone.
+    """
+    prob = probabilities(batch.score)
+    if binding.score.kind == "logit":
+        return prob
+    inside = (prob > 1e-3) & (prob < 1.0 - 1e-3)
+    prob = np.where(inside, np.round(prob, 15), prob)
+    prob = np.where(prob <= _LEAST, 0.0, prob)
+    return np.where(prob >= 1.0 - _LEAST, 1.0, prob)
 
 
 def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:

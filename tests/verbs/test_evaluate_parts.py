@@ -13,7 +13,6 @@ from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
 from tests.verbs.conftest import breeds, clicks
 
-
 GOLDEN = Path(__file__).parents[1] / "metrics" / "golden"
 
 
