@@ -166,6 +166,16 @@ Budget = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
+Criterion = Annotated[
+    str,
+    _option(
+        "--criterion",
+        metavar="METRIC",
+        help="The metric by which a method is chosen: nll or brier, never a calibration error.",
+        autocompletion=complete.metric,
+        rich_help_panel=METHOD,
+    ),
+]
 Exact = Annotated[
     bool,
     _option("--exact", help="Let outputs be exactly 0 or 1 where the method says so.", rich_help_panel=METHOD),

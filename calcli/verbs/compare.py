@@ -19,7 +19,7 @@ from calcli.tables.binding import Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.columns import ranks
-from calcli.verbs.contest import IDENTITY, Choice, Outcome, choose, run_contest
+from calcli.verbs.contest import IDENTITY, Choice, Outcome, choose, criterion, run_contest
 from calcli.verbs.fit import FitRequest, FitResult, fit
 from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
 from calcli.verbs.recipe import AUTO, params_by_method
@@ -46,6 +46,8 @@ class CompareRequest:
         A column; rows that agree in it are never on both sides of a split.
     order_by
         A column; rows are predicted from those before them.
+    criterion
+        The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
         Seconds; a method that has not finished by then is a row that says so.
     select
@@ -58,6 +60,7 @@ class CompareRequest:
     folds: int = 5
     resample_by: str | None = None
     order_by: str | None = None
+    criterion: str = "nll"
     budget: float = 300.0
     select: str | Path | None = None
     metrics: str = "default"
@@ -82,6 +85,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     params = params_by_method(request.params, AUTO)
     rows = _contenders(request, params)
     chosen = metrics.choose(request.metrics)
+    by = criterion(request.criterion)
     features = any(row.needs_features for row in rows)
     with open_source(request.data, format=request.input_format) as source:
         binding = bind(source, request.flags, features=features)
@@ -98,7 +102,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             seed=request.seed,
             listener=listener,
         )
-        choice = choose(outcomes, loaded.batch, splits)
+        choice = choose(outcomes, loaded.batch, splits, by)
         held_out = loaded.batch.take(splits.predicted)
         with stage(listener, "measuring"):
             measured = _measured(outcomes, held_out, chosen, request.options, class_names(binding), choice)

@@ -13,12 +13,12 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import Listener, stage
-from calcli.errors import CalcliError, FitError
+from calcli.errors import CalcliError, FitError, UsageError
 from calcli.methods.base import Params
 from calcli.methods.row import Row
+from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired_difference
-from calcli.metrics.proper import nll_rows
 from calcli.verbs.crossfit import Predicted, predict_held_out
 from calcli.verbs.splits import Splits
 
@@ -121,15 +121,35 @@ class Choice:
     why: str
 
 
-def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits) -> Choice:
-    """The simplest method whose log-loss is within one standard error of the least.
+def criterion(name: str) -> metrics.Row:
+    """The metric that a selection goes by: one that is a mean over rows, so that two methods can be told apart.
+
+    Calibration errors are refused with the reason: they reward methods that forget what the scores knew.
+    """
+    row = metrics.find(name)
+    if row.rows is not None:
+        return row
+    known = ", ".join(each.name for each in metrics.rows() if each.rows is not None)
+    if row.kind == "gap":
+        raise UsageError(
+            f"--criterion {name}: one bin for all rows has nearly none of it and knows nothing; over 832 experiments "
+            "of CalArena the method with the lowest ECE was worse than no calibration by the Brier score in 56 %",
+            hint=f"choose by {known}, and look at {name} afterwards",
+        )
+    raise UsageError(f"--criterion {name}: it is no mean over rows", hint=f"choose by {known}")
+
+
+def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, by: metrics.Row) -> Choice:
+    """The simplest method whose loss is within one standard error of the least.
 
     The standard error is that of the paired difference over the rows that were held out. The identity is the simplest
     of all: it stays unless something beats it by more than that.
     """
-    rows = batch.take(splits.predicted)
+    rows, per_row = batch.take(splits.predicted), by.load_rows()
+    assert per_row is not None
+    sign = -1.0 if by.direction == "higher" else 1.0
     losses = {
-        outcome.row.name: nll_rows(Scored(rows.labels, outcome.predicted.prob, rows.weight))
+        outcome.row.name: sign * per_row(Scored(rows.labels, outcome.predicted.prob, rows.weight))
         for outcome in outcomes
         if outcome.predicted is not None
     }
@@ -141,7 +161,8 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits) -> Choice:
     for row in simple:
         gap, error = _gap(losses[row.name], losses[best], rows.weight)
         if row.name == best or gap <= error:
-            return Choice(row.name, best, _why(row.name, best, mean, gap, error))
+            shown = {name: sign * value for name, value in mean.items()}
+            return Choice(row.name, best, _why(row.name, best, shown, (gap, error), by))
     raise AssertionError("the best method is within its own error")
 
 
@@ -153,18 +174,20 @@ def _gap(one: FloatArray, other: FloatArray, weight: FloatArray | None) -> tuple
     return value, 0.0 if lo is None else (value - lo) / NORMAL_975
 
 
-def _why(name: str, best: str, mean: Mapping[str, float], gap: float, error: float) -> str:
+def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], by: metrics.Row) -> str:
+    what = {"nll": "log-loss", "brier": "Brier score"}.get(by.name, by.name)
+    most = "highest" if by.direction == "higher" else "lowest"
     beside = f"no calibration has {mean[IDENTITY]:.5f}" if IDENTITY in mean else "no calibration is not among them"
     if name == IDENTITY:
         if best == IDENTITY:
-            return f"nothing has a lower log-loss than no calibration ({mean[IDENTITY]:.5f}) on held-out rows"
+            return f"nothing has a better {what} than no calibration ({mean[IDENTITY]:.5f}) on held-out rows"
         return (
-            f"{best} lowers the log-loss of no calibration ({mean[IDENTITY]:.5f}) by {gap:.5f} on held-out rows, "
-            f"less than one standard error ({error:.5f})"
+            f"{best} betters the {what} of no calibration ({mean[IDENTITY]:.5f}) by {gap[0]:.5f} on held-out rows, "
+            f"less than one standard error ({gap[1]:.5f})"
         )
     if name == best:
-        return f"{name} has the lowest log-loss on held-out rows, {mean[name]:.5f}; {beside}"
+        return f"{name} has the {most} {what} on held-out rows, {mean[name]:.5f}; {beside}"
     return (
-        f"{name} is the simplest method within one standard error ({error:.5f}) of the lowest log-loss on held-out "
+        f"{name} is the simplest method within one standard error ({gap[1]:.5f}) of the {most} {what} on held-out "
         f"rows ({best}, {mean[best]:.5f}); it has {mean[name]:.5f}, {beside}"
     )

@@ -18,6 +18,7 @@ from calcli.metrics.base import Options
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
+from calcli.verbs.contest import criterion
 from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
@@ -51,6 +52,8 @@ class FitRequest:
         The positives' share where the scores will be used; for more classes ``a=0.5,b=0.3,c=0.2``.
     guard
         A metric; if it is worse than without calibration on held-out rows, nothing is kept.
+    criterion
+        The metric by which ``auto`` chooses: a mean over rows, never a calibration error.
     budget
         Seconds that ``auto`` may compare methods.
     dry_run
@@ -66,6 +69,7 @@ class FitRequest:
     exact: bool = False
     prior_shift: str | None = None
     guard: str | None = None
+    criterion: str = "nll"
     budget: float = BUDGET
     metrics: str = "default"
     options: Options = Options()
@@ -86,6 +90,7 @@ class FitRequest:
             exact=self.exact,
             prior_shift=self.prior_shift,
             guard=self.guard,
+            criterion=self.criterion,
             budget=self.budget,
             metrics=self.metrics,
             flags=self.flags,
@@ -122,6 +127,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     """Fit a calibrator, measure it on rows that it has not seen, and keep it."""
     recipe, chosen = request.recipe, metrics.choose(request.metrics)
     recipe.check()
+    criterion(recipe.criterion)
     guard = None if request.guard is None else Guard.of(request.guard, chosen)
     features = needs_features(recipe)
     with open_source(request.data, format=request.input_format) as source:

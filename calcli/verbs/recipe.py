@@ -35,6 +35,8 @@ class Recipe:
         Whether outputs may be exactly 0 or 1.
     prior_shift
         The positives' share where the scores will be used, as ``0.02``; for more classes ``a=0.5,b=0.3,c=0.2``.
+    criterion
+        The metric by which ``auto`` chooses.
     guard
         The metric in which the result must not be worse than no calibration on held-out rows, if any.
     """
@@ -46,6 +48,7 @@ class Recipe:
     exact: bool = False
     prior_shift: str | None = None
     guard: str | None = None
+    criterion: str = "nll"
     budget: float = BUDGET
     metrics: str = "default"
     flags: Flags = NO_FLAGS

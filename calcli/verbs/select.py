@@ -12,7 +12,7 @@ from calcli.methods import catalog
 from calcli.methods.row import Row
 from calcli.numeric.folds import held_out
 from calcli.numeric.rng import stream
-from calcli.verbs.contest import Choice, choose, run_contest
+from calcli.verbs.contest import Choice, choose, criterion, run_contest
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.splits import Holdout, split_rows
 
@@ -28,9 +28,10 @@ def short_list(classes: int) -> list[Row]:
 
 def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener) -> Choice:
     """The simplest method within one standard error of the best."""
+    by = criterion(recipe.criterion)
     if len(batch) > MOST_ROWS:
         batch = batch.take(held_out(batch.labels, MOST_ROWS / len(batch), stream(seed, "selection")))
     splits = split_rows(batch.labels, Holdout("cv", folds=5), seed)
     contenders = {row: recipe.resolve(row) for row in short_list(batch.classes)}
     outcomes = run_contest(contenders, batch, splits, budget=recipe.budget, seed=seed, listener=listener)
-    return choose(outcomes, batch, splits)
+    return choose(outcomes, batch, splits, by)

@@ -159,3 +159,15 @@ def test_what_is_asked_wrongly_is_named(here: Path) -> None:
         run("train.parquet", order_by="age", resample_by="age")
     with pytest.raises(DataError, match="'age'"):
         run("train.parquet", resample_by="agee")
+
+
+def test_the_criterion_decides_and_a_calibration_error_is_refused(here: Path) -> None:
+    result = run("train.parquet", criterion="brier")
+    assert "Brier score" in result.choice.why
+    for name in ("ece", "mvce"):
+        with pytest.raises(UsageError, match="56 %"):
+            run("train.parquet", criterion=name)
+        with pytest.raises(UsageError, match="choose by nll, brier"):
+            calcli.fit("train.parquet", criterion=name)
+    with pytest.raises(UsageError, match="no mean over rows"):
+        run("train.parquet", criterion="auc")
