@@ -166,6 +166,12 @@ def a_remote_url() -> list[str]:
     return fit("s3://bucket/train.parquet")
 
 
+@case(3, "4 classes, but 3 columns")
+def more_classes_than_columns() -> list[str]:
+    frame = pl.DataFrame({"label": ["a", "b", "c"] * 20, "logit_0": 0.1, "logit_1": 0.2, "logit_2": 0.3})
+    return fit(table(frame), "--classes", "a,b,c,d")
+
+
 @case(2, "did you mean 'platt'")
 def a_method_with_a_typo() -> list[str]:
     return ["fit", table(clicks()), "--method", "plat"]

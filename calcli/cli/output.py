@@ -26,8 +26,11 @@ Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 _METHOD = ("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "reference")
 _METRIC = ("name", "family", "summary", "direction", "kind", "default")
 
-_SAID = {"not-better", "choice"}
-"""Warnings that the verdict and the notes say in other words."""
+_SAID = {"not-better"}
+"""Warnings that the verdict says in other words."""
+
+_NEWS = {"choice"}
+"""What is no warning at all, and is said as a note when it is found."""
 
 
 def fitted(result: FitResult, form: Form, talk: Talk) -> None:
@@ -193,7 +196,7 @@ def _report(report: Report, form: Form, talk: Talk) -> None:
 def _warn(report: Report, talk: Talk, *, said: bool) -> None:
     """The report's warnings, but for those that were `said` already."""
     for warning in report.warnings:
-        if not (said and warning.code in _SAID):
+        if warning.code not in _NEWS and not (said and warning.code in _SAID):
             talk.warn(warning.message)
     if report.data.rows_bad:
         talk.warn(f"{report.data.rows_bad:,} of {report.data.rows:,} rows are bad and were left out")

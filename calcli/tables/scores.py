@@ -156,6 +156,11 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
     for stem in STEMS:
         ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_")}
         count = _counted(ends)
+        if count and wanted.fixed and wanted.count not in (None, count):
+            raise DataError(
+                f"there are {wanted.count} classes, but {count} columns {stem}_0 … {stem}_{count - 1}",
+                hint="name as many classes as columns, in their order, with --classes",
+            )
         if count and wanted.labels is not None and wanted.labels.type == "string":
             raise DataError(
                 f"the columns {stem}_0 … {stem}_{count - 1} do not say which class is which: the labels are "

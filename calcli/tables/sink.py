@@ -87,7 +87,7 @@ class _Rows:
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
-        if kind in SEPARATORS:
+        if kind in SEPARATORS or kind == "ndjson":
             _refuse_what_text_cannot_hold(schema, kind)
 
     def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -165,11 +165,20 @@ def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
 
 def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format) -> None:
     for name, dtype in schema.items():
-        if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
+        if _holds_bytes(dtype) or (kind in SEPARATORS and dtype.is_nested()):
             raise DataError(
                 f"column {name!r} is {dtype}, which {kind.upper()} cannot hold",
                 hint="write Parquet, or leave the column out with --keep",
             )
+
+
+def _holds_bytes(dtype: Any) -> bool:
+    """Whether a type has a place for bytes, however deep."""
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_bytes(part.dtype) for part in dtype.fields)
+    if isinstance(dtype, pl.List | pl.Array):
+        return _holds_bytes(dtype.inner)
+    return dtype in (pl.Binary, pl.Object)
 
 
 def _is_special(path: Path) -> bool:

@@ -20,6 +20,9 @@ from calcli.tables.trouble import one_line, reading
 
 CHUNK = 1 << 20
 
+MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
+"""How packed data begin."""
+
 
 class Spool:
     """A directory for temporary files that is made when it is first needed and goes away with its owner."""
@@ -33,12 +36,22 @@ class Spool:
         """A regular, uncompressed file with the content of `file`: itself where it is one already."""
         with reading(file.name):
             if file.path is None:
-                return self._copy(sys.stdin.buffer)
+                return self._unpacked(self._copy(sys.stdin.buffer), file.name)
             compression = compression_of(file.path)
             with file.path.open("rb") as stream:  # says now, not in the middle of a query, that it may not be read
                 if compression is not None:
                     return self._unpack(stream, compression, file.name)
                 return file.path if file.path.is_file() else self._copy(stream)
+
+    def _unpacked(self, copy: Path, name: str) -> Path:
+        """What came through standard input, which has no suffix that says how it is packed."""
+        with copy.open("rb") as stream:
+            start = stream.read(4)
+            stream.seek(0)
+            for compression, magic in MAGIC.items():
+                if start.startswith(magic):
+                    return self._unpack(stream, compression, name)
+        return copy
 
     def clear(self) -> None:
         """Delete the temporary files."""

@@ -76,6 +76,8 @@ class ApplyResult:
 
 def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Calibrate every row of a table: same rows, same order, other columns untouched."""
+    if request.scale == "logit" and request.extra:
+        raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
     model = load(request.artifact)
     output_format = format_of(request.output, request.output_format, flag="--output-format")
     with open_source(request.data, format=request.input_format) as source:

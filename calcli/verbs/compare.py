@@ -19,11 +19,11 @@ from calcli.tables.binding import Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.columns import ranks
-from calcli.verbs.contest import IDENTITY, Choice, Outcome, choose, criterion, run_contest
+from calcli.verbs.contest import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest
 from calcli.verbs.fit import FitRequest, FitResult, fit
 from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
 from calcli.verbs.recipe import AUTO, params_by_method
-from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds, Warned
+from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds
 from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.version import VERSION
 
@@ -117,7 +117,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             definitions=measured.definitions,
             scores=_with_the_others(measured.scores, outcomes),
             differences=measured.differences,
-            warnings=_warnings(outcomes, choice),
+            warnings=choice_warnings(choice),
         )
     selected = None if request.select is None else fit(_fit_request(request, choice), listener)
     return CompareResult(report, choice, selected)
@@ -182,14 +182,6 @@ def _with_the_others(scores: tuple[ScoreRow, ...], outcomes: tuple[Outcome, ...]
         if outcome.predicted is None
     )
     return (*scores, *others)
-
-
-def _warnings(outcomes: tuple[Outcome, ...], choice: Choice) -> tuple[Warned, ...]:
-    left_out = [outcome.row.name for outcome in outcomes if outcome.status == "skipped"]
-    found = [Warned("choice", choice.why)]
-    if left_out:
-        found.append(Warned("budget", f"not finished within the budget: {', '.join(left_out)}"))
-    return tuple(found)
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:

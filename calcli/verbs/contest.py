@@ -20,6 +20,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired_difference
 from calcli.verbs.crossfit import Predicted, predict_held_out
+from calcli.verbs.report import Warned
 from calcli.verbs.splits import Splits
 
 IDENTITY = "identity"
@@ -114,11 +115,20 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which method a contest selects, and why, in a sentence."""
+    """Which method a contest selects, and why, in a sentence; and which were left out, because the time was spent."""
 
     name: str
     best: str
     why: str
+    left_out: tuple[str, ...] = ()
+
+
+def choice_warnings(choice: Choice) -> tuple[Warned, ...]:
+    """What a report says of a choice."""
+    found = [Warned("choice", choice.why)]
+    if choice.left_out:
+        found.append(Warned("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
+    return tuple(found)
 
 
 def criterion(name: str) -> metrics.Row:
@@ -162,7 +172,11 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, by: metric
         gap, error = _gap(losses[row.name], losses[best], rows.weight)
         if row.name == best or gap <= error:
             shown = {name: sign * value for name, value in mean.items()}
-            return Choice(row.name, best, _why(row.name, best, shown, (gap, error), by))
+            left_out = tuple(outcome.row.name for outcome in outcomes if outcome.status == "skipped")
+            why = _why(row.name, best, shown, (gap, error), by)
+            if set(losses) == {IDENTITY} and len(outcomes) > 1:
+                why = "nothing was compared: no method but no calibration had a result"
+            return Choice(row.name, best, why, left_out)
     raise AssertionError("the best method is within its own error")
 
 

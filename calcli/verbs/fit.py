@@ -18,11 +18,12 @@ from calcli.metrics.base import Options
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.contest import criterion
+from calcli.verbs.contest import choice_warnings, criterion
 from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
 from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities
+from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import AUTO, BUDGET, Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Warned
@@ -152,7 +153,8 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     else:
         path = target
         kept = replace(report, artifact=str(target))
-    manifest = manifest_of(recipe, learned, binding, kept, len(learned.held_out(loaded.batch)))
+    held_out = len(learned.held_out(loaded.batch))
+    manifest = manifest_of(recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch))
     if path is not None:
         manifest = store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
     return FitResult(binding, path, Model(path, manifest, binding, None, learned.calibrator), kept, refused)
@@ -179,7 +181,7 @@ def _report(
     if learned.prob is not None:
         candidates.append(Candidate(name, ScoreSource("method", method=name), learned.prob, learned.seconds))
     measured = measure_all(candidates, rows, chosen, request.options, class_names(binding))
-    warnings = [Warned("choice", learned.choice.why)] if learned.choice is not None else []
+    warnings = [] if learned.choice is None else list(choice_warnings(learned.choice))
     warnings += [
         Warned("not-better", f"on held-out rows {name} has a log-loss {each.value:+.6f} beside no calibration")
         for each in measured.differences

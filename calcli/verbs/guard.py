@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.verbs.report import Difference
 
@@ -34,10 +34,9 @@ class Guard:
     @classmethod
     def of(cls, name: str, measured: Sequence[metrics.Row], *, strict: bool = False) -> Guard:
         """The guard of a metric that is measured anyway."""
-        names = [row.name for row in measured]
-        if name not in names:
-            raise UsageError(f"--guard: {unknown_name('metric', name, names)}", hint="add it to --metrics")
         row = metrics.find(name)
+        if row not in measured:
+            raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
         if row.direction == "target":
             raise UsageError(f"--guard {name}: neither more nor less of it is better", hint="try: --guard nll")
         if strict and row.rows is None:

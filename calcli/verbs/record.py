@@ -11,6 +11,7 @@ from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.tables.binding import Binding
 from calcli.verbs.asjson import as_json
 from calcli.verbs.learn import Learned
+from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.report import RAW, Report
 from calcli.version import VERSION
@@ -18,7 +19,9 @@ from calcli.version import VERSION
 _PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")
 
 
-def manifest_of(recipe: Recipe, learned: Learned, binding: Binding, report: Report, held_out_rows: int) -> Manifest:
+def manifest_of(
+    recipe: Recipe, learned: Learned, binding: Binding, report: Report, held_out_rows: int, ranking: Ranking | None
+) -> Manifest:
     """The manifest of a fit, all but the payloads."""
     return Manifest(
         calcli=VERSION,
@@ -37,7 +40,8 @@ def manifest_of(recipe: Recipe, learned: Learned, binding: Binding, report: Repo
             for feature in binding.features
         ),
         recipe=recipe.to_json() | {"selection": None if learned.choice is None else as_json(asdict(learned.choice))},
-        fit=_fit_facts(report, learned, held_out_rows),
+        fit=_fit_facts(report, learned, held_out_rows)
+        | {"ranking": None if ranking is None else as_json(ranking.to_json())},
         definitions=as_json({name: asdict(one) for name, one in report.definitions.items()}),
         data=as_json({"files": report.data.files}),
         sides=(),

@@ -16,15 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from calcli.artifacts import store
-from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options, Scored
-from calcli.metrics.ranking import auc
+from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
-from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
@@ -34,6 +31,7 @@ from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
 from calcli.verbs.load import load as load_model
 from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
+from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Difference, Report, ScoreSource, Warned
@@ -130,7 +128,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         )
     kept = no_longer_ranks(old, loaded.batch) or _objection(guard, report, learned.row.name)
     if kept is None:
-        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()))
+        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()), Ranking.of(loaded.batch))
         store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
         return RefitResult(path, report, None)
     return RefitResult(path, replace(report, chosen=IN_PLACE), kept)
@@ -143,41 +141,19 @@ def rollback(artifact: str | Path) -> Path:
 
 
 def no_longer_ranks(old: Model, batch: Batch) -> str | None:
-    """Why these labels cannot be right; None where the scores still tell positives from negatives, or never did.
-
-    The area under the ROC curve of scores that say nothing is 0.5, with a standard error of
-    sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947).
-    """
-    facts = old.manifest.fit
-    before, rows, rate = map(_number, (_before(facts, "auc"), facts.get("rows"), facts.get("label_rate")))
-    if batch.classes > 2 or before is None or rows is None or rate is None:
+    """Why these labels cannot be right; None where the scores still tell the classes apart, or never did."""
+    before = Ranking.from_json(old.manifest.fit.get("ranking"))
+    if before is None or not before.beyond_chance(4):
         return None
-    now = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
+    now = Ranking.of(batch)
     if now is None:
-        return None
-    positive = float(batch.labels.sum())
-    ranked = before - 0.5 > 4 * _null_error(rate * rows, (1 - rate) * rows)
-    ranks = now - 0.5 > 2 * _null_error(positive, len(batch) - positive)
-    if ranks or not ranked:
+        return "all labels of the new rows are of one class: have the others come in yet?; nothing was changed"
+    if now.beyond_chance(2):
         return None
     return (
-        f"the scores do not tell positives from negatives on the new rows (auc {now:.3f}), though they did on those of "
-        f"the fit in place ({before:.3f}): are these the right labels?; nothing was changed"
+        f"the scores do not tell the classes apart on the new rows (auc {now.auc:.3f}), though they did on those of "
+        f"the fit in place ({before.auc:.3f}): are these the right labels?; nothing was changed"
     )
-
-
-def _before(facts: JsonObject, metric: str) -> Json:
-    before = facts.get("before")
-    return before.get(metric) if isinstance(before, dict) else None
-
-
-def _number(value: Json) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
-
-
-def _null_error(positive: float, negative: float) -> float:
-    pairs = positive * negative
-    return float(np.sqrt((positive + negative + 1) / (12 * pairs))) if pairs > 0 else np.inf
 
 
 def _seen_before(source: Source, loaded: Loaded, old: Model) -> Mask:

@@ -47,6 +47,8 @@ class Holdout:
             count = int(match[1])
             if count < 2:
                 raise UsageError(f"--holdout {text}: cross-validation needs at least 2 folds")
+            if count > max(rows, 5):
+                raise UsageError(f"--holdout {text}: there are only {rows:,} rows")
             return cls("cv", folds=count)
         try:
             share = float(text)

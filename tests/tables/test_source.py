@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -425,3 +426,16 @@ def test_a_file_that_goes_away(tmp_path: Path) -> None:
         path.unlink()
         with pytest.raises(DataError, match="not there any more"):
             source.rows()
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".csv.zst"])
+def test_packed_standard_input_is_unpacked(tmp_path, suffix):
+    packed = tmp_path / f"t{suffix}"
+    write(pl.LazyFrame({"a": [1, 2]}), packed)
+    code = (
+        "from calcli.tables.source import open_source\n"
+        "with open_source('-', format='csv') as source: print(source.raw.collect()['a'].to_list())"
+    )
+    with packed.open("rb") as stdin:
+        done = subprocess.run([sys.executable, "-c", code], stdin=stdin, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "['1', '2']", done.stderr

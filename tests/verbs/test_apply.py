@@ -153,3 +153,16 @@ def test_extras_of_more_classes_have_a_column_each(here: Path) -> None:
     calcli.fit(breeds(), method="platt", output="plain")
     calcli.apply("plain", breeds(seed=1), "out.parquet", extra=True, keep=())
     assert len(pl.read_parquet_schema("out.parquet")) == 8
+
+
+def test_logits_twice_are_refused(fitted: Path) -> None:
+    with pytest.raises(UsageError, match="keep one"):
+        calcli.apply("train.isotonic", "test.parquet", "out.parquet", scale="logit", extra=True)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson"])
+def test_bytes_are_no_text(fitted: Path, suffix: str) -> None:
+    frame = clicks(3).with_columns(raw=pl.lit([{"x": b"\x00"}]))
+    with pytest.raises(DataError, match="'raw'"):
+        calcli.apply("train.isotonic", frame, f"out.{suffix}")
+    assert not list(fitted.glob("*out*"))

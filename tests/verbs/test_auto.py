@@ -89,3 +89,11 @@ def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
 
 def test_every_method_of_the_short_list_is_in_the_catalog() -> None:
     assert {row.name for classes in (2, 3) for row in short_list(classes)} <= set(catalog.names())
+
+
+def test_a_spent_budget_is_no_finding() -> None:
+    report = calcli.fit(clicks(), budget=0.0).report
+    assert report.chosen == "identity"
+    said = {warned.code: warned.message for warned in report.warnings}
+    assert "nothing was compared" in said["choice"]
+    assert "platt" in said["budget"]

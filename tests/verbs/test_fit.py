@@ -162,6 +162,8 @@ BAD = {
     "no such preset": ({"method": "platt", "preset": "paper"}, UsageError, "preset"),
     "no such metric": ({"method": "platt", "metrics": "nll,bier"}, UsageError, "'brier'"),
     "no such holdout": ({"method": "platt", "holdout": "five"}, UsageError, "cv:5"),
+    "more folds than rows": ({"method": "platt", "holdout": "cv:9999"}, UsageError, "2,000 rows"),
+    "no such guard": ({"method": "platt", "guard": "nil"}, UsageError, "'nll'"),
     "one fold": ({"method": "platt", "holdout": "cv:1"}, UsageError, "at least 2"),
 }
 

@@ -13,7 +13,7 @@ import pytest
 import calcli
 from calcli.errors import ArtifactError, UsageError
 from calcli.verbs.refit import IN_PLACE, MARGIN, RefitRequest, refit, rollback
-from tests.verbs.conftest import clicks
+from tests.verbs.conftest import breeds, clicks
 from tests.verbs.test_evaluate import SCHEMA
 
 
@@ -161,3 +161,24 @@ def test_labels_that_were_shuffled_are_noticed(fitted: Path) -> None:
     assert bytes_of("m") == before
     calcli.fit(shuffled, method="platt", output="never")  # scores that never said anything may go on saying nothing
     assert refit(RefitRequest("never", shuffled)).kept is None
+
+
+def test_labels_that_have_not_come_in_are_noticed(fitted: Path) -> None:
+    before = bytes_of("m")
+    assert "have the others come in yet" in (run(night(8).with_columns(label=pl.lit(0, dtype=pl.Int8))).kept or "")
+    assert bytes_of("m") == before
+
+
+def test_the_guard_against_wrong_labels_needs_no_metric_of_the_report(here: Path) -> None:
+    calcli.fit(night(0), method="platt", output="m", metrics="nll")
+    frame = night(8)
+    shuffled = frame.with_columns(label=pl.Series(np.random.default_rng(0).permutation(frame["label"].to_numpy())))
+    assert "right labels" in (run(shuffled).kept or "")
+
+
+def test_more_classes_are_guarded_too(here: Path) -> None:
+    frame = breeds(3000)
+    calcli.fit(frame, method="temperature", output="m")
+    assert run(breeds(3000, seed=1)).kept is None
+    shuffled = frame.with_columns(label=pl.Series(np.random.default_rng(0).permutation(frame["label"].to_numpy())))
+    assert "right labels" in (run(shuffled).kept or "")
