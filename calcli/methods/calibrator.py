@@ -48,7 +48,7 @@ class Ending:
             prob = _mixed(prob, rows, classes)
         if self.tilt is not None:
             prob = _tilted(prob, np.array(self.tilt))
-        return prob if self.exact else open_interval(prob)
+        return prob if self.exact else open_interval(prob, out=prob)
 
 
 PLAIN = Ending()

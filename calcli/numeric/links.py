@@ -18,10 +18,10 @@ LEAST = float(np.finfo(np.float64).tiny)
 GREATEST = 1.0 - float(np.finfo(np.float64).epsneg)
 
 
-def sigmoid(z: FloatArray) -> FloatArray:
+def sigmoid(z: FloatArray, *, out: FloatArray | None = None) -> FloatArray:
     """1 / (1 + exp(-z)). Where exp overflows to infinity, 1 / infinity is the 0 that is meant."""
     with np.errstate(over="ignore"):
-        p = np.negative(z)
+        p = np.negative(z, out=out)
         np.exp(p, out=p)
         p += 1.0
         np.reciprocal(p, out=p)
@@ -77,6 +77,6 @@ def one_against_rest(score: FloatArray, index: int) -> FloatArray:
     return score[:, index] - rest
 
 
-def open_interval(prob: FloatArray) -> FloatArray:
-    """Probabilities held strictly between 0 and 1."""
-    return np.clip(prob, LEAST, GREATEST)
+def open_interval(prob: FloatArray, *, out: FloatArray | None = None) -> FloatArray:
+    """Probabilities held strictly between 0 and 1; in place where `out` is the argument itself."""
+    return np.clip(prob, LEAST, GREATEST, out=out)

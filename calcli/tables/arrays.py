@@ -26,7 +26,8 @@ UNKNOWN = -1
 
 def numbers(values: pl.Series) -> FloatArray:
     """As float64, NaN where there is no number."""
-    array: FloatArray = values.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    cast = values.cast(pl.Float64, strict=False)
+    array: FloatArray = (cast.fill_null(float("nan")) if cast.has_nulls() else cast).to_numpy()
     return array
 
 

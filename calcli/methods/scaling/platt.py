@@ -48,7 +48,7 @@ def finish(sums: Sums, params: Params) -> State:
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     u = batch.score * state.number("a")
     u += state.number("b")
-    return sigmoid(u)
+    return sigmoid(u, out=u)
 
 
 def slope_and_intercept(rows: ScoreMoments, softplus: Callable[[float, float], Expansion]) -> tuple[float, float]:
