@@ -59,7 +59,7 @@ class _Clock:
 def run_contest(
     contenders: Mapping[Row, Params], batch: Batch, splits: Splits, *, budget: float, seed: int, listener: Listener
 ) -> tuple[Outcome, ...]:
-    """Every method's held-out predictions, in the order given, on all cores.
+    """Every method's held-out predictions, in the order given, with a thread for each core.
 
     A method that fails is an outcome with its reason. One that has not finished when `budget` seconds are over is
     skipped; the identity never is.
