@@ -15,11 +15,11 @@ from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
+from calcli.metrics.paired import Z975
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expansion, newton
 
-_Z975 = 1.959963984540054
 _CLIP = "probabilities are held inside [1e-12, 1 - 1e-12]"
 _NO_SLOPE = "the rows are all of one class, of one prediction, or the predictions separate the classes"
 _NO_INTERCEPT = "the rows are all of one class"
@@ -59,7 +59,7 @@ def _definition(scored: Scored, options: Options) -> Definition:
 
 def _interval(found: Measured, error: float) -> Measured:
     value = found.value or 0.0
-    return replace(found, lo=value - _Z975 * error, hi=value + _Z975 * error)
+    return replace(found, lo=value - Z975 * error, hi=value + Z975 * error)
 
 
 def slope_of(blocks: Blocks, options: Options) -> float | None:

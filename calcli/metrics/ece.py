@@ -15,8 +15,6 @@ from calcli.metrics.conventions import convention, halfway_cuts
 from calcli.metrics.reduce import Reduction, measured, reduction_text
 from calcli.numeric import bins
 
-EDGE = "right-closed, 0 in the first bin"
-
 
 @dataclass(frozen=True, slots=True)
 class BinSums:

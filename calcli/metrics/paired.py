@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 
-_Z975 = 1.959963984540054
+Z975 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
 
@@ -48,4 +48,4 @@ def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray
     if error == 0.0:
         return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
     p = math.erfc(abs(mean) / error / math.sqrt(2.0))
-    return Paired(mean, mean - _Z975 * error, mean + _Z975 * error, p)
+    return Paired(mean, mean - Z975 * error, mean + Z975 * error, p)

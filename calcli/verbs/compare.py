@@ -169,7 +169,7 @@ def _measured(
 
 
 def _with_the_others(scores: tuple[ScoreRow, ...], outcomes: tuple[Outcome, ...]) -> tuple[ScoreRow, ...]:
-    """The scores, by log-loss where it was measured, then the methods that have none."""
+    """The scores that were measured, then the methods that have none."""
     others = tuple(
         ScoreRow(
             outcome.row.name,

@@ -18,15 +18,12 @@ from calcli.methods.base import Params
 from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
-from calcli.metrics.paired import paired_difference
+from calcli.metrics.paired import Z975, paired_difference
 from calcli.verbs.crossfit import Predicted, predict_held_out
 from calcli.verbs.report import Warned
 from calcli.verbs.splits import Splits
 
 IDENTITY = "identity"
-
-NORMAL_975 = 1.959963984540054
-"""Standard errors from a difference to the end of its 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +182,7 @@ def _gap(one: FloatArray, other: FloatArray, weight: FloatArray | None) -> tuple
     value, lo, _, _ = paired_difference(one, other, weight)
     if value is None:
         raise FitError("all held-out rows have weight 0")
-    return value, 0.0 if lo is None else (value - lo) / NORMAL_975
+    return value, 0.0 if lo is None else (value - lo) / Z975
 
 
 def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], by: metrics.Row) -> str:

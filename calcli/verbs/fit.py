@@ -153,7 +153,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     else:
         path = target
         kept = replace(report, artifact=str(target))
-    held_out = len(learned.held_out(loaded.batch))
+    held_out = 0 if learned.rows is None else int(learned.rows.sum())
     manifest = manifest_of(recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch))
     if path is not None:
         manifest = store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})

@@ -71,7 +71,7 @@ def _fit_facts(report: Report, learned: Learned, held_out_rows: int) -> JsonObje
             "label_rate": report.data.label_rate,
             "holdout": {
                 "scheme": str(holdout),
-                "rows": 0 if learned.prob is None else held_out_rows,
+                "rows": held_out_rows,
                 "refit_on_all": holdout.refit_on_all,
             },
             "before": scored.get(RAW, {}),

@@ -126,9 +126,10 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             differences=measured.differences,
             warnings=warnings,
         )
-    kept = no_longer_ranks(old, loaded.batch) or _objection(guard, report, learned.row.name)
+    ranking = Ranking.of(loaded.batch)
+    kept = no_longer_ranks(old, ranking) or _objection(guard, report, learned.row.name)
     if kept is None:
-        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()), Ranking.of(loaded.batch))
+        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()), ranking)
         store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
         return RefitResult(path, report, None)
     return RefitResult(path, replace(report, chosen=IN_PLACE), kept)
@@ -140,12 +141,11 @@ def rollback(artifact: str | Path) -> Path:
     return Path(artifact)
 
 
-def no_longer_ranks(old: Model, batch: Batch) -> str | None:
+def no_longer_ranks(old: Model, now: Ranking | None) -> str | None:
     """Why these labels cannot be right; None where the scores still tell the classes apart, or never did."""
     before = Ranking.from_json(old.manifest.fit.get("ranking"))
     if before is None or not before.beyond_chance(4):
         return None
-    now = Ranking.of(batch)
     if now is None:
         return "all labels of the new rows are of one class: have the others come in yet?; nothing was changed"
     if now.beyond_chance(2):
