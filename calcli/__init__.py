@@ -21,10 +21,35 @@ from calcli.version import VERSION
 
 __version__ = VERSION
 
-__all__ = ["Flags", "Options", "__version__", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
+__all__ = [
+    "Flags",
+    "Options",
+    "SideFiles",
+    "__version__",
+    "apply",
+    "compare",
+    "evaluate",
+    "fit",
+    "inspect",
+    "load",
+    "open_source",
+    "refit",
+]
 
 if TYPE_CHECKING:
-    from calcli.verbs.api import Flags, Options, apply, evaluate, fit, inspect, load, open_source
+    from calcli.verbs.api import (
+        Flags,
+        Options,
+        SideFiles,
+        apply,
+        compare,
+        evaluate,
+        fit,
+        inspect,
+        load,
+        open_source,
+        refit,
+    )
 
 
 def __getattr__(name: str) -> object:

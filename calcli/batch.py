@@ -6,7 +6,7 @@ that methods and metrics never meet a null label, a non-finite score or a string
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -104,6 +104,18 @@ class Sides:
     batches: Mapping[str, Batch] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+    def only(self, roles: Collection[str]) -> Sides:
+        """Those of these roles."""
+        return Sides(
+            {role: batch for role, batch in self.batches.items() if role in roles},
+            {role: array for role, array in self.arrays.items() if role in roles},
+            {role: blob for role, blob in self.blobs.items() if role in roles},
+        )
+
+    def __or__(self, other: Sides) -> Sides:
+        """Both; where both have a role, the other's counts."""
+        return Sides({**self.batches, **other.batches}, {**self.arrays, **other.arrays}, {**self.blobs, **other.blobs})
 
 
 NO_SIDES = Sides()

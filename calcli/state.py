@@ -7,8 +7,9 @@ into `params`, anything long into `arrays`, and files in a format of their own (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +46,19 @@ class State:
     def array(self, name: str) -> NDArray[np.float64]:
         """The array `name` as float64."""
         return np.asarray(self.arrays[name], dtype=np.float64)
+
+
+def pack_texts(texts: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    """Texts as arrays of a state: their UTF-8 bytes one after another, and where each ends."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
+    return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ends": ends}
+
+
+def unpack_texts(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[str, ...]:
+    """The texts that `pack_texts` packed."""
+    text, ends = arrays["text"].tobytes(), [0, *(int(end) for end in arrays["ends"])]
+    return tuple(text[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends))
 
 
 def nest(parts: Mapping[str, State]) -> State:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from calcli.artifacts import codecs, files, strictjson
-from calcli.artifacts.cbm import normalise_cbm
 from calcli.artifacts.codecs import File
 from calcli.artifacts.manifest import (
     COPY_AGAIN,
@@ -35,6 +34,7 @@ from calcli.artifacts.manifest import (
 )
 from calcli.artifacts.upgrade import claims_to_be_ours
 from calcli.errors import ArtifactError, CalcliError, FileSystemError, nearest
+from calcli.learners.catboost import normalise_cbm
 from calcli.state import State
 
 Place: TypeAlias = str | os.PathLike[str]

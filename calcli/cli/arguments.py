@@ -10,6 +10,7 @@ from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from calcli.tables.binding import Flags
+    from calcli.verbs.sides import SideFiles
 
 
 def names(text: str | None) -> tuple[str, ...] | None:
@@ -60,3 +61,10 @@ def flags(
         ignore=names(ignore) or (),
         classes=names(classes),
     )
+
+
+def sides(*, model: str | None, partition_data: str | None, embedding_data: str | None) -> SideFiles:
+    """What a method may use beside the rows."""
+    from calcli.verbs.sides import SideFiles
+
+    return SideFiles(model, partition_data, embedding_data)

@@ -176,6 +176,33 @@ Criterion = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
+Model = Annotated[
+    str | None,
+    _option(
+        "--model",
+        metavar="FILE",
+        help="The model that made the scores, as CatBoost, XGBoost or LightGBM wrote it, for methods that look inside.",
+        rich_help_panel=METHOD,
+    ),
+]
+PartitionData = Annotated[
+    str | None,
+    _option(
+        "--partition-data",
+        metavar="FILE",
+        help="Rows with labels to learn a partition from: those that the model was trained on, as a rule.",
+        rich_help_panel=METHOD,
+    ),
+]
+EmbeddingData = Annotated[
+    str | None,
+    _option(
+        "--embedding-data",
+        metavar="FILE",
+        help="Rows to cluster together with DATA: those that the model was trained on, as a rule.",
+        rich_help_panel=METHOD,
+    ),
+]
 Exact = Annotated[
     bool,
     _option("--exact", help="Let outputs be exactly 0 or 1 where the method says so.", rich_help_panel=METHOD),
@@ -424,6 +451,10 @@ TableOrJson = Annotated[
         help="How to answer: table or json.",
         rich_help_panel=OUTPUT,
     ),
+]
+Rules = Annotated[
+    bool,
+    _option("--rules", help="Show all that was learned: rules, leaves, clusters.", rich_help_panel=OUTPUT),
 ]
 DryRun = Annotated[
     bool,

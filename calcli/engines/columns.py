@@ -48,9 +48,14 @@ class Added:
             stems.append(f"{self.stem}__logit")
             if self.calibrator.row.interval:
                 stems += [f"{self.stem}__lo", f"{self.stem}__hi"]
-        if len(self.classes) == 2:
-            return tuple(stems)
-        return tuple(f"{stem}_{name}" for stem in stems for name in self.classes)
+        if len(self.classes) > 2:
+            stems = [f"{stem}_{name}" for stem in stems for name in self.classes]
+        return (*stems, *(f"{self.stem}__{name}" for name in self._more))
+
+    @property
+    def _more(self) -> tuple[str, ...]:
+        """What the method can say of a row as a whole."""
+        return self.calibrator.row.extras if self.extra else ()
 
     def values(self, batch: Batch) -> list[FloatArray]:
         """An array for each of the names."""
@@ -60,6 +65,9 @@ class Added:
             found.append(scores(prob))
             if self.calibrator.row.interval:
                 found += self.calibrator.interval(batch)
+        if self._more:
+            said = self.calibrator.extras(batch)
+            found += [said[name] for name in self._more]
         return [column for values in found for column in _columns(values)]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from calcli.batch import Batch, FloatArray, Sides
-from calcli.state import State
+from calcli.state import Json, State
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
@@ -55,6 +55,32 @@ class IntervalMethod(Method, Protocol):
 
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Two probabilities for each row; with more than two classes a column for each class against the rest."""
+        ...
+
+
+class ExtrasMethod(Method, Protocol):
+    """A method that can say more of a row than its probability: its cluster, its temperature."""
+
+    def extras(self, state: State, batch: Batch, sides: Sides) -> Mapping[str, FloatArray]:
+        """An array of shape (n,) for each name that the catalog row lists."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of what a method has learned, for people and as JSON; `rows` has a value for each of `columns`."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Json, ...], ...]
+    note: str = ""
+
+
+class ExplainedMethod(Method, Protocol):
+    """A method whose state can be read."""
+
+    def explain(self, state: State) -> tuple[Section, ...]:
+        """The rules, leaves or clusters that were learned."""
         ...
 
 

@@ -6,15 +6,25 @@ two classes, and what is done to the output of every method, its `Ending`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 
 from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
-from calcli.errors import FitError, UsageError
+from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import catalog
-from calcli.methods.base import IntervalMethod, Method, Params, Sums, SumsMethod
+from calcli.methods.base import (
+    ExplainedMethod,
+    ExtrasMethod,
+    IntervalMethod,
+    Method,
+    Params,
+    Section,
+    Sums,
+    SumsMethod,
+)
 from calcli.methods.onevsrest import OneVsRest, OneVsRestSums
 from calcli.methods.row import Row
 from calcli.numeric.links import open_interval
@@ -70,6 +80,8 @@ class Calibrator:
         The method's own numbers.
     ending
         What is done to its output.
+    sides
+        The side inputs of the fit that `predict` needs too.
     """
 
     row: Row
@@ -77,11 +89,32 @@ class Calibrator:
     rows: int
     state: State
     ending: Ending = PLAIN
+    sides: Sides = NO_SIDES
 
     def predict(self, batch: Batch, sides: Sides = NO_SIDES) -> FloatArray:
-        """Calibrated probabilities: of the positive class, or a row for each."""
-        prob = bound_method(self.row, self.classes).predict(self.state, batch, sides)
+        """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
+        prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
         return self.ending.apply(prob, self.rows, self.classes, reaches_ends=self.row.reaches_ends)
+
+    def extras(self, batch: Batch, sides: Sides = NO_SIDES) -> Mapping[str, FloatArray]:
+        """What else the method can say of these rows, under the names that its catalog row lists."""
+        if not self.row.extras:
+            return {}
+        return cast(ExtrasMethod, self.row.load()).extras(self.state, batch, self.sides | sides)
+
+    def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
+        """What was learned; `classes` are their names, in the order of their index."""
+        if not self.row.explains:
+            return ()
+        method = cast(ExplainedMethod, self.row.load())
+        if self.classes == 2 or self.row.multiclass == "native":
+            return method.explain(self.state)
+        parts = unnest(self.state, [str(index) for index in range(self.classes)])
+        return tuple(
+            replace(section, title=f"{name}: {section.title}")
+            for name, part in zip(classes, parts.values(), strict=True)
+            for section in method.explain(part)
+        )
 
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
@@ -114,20 +147,30 @@ class Calibrator:
         return State({**whole.params, **facts}, whole.arrays, whole.blobs)
 
     @classmethod
-    def from_state(cls, method: str, whole: State) -> Calibrator:
-        """What `to_state` gave, for a method of the catalog."""
+    def from_state(cls, method: str, whole: State, sides: Sides = NO_SIDES) -> Calibrator:
+        """What `to_state` gave, for a method of the catalog; the side inputs are kept on their own."""
         state = unnest(whole, ["method"])["method"]
         tilt = whole.params["tilt"]
         factors = tuple(float(str(factor)) for factor in tilt) if isinstance(tilt, list) else None
         ending = Ending(bool(whole.params["exact"]), factors)
-        return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending)
+        return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending, sides)
 
 
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
     """Fit a method on rows with labels."""
     _check_rows(len(batch), float(batch.weights.sum()))
+    if row.needs_features and not batch.features:
+        raise no_features(row)
     state = bound_method(row, batch.classes).fit(batch, sides, params, seed)
-    return Calibrator(row, batch.classes, len(batch), state)
+    return Calibrator(row, batch.classes, len(batch), state, sides=sides.only(row.keeps))
+
+
+def no_features(row: Row) -> DataError:
+    """What to say where there is nothing but a score and a label."""
+    return DataError(
+        f"{row.name} calibrates by the columns beside the score, and the table has none that can be features",
+        hint="name some with --features, or try: --method auto",
+    )
 
 
 def gather(row: Row, batch: Batch, params: Params) -> Sums:

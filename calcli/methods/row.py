@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.methods.base import Method, Params, ParamValue, SumsMethod
 
 Kind = Literal["float", "int", "bool", "choice"]
+Side = Literal["model", "partition-data", "embedding-data", "edges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,19 @@ class Row:
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
     interval
         It has a function ``interval(state, batch)``: two probabilities between which the right one is taken to lie.
+    needs_features
+        It looks at the columns beside the score; a table without any is an error.
+    sides
+        Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
+    keeps
+        Those of them that `predict` needs too, so that an artifact keeps them.
+    extras
+        What else it can say of a row, for ``--extra``: names of what the arrays of its function ``extras(state,
+        batch, sides)`` hold.
+    explains
+        It has a function ``explain(state)``: what was learned, in words and tables.
+    contains_rows
+        Its state holds rows of the data that it was fitted on.
     simplicity
         Rank for ties in a selection: the lower, the simpler.
     auto
@@ -92,6 +106,11 @@ class Row:
     multiclass: Literal["native", "one-vs-rest"] = "one-vs-rest"
     weights: bool = True
     needs_features: bool = False
+    sides: tuple[Side, ...] = ()
+    keeps: tuple[Side, ...] = ()
+    extras: tuple[str, ...] = ()
+    explains: bool = False
+    contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
     keeps_top_class: bool = False
     sums: Literal["yes", "binary", "no"] = "no"

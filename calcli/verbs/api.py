@@ -10,14 +10,31 @@ from calcli.tables.binding import Flags
 from calcli.tables.source import open_source
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
+from calcli.verbs.compare import CompareRequest
+from calcli.verbs.compare import compare as run_compare
 from calcli.verbs.evaluate import EvaluateRequest
 from calcli.verbs.evaluate import evaluate as run_evaluate
 from calcli.verbs.fit import FitRequest
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import inspect
 from calcli.verbs.load import load
+from calcli.verbs.refit import RefitRequest
+from calcli.verbs.refit import refit as run_refit
+from calcli.verbs.sides import SideFiles
 
-__all__ = ["Flags", "Options", "apply", "evaluate", "fit", "inspect", "load", "open_source"]
+__all__ = [
+    "Flags",
+    "Options",
+    "SideFiles",
+    "apply",
+    "compare",
+    "evaluate",
+    "fit",
+    "inspect",
+    "load",
+    "open_source",
+    "refit",
+]
 
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")
@@ -38,4 +55,6 @@ def _verb(
 
 fit = _verb(FitRequest, run_fit, "Fit a calibrator, measure it on held-out rows, and keep it.")
 apply = _verb(ApplyRequest, run_apply, "Add the calibrated columns to a table.")
+compare = _verb(CompareRequest, run_compare, "Predict held-out rows with every method, under the same splits.")
+refit = _verb(RefitRequest, run_refit, "Fit on new rows, and replace the artifact unless that makes it worse.")
 evaluate = _verb(EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows.")

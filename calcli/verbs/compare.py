@@ -24,6 +24,7 @@ from calcli.verbs.fit import FitRequest, FitResult, fit
 from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
 from calcli.verbs.recipe import AUTO, params_by_method
 from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds
+from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, read_sides
 from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.version import VERSION
 
@@ -66,6 +67,7 @@ class CompareRequest:
     metrics: str = "default"
     options: Options = Options()
     flags: Flags = Flags()
+    sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
@@ -84,6 +86,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     """Predict held-out rows with every method, under the same splits."""
     params = params_by_method(request.params, AUTO)
     rows = _contenders(request, params)
+    request.sides.check(rows)
     chosen = metrics.choose(request.metrics)
     by = criterion(request.criterion)
     features = any(row.needs_features for row in rows)
@@ -94,6 +97,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
             splits = _splits(request, source, loaded)
+            beside = read_sides(request.sides, binding)
         outcomes = run_contest(
             {row: row.resolve(params.get(row.name)) for row in rows},
             loaded.batch,
@@ -101,6 +105,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             budget=request.budget,
             seed=request.seed,
             listener=listener,
+            sides=beside.sides,
         )
         choice = choose(outcomes, loaded.batch, splits, by)
         held_out = loaded.batch.take(splits.predicted)
@@ -193,6 +198,7 @@ def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
         metrics=request.metrics,
         options=request.options,
         flags=request.flags,
+        sides=request.sides,
         input_format=request.input_format,
         bad_rows=request.bad_rows,
         seed=request.seed,

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.engines.listener import Listener, stage
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.methods.base import Params
@@ -54,17 +54,26 @@ class _Clock:
 
 
 def run_contest(
-    contenders: Mapping[Row, Params], batch: Batch, splits: Splits, *, budget: float, seed: int, listener: Listener
+    contenders: Mapping[Row, Params],
+    batch: Batch,
+    splits: Splits,
+    *,
+    budget: float,
+    seed: int,
+    listener: Listener,
+    sides: Sides = NO_SIDES,
 ) -> tuple[Outcome, ...]:
     """Every method's held-out predictions, in the order given, with a thread for each core.
 
-    A method that fails is an outcome with its reason. One that has not finished when `budget` seconds are over is
-    skipped; the identity never is.
+    A method that fails is an outcome with its reason, and so is one that lacks features. One that has not finished
+    when `budget` seconds are over is skipped; the identity never is.
     """
     clock = _Clock(time.monotonic() + budget)
     with stage(listener, "comparing", len(contenders) * len(splits)):
         pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
-        attempts = [_Attempt(row, params, batch, splits, seed, clock, listener) for row, params in contenders.items()]
+        attempts = [
+            _Attempt(row, params, batch, splits, sides, seed, clock, listener) for row, params in contenders.items()
+        ]
         try:
             return tuple(pool.map(_Attempt.outcome, attempts))
         finally:
@@ -80,16 +89,25 @@ class _Attempt:
     params: Params
     batch: Batch
     splits: Splits
+    sides: Sides
     seed: int
     clock: _Clock
     listener: Listener
     fold: int = 0
 
     def outcome(self) -> Outcome:
+        if self.row.needs_features and not self.batch.features:
+            return self._without_result("skipped", "the table has no features")
         try:
             self.clock.check(self.row.name)
             predicted = predict_held_out(
-                self.row, self.batch, self.params, self.splits, seed=self.seed, done=self._fold_done
+                self.row,
+                self.batch,
+                self.params,
+                self.splits,
+                seed=self.seed,
+                sides=self.sides.only(self.row.sides),
+                done=self._fold_done,
             )
         except _OutOfTimeError:
             return self._without_result("skipped", "the time was spent before it had finished")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import PLAIN, Calibrator, Ending
@@ -44,6 +44,7 @@ def predict_held_out(
     *,
     seed: int,
     done: Callable[[], None],
+    sides: Sides = NO_SIDES,
     ending: Ending = PLAIN,
 ) -> Predicted:
     """Fit on some rows and predict others, for each split; `done` is called after each."""
@@ -57,7 +58,7 @@ def predict_held_out(
             sums = sums or [calibrator.gather(row, batch.take(part), params) for part in splits.tests]
             fitted = _from_others(row, sums, index, params, batch.classes)
         else:
-            fitted = calibrator.fit(row, batch.take(splits.train(index)), params, seed=seed)
+            fitted = calibrator.fit(row, batch.take(splits.train(index)), params, sides=sides, seed=seed)
         fitted = fitted.with_ending(ending)
         middle = time.perf_counter()
         prob[test] = fitted.predict(batch.take(test))

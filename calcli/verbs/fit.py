@@ -13,6 +13,7 @@ from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.methods import catalog
 from calcli.methods.base import ParamValue
+from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.tables.binding import Binding, Flags, bind
@@ -28,6 +29,7 @@ from calcli.verbs.recipe import AUTO, BUDGET, Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Warned
 from calcli.verbs.select import short_list
+from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, read_sides
 from calcli.version import VERSION
 
 
@@ -49,6 +51,8 @@ class FitRequest:
         ``cv:5``, ``0.1``, ``none``; None is 5-fold up to a million rows and one 90/10 split above.
     exact
         Let outputs be exactly 0 or 1 where the method says so.
+    sides
+        What the method may use beside the rows.
     prior_shift
         The positives' share where the scores will be used; for more classes ``a=0.5,b=0.3,c=0.2``.
     guard
@@ -75,6 +79,7 @@ class FitRequest:
     metrics: str = "default"
     options: Options = Options()
     flags: Flags = Flags()
+    sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
@@ -128,6 +133,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     """Fit a calibrator, measure it on rows that it has not seen, and keep it."""
     recipe, chosen = request.recipe, metrics.choose(request.metrics)
     recipe.check()
+    request.sides.check(contenders(recipe))
     criterion(recipe.criterion)
     guard = None if request.guard is None else Guard.of(request.guard, chosen)
     features = needs_features(recipe)
@@ -142,7 +148,10 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
             return FitResult(binding, target)
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-        learned = learn(recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener)
+            beside = read_sides(request.sides, binding)
+        learned = learn(
+            recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener, sides=beside.sides
+        )
         if learned.choice is not None:
             listener.note(learned.choice.why)
         report = _report(request, source, binding, loaded, learned, chosen)
@@ -154,17 +163,24 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         path = target
         kept = replace(report, artifact=str(target))
     held_out = 0 if learned.rows is None else int(learned.rows.sum())
-    manifest = manifest_of(recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch))
+    facts = beside.facts_of(learned.row)
+    manifest = manifest_of(recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch), facts)
     if path is not None:
-        manifest = store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
+        states = {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)}
+        manifest = store.write(path, manifest, states)
     return FitResult(binding, path, Model(path, manifest, binding, None, learned.calibrator), kept, refused)
+
+
+def contenders(recipe: Recipe) -> tuple[Row, ...]:
+    """The methods that the recipe may come to."""
+    if recipe.method != AUTO:
+        return (catalog.find(recipe.method),)
+    return tuple(row for classes in (2, 3) for row in short_list(classes))
 
 
 def needs_features(recipe: Recipe) -> bool:
     """Whether any method that the recipe may come to reads features."""
-    if recipe.method != AUTO:
-        return catalog.find(recipe.method).needs_features
-    return any(row.needs_features for classes in (2, 3) for row in short_list(classes))
+    return any(row.needs_features for row in contenders(recipe))
 
 
 def _report(

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calcli.artifacts.manifest import Manifest
+from calcli.errors import UsageError
+from calcli.methods import catalog
+from calcli.methods.base import Section
 from calcli.state import Json
+from calcli.tables.labels import class_text
 from calcli.verbs.load import load
 
 
@@ -20,27 +24,49 @@ class Inspection:
         The fitted parameters, for methods that have a handful.
     arrays
         Shape of each fitted array.
+    sections
+        What was learned, where it was asked for and the method can say it.
     """
 
     path: Path
     manifest: Manifest
     numbers: dict[str, Json]
     arrays: dict[str, tuple[int, ...]]
+    sections: tuple[Section, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The manifest, and what was fitted."""
         shapes: dict[str, Json] = {name: list(shape) for name, shape in self.arrays.items()}
-        return {
+        found: dict[str, Json] = {
             "schema": "calcli.inspection/1",
             "artifact": str(self.path),
             "manifest": self.manifest.as_dict(),
             "fitted": {"params": self.numbers, "arrays": shapes},
         }
+        if self.sections:
+            found["rules"] = [
+                {
+                    "title": section.title,
+                    "note": section.note,
+                    "rows": [dict(zip(section.columns, row, strict=True)) for row in section.rows],
+                }
+                for section in self.sections
+            ]
+        return found
 
 
-def inspect(path: str | Path) -> Inspection:
-    """Read an artifact, check every hash, and say what it holds."""
+def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
+    """Read an artifact, check every hash, and say what it holds; with `rules`, all that was learned."""
     model = load(path)
+    sections: tuple[Section, ...] = ()
+    if rules:
+        if not model.calibrator.row.explains:
+            users = ", ".join(row.name for row in catalog.rows() if row.explains)
+            raise UsageError(
+                f"{model.method} has no rules: its numbers are all there is",
+                hint=f"methods that have some: {users}" if users else f"see: calcli inspect {path}",
+            )
+        sections = model.calibrator.explain([class_text(label) for label in model.binding.classes])
     state = model.calibrator.state
     shapes = {name: array.shape for name, array in state.arrays.items()}
-    return Inspection(Path(path), model.manifest, dict(state.params), shapes)
+    return Inspection(Path(path), model.manifest, dict(state.params), shapes, sections)

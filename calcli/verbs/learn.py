@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.engines.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
@@ -56,26 +56,35 @@ class Learned:
         return rows if tilt is None else replace(rows, weight=rows.weights * np.array(tilt)[rows.labels])
 
 
-def learn(recipe: Recipe, batch: Batch, classes: Sequence[str], *, seed: int, listener: Listener) -> Learned:
+def learn(
+    recipe: Recipe,
+    batch: Batch,
+    classes: Sequence[str],
+    *,
+    seed: int,
+    listener: Listener,
+    sides: Sides = NO_SIDES,
+) -> Learned:
     """Choose a method if it is for calcli to choose, check it on held-out rows, fit it.
 
     `classes` are the names of the classes, in the order of their index.
     """
     holdout = Holdout.parse(recipe.holdout, len(batch))
     ending = Ending(recipe.exact, tilt_of(recipe.prior_shift, batch, classes))
-    choice = select(recipe, batch, seed=seed, listener=listener) if recipe.method == AUTO else None
+    choice = select(recipe, batch, seed=seed, listener=listener, sides=sides) if recipe.method == AUTO else None
     row = catalog.find(recipe.method if choice is None else choice.name)
     params = recipe.resolve(row)
+    sides = sides.only(row.sides)
     if holdout.kind == "none":
-        fitted, seconds = _fit(row, batch, params, seed, listener)
+        fitted, seconds = _fit(row, batch, params, sides, seed, listener)
         return Learned(row, params, fitted.with_ending(ending), holdout, Seconds(fit=seconds), choice=choice)
     splits = split_rows(batch.labels, holdout, seed)
     with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
         predicted = predict_held_out(
-            row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), ending=ending
+            row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), sides=sides, ending=ending
         )
     if holdout.refit_on_all:
-        fitted, seconds = _fit(row, batch, params, seed, listener)
+        fitted, seconds = _fit(row, batch, params, sides, seed, listener)
         fitted = fitted.with_ending(ending)
     else:
         fitted, seconds = predicted.last, predicted.fit_seconds
@@ -83,8 +92,10 @@ def learn(recipe: Recipe, batch: Batch, classes: Sequence[str], *, seed: int, li
     return Learned(row, params, fitted, holdout, times, splits.predicted, predicted.prob, choice)
 
 
-def _fit(row: Row, batch: Batch, params: Params, seed: int, listener: Listener) -> tuple[Calibrator, float]:
+def _fit(
+    row: Row, batch: Batch, params: Params, sides: Sides, seed: int, listener: Listener
+) -> tuple[Calibrator, float]:
     started = time.perf_counter()
     with stage(listener, f"fitting {row.name}"):
-        fitted = calibrator.fit(row, batch, params, seed=seed)
+        fitted = calibrator.fit(row, batch, params, sides=sides, seed=seed)
     return fitted, time.perf_counter() - started

@@ -14,6 +14,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
 from calcli.tables.source import Data, open_source
+from calcli.verbs.sides import kept_sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ def load(path: str | Path) -> Model:
         )
     try:
         binding = Binding.from_json(manifest.binding)
-        calibrator = Calibrator.from_state(manifest.method, artifact.state)
-    except (KeyError, TypeError, ValueError) as error:
+        sides = kept_sides(artifact.states, manifest.sides)
+        calibrator = Calibrator.from_state(manifest.method, artifact.state, sides)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise ArtifactError(f"{path} does not hold what a {manifest.method} artifact holds: {error}") from error
     return Model(Path(path), manifest, binding, artifact.sha256, calibrator)

@@ -20,7 +20,13 @@ _PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")
 
 
 def manifest_of(
-    recipe: Recipe, learned: Learned, binding: Binding, report: Report, held_out_rows: int, ranking: Ranking | None
+    recipe: Recipe,
+    learned: Learned,
+    binding: Binding,
+    report: Report,
+    held_out_rows: int,
+    ranking: Ranking | None,
+    sides: tuple[JsonObject, ...],
 ) -> Manifest:
     """The manifest of a fit, all but the payloads."""
     return Manifest(
@@ -44,8 +50,8 @@ def manifest_of(
         | {"ranking": None if ranking is None else as_json(ranking.to_json())},
         definitions=as_json({name: asdict(one) for name, one in report.definitions.items()}),
         data=as_json({"files": report.data.files}),
-        sides=(),
-        contains_rows=False,
+        sides=sides,
+        contains_rows=learned.row.contains_rows,
         requires=(),
         versions=_versions(),
     )

@@ -25,7 +25,7 @@ from calcli.numeric.links import probabilities
 from calcli.tables.binding import bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.fit import needs_features
+from calcli.verbs.fit import contenders, needs_features
 from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
@@ -35,6 +35,7 @@ from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Difference, Report, ScoreSource, Warned
+from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.verbs.splits import Mask
 from calcli.version import VERSION
 
@@ -59,6 +60,8 @@ class RefitRequest:
         The metric in which the new calibrator must not be worse.
     strict
         Whether it must be shown not to be worse: the upper end of the difference's interval is asked.
+    sides
+        What the method may use beside the rows; what the artifact keeps need not be named again.
     """
 
     artifact: str | Path
@@ -66,6 +69,7 @@ class RefitRequest:
     guard: str = "nll"
     strict: bool = False
     options: Options = Options()
+    sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
     seed: int = 0
 
@@ -93,6 +97,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     path = Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
     recipe.check()
+    request.sides.check(contenders(recipe))
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
     features = needs_features(recipe) or old.needs_features
@@ -101,7 +106,10 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
             seen = _seen_before(source, loaded, old)
-        learned = learn(recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener)
+            beside = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
+        learned = learn(
+            recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener, sides=beside.sides
+        )
         if learned.rows is None or learned.prob is None:
             raise UsageError(
                 f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
@@ -129,8 +137,9 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     ranking = Ranking.of(loaded.batch)
     kept = no_longer_ranks(old, ranking) or _objection(guard, report, learned.row.name)
     if kept is None:
-        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()), ranking)
-        store.write(path, manifest, {store.STATE: learned.calibrator.to_state()})
+        facts = beside.facts_of(learned.row)
+        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()), ranking, facts)
+        store.write(path, manifest, {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)})
         return RefitResult(path, report, None)
     return RefitResult(path, replace(report, chosen=IN_PLACE), kept)
 

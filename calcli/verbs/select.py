@@ -6,7 +6,7 @@ calibration by the Brier score in 56 %.
 
 from __future__ import annotations
 
-from calcli.batch import Batch
+from calcli.batch import NO_SIDES, Batch, Sides
 from calcli.engines.listener import Listener
 from calcli.methods import catalog
 from calcli.methods.row import Row
@@ -26,12 +26,14 @@ def short_list(classes: int) -> list[Row]:
     return sorted((row for row in catalog.rows() if row.auto in ("yes", kind)), key=lambda row: row.simplicity)
 
 
-def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener) -> Choice:
+def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: Sides = NO_SIDES) -> Choice:
     """The simplest method within one standard error of the best."""
     by = criterion(recipe.criterion)
     if len(batch) > MOST_ROWS:
         batch = batch.take(held_out(batch.labels, MOST_ROWS / len(batch), stream(seed, "selection")))
     splits = split_rows(batch.labels, Holdout("cv", folds=5), seed)
-    contenders = {row: recipe.resolve(row) for row in short_list(batch.classes)}
-    outcomes = run_contest(contenders, batch, splits, budget=recipe.budget, seed=seed, listener=listener)
+    contenders = {
+        row: recipe.resolve(row) for row in short_list(batch.classes) if batch.features or not row.needs_features
+    }
+    outcomes = run_contest(contenders, batch, splits, budget=recipe.budget, seed=seed, listener=listener, sides=sides)
     return choose(outcomes, batch, splits, by)

@@ -7,11 +7,13 @@ from calcli.cli.console import Talk
 
 EXAMPLES = """\
 calcli inspect train.platt
+calcli inspect train.mbct --rules
 calcli inspect train.platt --format json"""
 
 
 def inspect(
     artifact: options.Artifact,
+    rules: options.Rules = False,
     form: options.TableOrJson = "table",
     no_color: options.NoColor = False,
     debug: options.Debug = False,
@@ -22,4 +24,4 @@ def inspect(
     """
     from calcli.verbs.inspect import inspect as run
 
-    output.inspected(run(artifact), form, Talk(no_color=no_color))
+    output.inspected(run(artifact, rules=rules), form, Talk(no_color=no_color))

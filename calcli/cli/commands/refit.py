@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calcli.cli import options, output
+from calcli.cli import arguments, options, output
 from calcli.cli.console import Talk
 from calcli.errors import UsageError
 
@@ -18,6 +18,9 @@ def refit(
     input_format: options.InputFormat = None,
     guard: options.Guard = "nll",
     strict: options.Strict = False,
+    model: options.Model = None,
+    partition_data: options.PartitionData = None,
+    embedding_data: options.EmbeddingData = None,
     bins: options.Bins = 15,
     binning: options.Binning = "width",
     seed: options.Seed = 0,
@@ -53,6 +56,7 @@ def refit(
         guard=guard or "nll",
         strict=strict,
         options=Options(bins=bins, binning=binning, seed=seed),
+        sides=arguments.sides(model=model, partition_data=partition_data, embedding_data=embedding_data),
         input_format=input_format,
         seed=seed,
     )

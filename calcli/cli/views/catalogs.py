@@ -53,6 +53,10 @@ def method(row: methods.Row, screen: Screen) -> list[str]:
     ]
     if row.keeps_top_class:
         pairs.append(("top class", "kept"))
+    if row.sides:
+        pairs.append(("can use", ", ".join(f"--{role}" for role in row.sides)))
+    if row.contains_rows:
+        pairs.append(("its artifact", "holds rows of the data that it was fitted on"))
     if row.reference:
         pairs.append(("reference", row.reference))
     lines = [*wrapped(f"{row.name}: {row.summary}", screen.prose), "", *described(pairs, screen.prose)]

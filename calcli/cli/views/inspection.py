@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import spelled, wrapped
+from calcli.cli.text import aligned, spelled, wrapped
 from calcli.cli.views import facts, findings, scores
 from calcli.cli.views.report import described_facts, footnotes, headline
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
+    from calcli.methods.base import Section
     from calcli.verbs.inspect import Inspection
 
 
 def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     """Everything worth knowing; all of it is in ``--format json``."""
+    if inspection.sections:
+        return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
     found = findings.of_manifest(manifest)
     title = f"{inspection.path} is a calibrator ({manifest.method}), fitted {_when(manifest.created)}"
@@ -26,6 +30,18 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     lines += ["", *described_facts(pairs, screen)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
     return [*lines, "", *footnotes(definitions, found, screen)] if found.scores else lines
+
+
+def _section(section: Section, screen: Screen) -> list[str]:
+    """One table of what was learned: numbers to the right, words to the left."""
+    align = "".join("r" if _numeric(column) else "l" for column in zip(*section.rows, strict=True))
+    rows = [section.columns, *([_short(value) if value is not None else "" for value in row] for row in section.rows)]
+    lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
+    return [*lines, *(aligned(rows, align) if section.rows else ())]
+
+
+def _numeric(column: Sequence[object]) -> bool:
+    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
 
 
 def _when(created: str) -> str:

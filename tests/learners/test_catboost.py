@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calcli.artifacts import store
-from calcli.artifacts.cbm import normalise_cbm
+from calcli.learners.catboost import normalise_cbm
 from calcli.state import State
 from tests.artifacts.making import draft
 
@@ -45,7 +45,7 @@ def test_two_fits_have_the_same_bytes(models):
 
 
 def test_another_process_gives_the_same_bytes(models, tmp_path):
-    code = f"from tests.artifacts.test_cbm import fit; fit({str(tmp_path / 'c.cbm')!r})"
+    code = f"from tests.learners.test_catboost import fit; fit({str(tmp_path / 'c.cbm')!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert normalise_cbm((tmp_path / "c.cbm").read_bytes()) == normalise_cbm(models[0])
 

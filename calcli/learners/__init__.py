@@ -1,0 +1,1 @@
+"""Models over features: CatBoost, and models that other people's libraries wrote."""

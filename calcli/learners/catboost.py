@@ -1,0 +1,130 @@
+"""CatBoost: from columns to its pools, small models, and model files that depend on the fit alone.
+
+CatBoost keeps numbers as float32 and takes a missing one as it is. Categories are texts, of which a missing one is the
+text `MISSING`; booleans are numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calcli.batch import Column, FloatArray, IntArray
+from calcli.errors import FitError
+
+if TYPE_CHECKING:
+    from catboost import CatBoost, Pool
+
+MISSING = "nan"
+"""The category of rows that have none, as CatBoost's own readers write it."""
+
+_BY_CHANCE = ("model_guid", "train_finish_time")
+
+
+def pool(
+    features: Mapping[str, Column],
+    label: IntArray | FloatArray | None = None,
+    weight: FloatArray | None = None,
+    baseline: FloatArray | None = None,
+) -> Pool:
+    """Columns as CatBoost takes them, in their order and under their names."""
+    import catboost
+    import pandas as pd
+
+    frame = pd.DataFrame({name: _values(column) for name, column in features.items()})
+    categories = [name for name, column in features.items() if column.role == "category"]
+    return catboost.Pool(frame, label, weight=weight, baseline=baseline, cat_features=categories)
+
+
+def _values(column: Column) -> Any:
+    if column.role != "category":
+        return column.values
+    import pandas as pd
+
+    place = column.levels.index(MISSING) if MISSING in column.levels else len(column.levels)
+    levels = column.levels if place < len(column.levels) else (*column.levels, MISSING)
+    codes = np.where(column.values < 0, place, column.values)
+    return pd.Categorical.from_codes(codes.astype(np.int32), list(levels))
+
+
+def train(data: Pool, params: Mapping[str, Any], *, seed: int, evaluated: Pool | None = None) -> CatBoost:
+    """A model; the same arguments give the same one at the same number of threads. Nothing is written or printed."""
+    import catboost
+
+    settings: dict[str, Any] = {
+        "random_seed": seed,
+        "thread_count": threads(),
+        "verbose": False,
+        "allow_writing_files": False,
+        **params,
+    }
+    model = catboost.CatBoost(settings)
+    try:
+        model.fit(data, eval_set=evaluated)
+    except catboost.CatBoostError as error:
+        raise FitError(f"CatBoost could not be trained: {first_line(error)}") from None
+    return model
+
+
+def threads() -> int:
+    """How many threads a model is trained with: what ``--threads`` set, else one for each core."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else os.cpu_count() or 1
+
+
+def first_line(error: Exception) -> str:
+    """What CatBoost says, without the place in its source that it says first."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return text.rpartition(": ")[2] if ".cpp:" in text else text
+
+
+def read(model: bytes) -> CatBoost:
+    """A model from the bytes of its ``.cbm`` file."""
+    import catboost
+
+    return catboost.CatBoost().load_model(blob=model)
+
+
+def to_bytes(model: CatBoost) -> bytes:
+    """A model as a ``.cbm`` file, without what would differ between two fits of the same."""
+    metadata = model.get_metadata()
+    for key in _BY_CHANCE:
+        metadata[key] = ""
+    with tempfile.TemporaryDirectory() as directory:  # CatBoost saves to a path and to nothing else
+        path = Path(directory) / "model.cbm"
+        model.save_model(str(path))
+        return path.read_bytes()
+
+
+def normalise_cbm(model: bytes) -> bytes:
+    """The same model without the random name and the time that CatBoost stamps on each one it trains.
+
+    Two fits with the same data, parameters and seed give the same bytes; predictions are untouched, and so is all
+    other metadata. Doing it twice changes nothing more.
+    """
+    return to_bytes(read(model))
+
+
+def importances(model: CatBoost, data: Pool) -> FloatArray:
+    """How much the predictions depend on each feature, in the order of the features; they sum to 100."""
+    return np.asarray(model.get_feature_importance(data), dtype=np.float64)
+
+
+def most_important(
+    features: Mapping[str, Column], label: IntArray, weight: FloatArray | None, *, count: int, seed: int
+) -> tuple[str, ...]:
+    """The names of the features that tell most about the label, the most telling first."""
+    names: Sequence[str] = list(features)
+    if len(names) <= count:
+        return tuple(names)
+    data = pool(features, label, weight)
+    binary = int(label.max()) < 2
+    settings = {"iterations": 100, "depth": 6, "loss_function": "Logloss" if binary else "MultiClass"}
+    found = importances(train(data, settings, seed=seed), data)
+    order = np.argsort(-found, kind="stable")[:count]
+    return tuple(names[place] for place in order)

@@ -1,0 +1,51 @@
+"""Tables that stand beside the rows to calibrate: the same features, perhaps labels, and no need of a score."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import Batch
+from calcli.errors import DataError, nearest
+from calcli.tables.arrays import UNKNOWN, class_indices, feature_column
+from calcli.tables.checks import join_batches
+from calcli.tables.features import known_features
+from calcli.tables.parts import Binding
+from calcli.tables.source import Source
+from calcli.tables.trouble import reading
+
+
+def load_beside(source: Source, binding: Binding, *, label: bool) -> Batch:
+    """All rows of such a table, with a score of 0; without `label`, labels are read where there are some.
+
+    Parameters
+    ----------
+    source
+        The table.
+    binding
+        Of the rows that it stands beside: the same features are looked for, and the same label.
+    label
+        Whether labels are wanted; rows without one are then refused.
+    """
+    features = known_features(source, binding)
+    there = binding.label if binding.label in source.columns else None
+    if label and there is None:
+        match = nearest(binding.label or "label", source.columns)
+        raise DataError(
+            f"{source.name} has no label {binding.label!r}", hint=f"did you mean {match!r}?" if match else None
+        )
+    names = [feature.name for feature in features] + ([] if there is None else [there])
+    shape = () if binding.binary else (len(binding.classes),)
+    parts: list[Batch] = []
+    rows = 0
+    with reading(source.name):
+        for frame in source.raw.select(names).collect_batches():
+            codes = None if there is None else class_indices(frame[there], binding, rows)
+            if codes is not None and (codes == UNKNOWN).any():
+                row = rows + int((codes == UNKNOWN).argmax())
+                raise DataError(f"{source.name} has no label in row {row + 1}", hint="leave such rows out")
+            columns = {feature.name: feature_column(frame[feature.name], feature, rows) for feature in features}
+            parts.append(Batch(np.zeros((len(frame), *shape)), codes, None, columns))
+            rows += len(frame)
+    if not rows:
+        raise DataError(f"{source.name} has no rows")
+    return join_batches(parts)

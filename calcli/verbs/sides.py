@@ -1,0 +1,136 @@
+"""Side inputs: what a method may use beside the rows that it calibrates.
+
+They are read here and handed on by content. An artifact keeps those that its method needs again to predict; the others
+must be named again when it is refitted, for a path may hold something else by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from calcli.artifacts.manifest import JsonObject
+from calcli.batch import NO_SIDES, Sides
+from calcli.errors import DataError, FileSystemError, UsageError
+from calcli.methods import catalog
+from calcli.methods.row import Row, Side
+from calcli.state import State
+from calcli.tables.beside import load_beside
+from calcli.tables.binding import Binding
+from calcli.tables.source import Data, open_source
+
+
+@dataclass(frozen=True, slots=True)
+class SideFiles:
+    """Where the side inputs are, as they were asked for; None where there is none.
+
+    Attributes
+    ----------
+    model
+        A file that CatBoost, XGBoost or LightGBM wrote.
+    partition_data
+        Rows with labels from which a partition is learned: those that the model was trained on, as a rule.
+    embedding_data
+        Rows that are clustered together with those to calibrate.
+    """
+
+    model: str | Path | None = None
+    partition_data: Data | None = None
+    embedding_data: Data | None = None
+
+    @property
+    def roles(self) -> tuple[Side, ...]:
+        """Those that are given."""
+        given: dict[Side, object] = {
+            "model": self.model,
+            "partition-data": self.partition_data,
+            "embedding-data": self.embedding_data,
+        }
+        return tuple(role for role, value in given.items() if value is not None)
+
+    def check(self, rows: Iterable[Row]) -> None:
+        """Refuse what none of these methods would use."""
+        usable = {role for row in rows for role in row.sides}
+        for role in self.roles:
+            if role not in usable:
+                users = [row.name for row in catalog.rows() if role in row.sides]
+                raise UsageError(
+                    f"--{role} is not used here", hint=f"methods that use it: {', '.join(users) or 'none'}"
+                )
+
+
+NO_SIDE_FILES = SideFiles()
+
+
+@dataclass(frozen=True, slots=True)
+class SidesRead:
+    """The side inputs, and what a manifest says of each."""
+
+    sides: Sides = NO_SIDES
+    facts: tuple[JsonObject, ...] = field(default=())
+
+    def kept(self, row: Row) -> dict[str, State]:
+        """What the artifact of this method keeps of them, by role."""
+        return {
+            role: State(blobs={f"{role}.bin": self.sides.blobs[role]}) for role in row.keeps if role in self.sides.blobs
+        }
+
+    def facts_of(self, row: Row) -> tuple[JsonObject, ...]:
+        """What the manifest of this method's artifact says of them."""
+        return tuple(fact for fact in self.facts if fact["role"] in row.sides)
+
+
+def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
+    """Read what was asked for; tables must have the features and labels of `binding`."""
+    sides, facts = NO_SIDES, list[JsonObject]()
+    if files.model is not None:
+        path = Path(files.model)
+        content = _content(path)
+        sides |= Sides(blobs={"model": content})
+        facts.append(_fact("model", path.name, hashlib.sha256(content).hexdigest()))
+    tables = (("partition-data", files.partition_data, True), ("embedding-data", files.embedding_data, False))
+    for role, data, label in tables:
+        if data is None:
+            continue
+        with open_source(data) as source:
+            sides |= Sides(batches={role: load_beside(source, binding, label=label)})
+            facts += [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+    return SidesRead(sides, tuple(facts))
+
+
+def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable[JsonObject]) -> SidesRead:
+    """The side inputs of a refit: those that are named now, and those that the artifact keeps."""
+    again = read_sides(files, binding)
+    known = list(facts)
+    for fact in known:
+        role = fact["role"]
+        if role not in files.roles and role not in kept.blobs:
+            raise UsageError(
+                f"the artifact was fitted with --{role} ({fact['name']}), which it does not keep",
+                hint=f"name it again: --{role} FILE",
+            )
+    old = tuple(fact for fact in known if fact["role"] not in files.roles)
+    return SidesRead(kept | again.sides, (*old, *again.facts))
+
+
+def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> Sides:
+    """The side inputs that an artifact keeps."""
+    roles = [str(fact["role"]) for fact in facts if fact["role"] in states]
+    return Sides(blobs={role: next(iter(states[role].blobs.values())) for role in roles})
+
+
+def _fact(role: str, name: str, sha256: str | None) -> JsonObject:
+    return {"role": role, "name": name, "sha256": sha256, "payload": None}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(
+            f"no model {str(path)!r}", hint="--model names a file of CatBoost, XGBoost or LightGBM"
+        ) from None
+    except OSError as error:
+        raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
