@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": "Measure scores, before and after calibration.",
     "compare": "Compare methods on held-out rows, no calibration among them.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
+    "export": "Say a calibrator in SQL, or as a formula in JSON.",
     "inspect": "Say what an artifact is, and how good it was.",
     "methods": "List the ways to calibrate, or describe one.",
     "metrics": "List the ways to measure, or describe one.",

@@ -60,6 +60,12 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{key}={word}" for word in _starting(value, words)]
 
 
+def dialects(incomplete: str) -> list[str]:
+    from calcli.export.sql import dialects
+
+    return _starting(incomplete, dialects())
+
+
 def tables(incomplete: str) -> list[str]:
     from calcli.tables.formats import FORMATS
 

@@ -452,6 +452,33 @@ TableOrJson = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+To = Annotated[
+    Literal["sql", "json"],
+    _option("--to", metavar="sql|json", help="The language.", rich_help_panel=OUTPUT),
+]
+Dialect = Annotated[
+    str,
+    _option(
+        "--dialect",
+        metavar="NAME",
+        help="Of SQL: duckdb, postgres, spark, bigquery, snowflake, and what else sqlglot knows.",
+        autocompletion=complete.dialects,
+        rich_help_panel=OUTPUT,
+    ),
+]
+Shape = Annotated[
+    Literal["expression", "query"],
+    _option(
+        "--shape",
+        metavar="expression|query",
+        help="An expression for each added column, or a SELECT from --table that computes no part of it twice.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Table = Annotated[
+    str | None,
+    _option("--table", metavar="NAME", help="Where a query finds the rows.", rich_help_panel=OUTPUT),
+]
 Rules = Annotated[
     bool,
     _option("--rules", help="Show all that was learned: rules, leaves, clusters.", rich_help_panel=OUTPUT),

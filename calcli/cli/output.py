@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 
-_METHOD = ("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "reference")
+_METHOD = (
+    "name",
+    "family",
+    "summary",
+    "multiclass",
+    "order",
+    "weights",
+    "needs_features",
+    "sums",
+    "closed_form",
+    "reference",
+)
 _METRIC = ("name", "family", "summary", "direction", "kind", "default")
 
 _SAID = {"not-better"}

@@ -72,4 +72,4 @@ class Added:
 
 
 def _columns(values: FloatArray) -> Sequence[FloatArray]:
-    return [values] if values.ndim == 1 else [np.ascontiguousarray(part) for part in values.T]
+    return [np.ascontiguousarray(part) for part in (values[None] if values.ndim == 1 else values.T)]

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.state import Json, State
+from calcli.terms import Inputs, Terms
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
@@ -81,6 +82,14 @@ class ExplainedMethod(Method, Protocol):
 
     def explain(self, state: State) -> tuple[Section, ...]:
         """The rules, leaves or clusters that were learned."""
+        ...
+
+
+class ClosedForm(Method, Protocol):
+    """A method whose forward pass can be said in terms."""
+
+    def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        """The probability of the positive class, or of each class, of a row with such a score and such features."""
         ...
 
 

@@ -87,6 +87,8 @@ class Row:
     extras
         What else it can say of a row, for ``--extra``: names of what the arrays of its function ``extras(state,
         batch, sides)`` hold.
+    closed_form
+        It has a function ``formula(state, score, features)``: what it predicts, in terms that can be written as SQL.
     explains
         It has a function ``explain(state)``: what was learned, in words and tables.
     contains_rows
@@ -109,6 +111,7 @@ class Row:
     sides: tuple[Side, ...] = ()
     keeps: tuple[Side, ...] = ()
     extras: tuple[str, ...] = ()
+    closed_form: bool = False
     explains: bool = False
     contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"

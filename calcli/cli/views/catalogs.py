@@ -49,6 +49,7 @@ def method(row: methods.Row, screen: Screen) -> list[str]:
         ("ranking", _ORDER[row.order]),
         ("weights", "yes" if row.weights else "no"),
         ("features", "looks at them" if row.needs_features else "looks at the score only"),
+        ("export", "to SQL and JSON" if row.closed_form else "no"),
         ("fitted from", _SUMS[row.sums]),
     ]
     if row.keeps_top_class:

@@ -17,12 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.pooled import Pooled, by_score, mass_cuts, totals
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 PRIOR = 2.0
 """N', the weight of the prior, shared out among the bins (section 3 of the paper)."""
@@ -54,6 +56,10 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     return state.array("level")[np.searchsorted(state.array("cuts"), sigmoid(batch.score), side="left")]
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return (terms.steps(terms.sigmoid(score[0]), state.array("cuts"), state.array("level"), "left"),)
 
 
 def bin_counts(rows: float) -> range:

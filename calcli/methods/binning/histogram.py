@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, number
 from calcli.numeric import bins
 from calcli.numeric.links import sigmoid
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -29,6 +31,11 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     edges, rate = state.array("edges"), state.array("rate")
     return rate[bins.assign(sigmoid(batch.score), edges)]
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    inner = state.array("edges")[1:-1]
+    return (terms.steps(terms.sigmoid(score[0]), inner, state.array("rate"), "left"),)
 
 
 def _edges(prob: FloatArray, weight: FloatArray | None, count: int, binning: str) -> FloatArray:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
 from calcli.numeric.links import sigmoid
 from calcli.numeric.pooled import by_score, mass_cuts
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -37,3 +39,9 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     place = np.searchsorted(state.array("cuts"), batch.score, side="left")
     return sigmoid(state.array("a")[place] * batch.score + state.array("b")[place])
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    z, slopes, intercepts = score[0], state.array("a"), state.array("b")
+    lines = [float(a) * z + float(b) for a, b in zip(slopes, intercepts, strict=True)]
+    return (terms.sigmoid(terms.steps(z, state.array("cuts"), lines, "left")),)

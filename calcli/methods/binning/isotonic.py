@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.numeric.pooled import by_score, isotonic_blocks
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -24,3 +26,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     return np.interp(batch.score, state.array("score"), state.array("level"))
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return (terms.interpolate(score[0], state.array("score"), state.array("level")),)

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.numeric.pooled import by_score, isotonic_blocks
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -40,6 +42,16 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     prob[below] *= _kept(low - z[below])
     prob[above] = 1.0 - (1.0 - prob[above]) * _kept(z[above] - high)
     return prob
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    z, centre, level = score[0], state.array("centre"), state.array("level")
+    ends = centre[[0, -1]]
+    low, high = (float(end) for end in ends / np.maximum(1.0 - np.abs(ends), 1e-16))
+    inside = terms.interpolate(z / (1.0 + terms.absolute(z)), centre, level)
+    below = float(level[0]) * (3.0 + 1.0 / (1.0 + (low - z))) / 4.0
+    above = 1.0 - float(1.0 - level[-1]) * (3.0 + 1.0 / (1.0 + (z - high))) / 4.0
+    return (terms.choose(z < low, below, terms.choose(z > high, above, inside)),)
 
 
 def _axis(z: FloatArray) -> FloatArray:

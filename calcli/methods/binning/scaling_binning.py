@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
 from calcli.numeric.pooled import by_score, mass_cuts
 from calcli.state import State, nest, unnest
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -30,3 +32,9 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     scaled = platt.predict(parts["platt"], batch, sides)
     cuts, mean = parts["bins"].array("cuts"), parts["bins"].array("mean")
     return mean[np.searchsorted(cuts, scaled, side="left")]
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    parts = unnest(state, ["platt", "bins"])
+    (scaled,) = platt.formula(parts["platt"], score, features)
+    return (terms.steps(scaled, parts["bins"].array("cuts"), parts["bins"].array("mean"), "left"),)

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.numeric.links import one_against_rest
 from calcli.numeric.pooled import by_score
 from calcli.state import State, unnest
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -43,6 +45,12 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     p0, p1 = _binary_interval(state, batch.score)
     return p1 / (1.0 - p0 + p1)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    p0 = terms.steps(score[0], state.array("from"), state.array("p0"), "right")
+    p1 = terms.steps(score[0], state.array("upto"), state.array("p1"), "left")
+    return (p1 / (1.0 - p0 + p1),)
 
 
 def interval(state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, Sums
 from calcli.numeric import curves, jets
@@ -22,6 +23,7 @@ from calcli.numeric.bounded import newton_nonnegative
 from calcli.numeric.curves import Sample
 from calcli.numeric.links import sigmoid, softplus
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -44,6 +46,12 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     z = batch.score
     right = softplus(z)
     return sigmoid(state.number("a") * (z - right) + state.number("b") * right + state.number("c"))
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    z = score[0]
+    right = terms.softplus(z)
+    return (terms.sigmoid(state.number("a") * (z - right) + state.number("b") * right + state.number("c")),)
 
 
 def _basis(z: FloatArray, order: int) -> FloatArray:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.methods.scaling import beta, odir
 from calcli.numeric.links import CLIP, log_softmax, softmax
 from calcli.numeric.multinomial import linear
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -27,6 +29,13 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     if batch.classes == 2:
         return beta.predict(state, batch, sides)
     return softmax(linear(_log_probabilities(batch), state.array("coefficients")))
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    if len(score) == 1:
+        return beta.formula(state, score, features)
+    logs = [terms.greatest(one, terms.Number(float(np.log(CLIP)))) for one in terms.log_softmax(score)]
+    return terms.softmax(terms.affine(state.array("coefficients"), logs))
 
 
 def _log_probabilities(batch: Batch) -> FloatArray:

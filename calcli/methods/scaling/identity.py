@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, Sums
 from calcli.numeric.links import probabilities
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -22,3 +24,7 @@ def finish(sums: Sums, params: Params) -> State:
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     return probabilities(batch.score)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return (terms.sigmoid(score[0]),) if len(score) == 1 else terms.softmax(score)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.methods.scaling import odir, platt
 from calcli.numeric.links import softmax
 from calcli.numeric.multinomial import linear
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -27,6 +29,13 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     if batch.classes == 2:
         return platt.predict(state, batch, sides)
     return softmax(linear(centred(batch.score), state.array("coefficients")))
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    if len(score) == 1:
+        return platt.formula(state, score, features)
+    mean = terms.total(score) / len(score)
+    return terms.softmax(terms.affine(state.array("coefficients"), [one - mean for one in score]))
 
 
 def centred(score: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
@@ -21,6 +22,7 @@ from calcli.numeric.links import sigmoid
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion, newton
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 COARSE = 0.1
 """Cells within which a z + b varies by more than twice this are too coarse: the error is then above 1e-7."""
@@ -49,6 +51,10 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     u = batch.score * state.number("a")
     u += state.number("b")
     return sigmoid(u, out=u)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return (terms.sigmoid(state.number("a") * score[0] + state.number("b")),)
 
 
 def slope_and_intercept(rows: ScoreMoments, softplus: Callable[[float, float], Expansion]) -> tuple[float, float]:

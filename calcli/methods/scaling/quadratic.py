@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, Sums
 from calcli.numeric import curves, jets
@@ -24,6 +25,7 @@ from calcli.numeric.bounded import newton_nonnegative
 from calcli.numeric.curves import Sample
 from calcli.numeric.links import sigmoid
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 HELD = 30.0
 """Scores beyond this are held at it while fitting."""
@@ -54,6 +56,14 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     slope = np.where(beyond < 0, state.number("slope_low"), state.number("slope_high"))
     u = (state.number("c") * held + state.number("a")) * held + state.number("b")
     return sigmoid(u + slope * beyond)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    z = score[0]
+    held = terms.clip(z, state.number("low"), state.number("high"))
+    u = (state.number("c") * held + state.number("a")) * held + state.number("b")
+    slope = terms.choose(z < held, state.number("slope_low"), state.number("slope_high"))
+    return (terms.sigmoid(u + slope * (z - held)),)
 
 
 class _Parabola:

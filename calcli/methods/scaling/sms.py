@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.methods.scaling import temperature
 from calcli.numeric.links import softmax
 from calcli.numeric.multinomial import Multinomial, linear, with_constant
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -40,6 +42,15 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     x = _log_probabilities(batch, state.number("inverse_temperature"), state.number("rows"))
     prob = softmax(linear(x, state.array("coefficients")))
     return prob[:, 1] if batch.classes == 2 else prob
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    beta = state.number("inverse_temperature")
+    scaled = [terms.Number(0.0), beta * score[0]] if len(score) == 1 else [beta * one for one in score]
+    share = 1.0 / (state.number("rows") + 1.0)
+    logs = [terms.ln((1.0 - share) * p + share / len(scaled)) for p in terms.softmax(scaled)]
+    prob = terms.softmax(terms.affine(state.array("coefficients"), logs))
+    return prob[1:] if len(score) == 1 else prob
 
 
 def _log_probabilities(batch: Batch, beta: float, rows: float) -> FloatArray:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, Sums, number
 from calcli.numeric import curves
@@ -24,6 +25,7 @@ from calcli.numeric.links import sigmoid
 from calcli.numeric.natural_spline import NaturalSpline, locate
 from calcli.numeric.solve import Expansion, newton
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 OUTER = 0.02
 """The share of the rows beyond each of the outermost knots."""
@@ -59,6 +61,15 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     piece, d = locate(state.array("knots"), batch.score)
     one, first, second, third = pieces.T
     return sigmoid(one[piece] + d * (first[piece] + d * (second[piece] + d * third[piece])))
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    z, knots = score[0], state.array("knots")
+    curve = []
+    for origin, (one, first, second, third) in zip(np.append(knots[0], knots), state.array("pieces"), strict=True):
+        d = z - float(origin)
+        curve.append(float(one) + d * (float(first) + d * (float(second) + float(third) * d)))
+    return (terms.sigmoid(terms.steps(z, knots, curve, "right")),)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcli import terms
 from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
@@ -16,6 +17,7 @@ from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import root_between
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 BOUND = float(np.exp(10.0))
 
@@ -46,6 +48,11 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     beta = state.number("inverse_temperature")
     scaled = batch.score * beta
     return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    scaled = [state.number("inverse_temperature") * one for one in score]
+    return (terms.sigmoid(scaled[0]),) if len(scaled) == 1 else terms.softmax(scaled)
 
 
 def many_classes(batch: Batch) -> float:

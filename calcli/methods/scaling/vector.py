@@ -10,6 +10,7 @@ from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.methods.scaling import matrix, platt
 from calcli.state import State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -20,3 +21,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     return matrix.predict(state, batch, sides)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return matrix.formula(state, score, features)

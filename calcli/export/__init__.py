@@ -1,0 +1,1 @@
+"""Calibrators in other languages: SQL text by dialect."""

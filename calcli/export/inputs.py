@@ -1,0 +1,72 @@
+"""From the columns of a table to the score that methods read, in terms: what the tables room does with rows."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from calcli import terms
+from calcli.numeric.links import CLIP
+from calcli.tables.arrays import index_order
+from calcli.tables.binding import Binding
+from calcli.tables.checks import SLACK, SUM_SLACK
+from calcli.terms import Condition, Every, Input, Inputs, Term, Terms
+
+_MOST = sys.float_info.max
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a table gives a calibrator.
+
+    Attributes
+    ----------
+    score
+        The log-odds, or a logit for each class; null where the row is bad.
+    features
+        By name.
+    good
+        Which rows can be calibrated.
+    """
+
+    score: Terms
+    features: Inputs
+    good: Condition
+
+
+def given(binding: Binding) -> Given:
+    """The columns of a binding, checked as `apply` checks them."""
+    values = tuple(Input(name) for name in binding.score.columns)
+    good = _good(values, probabilities=binding.score.kind == "prob")
+    score = tuple(terms.choose(good, one, None) for one in _score(values, binding))
+    return Given(score, {feature.name: Input(feature.name, feature.role) for feature in binding.features}, good)
+
+
+def _good(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
+    """No value is null, NaN or infinite; probabilities lie in [0, 1] and add up to 1."""
+    low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
+    found: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
+    if probabilities and len(values) > 1:
+        whole = terms.total(values)
+        found += [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
+    return Every(tuple(found))
+
+
+def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
+    probabilities = binding.score.kind == "prob"
+    if len(values) == 1:
+        return (terms.logit(values[0], CLIP),) if probabilities else values
+    if not binding.binary:
+        return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in values) if probabilities else values
+    positive = binding.classes.index(index_order(binding)[1])
+    own: tuple[Term, Term] = (values[positive], values[1 - positive])
+    if probabilities:
+        own = (terms.ln(terms.clip(own[0], CLIP, 1.0 - CLIP)), terms.ln(terms.clip(own[1], CLIP, 1.0 - CLIP)))
+    return (own[0] - own[1],)
+
+
+def log_odds(prob: Terms) -> Terms:
+    """What `--as logit` gives: log-odds, or log-probabilities."""
+    if len(prob) == 1:
+        return (terms.logit(prob[0], CLIP),)
+    return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in prob)

@@ -1,0 +1,216 @@
+"""Terms as SQL.
+
+sqlglot knows how each dialect quotes names and spells types and functions. What it cannot know is how a database
+treats NaN: some compare it as larger than all numbers, some as IEEE 754 says. The tests for missing and for finite
+numbers hold under both.
+
+A term that is used several times is written out each time in an expression, and once, as a column of a step, in a
+query.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+
+from calcli.errors import UsageError, unknown_name
+from calcli.export.sharing import sizes, steps
+from calcli.terms import (
+    Among,
+    Arithmetic,
+    Choice,
+    Compared,
+    Condition,
+    Every,
+    Function,
+    Input,
+    Missing,
+    Number,
+    Some,
+    Steps,
+    Term,
+)
+
+Sql: TypeAlias = Any
+"""An expression of sqlglot."""
+
+LARGEST = 20_000
+"""An expression of more terms than this is no use to anybody."""
+
+EXCLUDING = ("bigquery", "clickhouse", "databricks", "duckdb", "redshift", "snowflake", "spark")
+"""Dialects in which a query can give all columns but some."""
+
+_MOST = repr(sys.float_info.max)
+_ARITHMETIC = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
+_RELATIONS = {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
+
+
+def dialects() -> tuple[str, ...]:
+    """The names of all dialects."""
+    return tuple(sorted(name for name in Dialect.classes if name))
+
+
+def check_dialect(name: str) -> None:
+    if name not in dialects():
+        raise UsageError(unknown_name("dialect", name, dialects(), limit=100))
+
+
+def expression(outputs: Mapping[str, Term], dialect: str) -> str:
+    """One expression for each output, under its name, a line each."""
+    size = max(sizes(outputs.values()).values())
+    if size > LARGEST:
+        raise UsageError(
+            f"as one expression the calibrator would have {size:,.0f} terms, because parts of it are used many times",
+            hint="try: --shape query",
+        )
+    writer = _Writer()
+    columns = [exp.alias_(writer.written(term), _name(name)) for name, term in outputs.items()]
+    return ",\n".join(_text(column, dialect) for column in columns)
+
+
+def query(outputs: Mapping[str, Term], dialect: str, table: str, kept: Sequence[str] | None) -> str:
+    """A SELECT that gives the columns of `table` (those `kept`, or all) and the outputs.
+
+    What is used several times is a column of a step on the way, which the last step leaves out.
+    """
+    if kept is None and dialect not in EXCLUDING:
+        raise UsageError(
+            f"a query in {dialect} cannot give all columns but those of its own steps",
+            hint="name those to pass through: --keep A,B, or --keep none",
+        )
+    writer = _Writer()
+    found: Sql = exp.to_table(table, dialect=dialect)
+    selects: list[tuple[str, Sql]] = []
+    for level, members in enumerate(steps(outputs.values())):
+        columns = writer.named(members)
+        selects.append((f"calcli_step_{level}", exp.select(exp.Star(), *columns).from_(found)))
+        found = exp.to_table(f"calcli_step_{level}")
+    helpers = list(writer.names.values())
+    last = [exp.alias_(writer.written(term), _name(name)) for name, term in outputs.items()]
+    whole = exp.select(*_passed(kept, helpers), *last).from_(found)
+    for name, select in selects:
+        whole = whole.with_(name, as_=select)
+    return _text(whole, dialect, pretty=True)
+
+
+def _passed(kept: Sequence[str] | None, helpers: Sequence[str]) -> list[Sql]:
+    if kept is not None:
+        return [exp.column(_name(name)) for name in kept]
+    return [exp.Star(**{"except_": [_name(name) for name in helpers]} if helpers else {})]
+
+
+def _text(written: Sql, dialect: str, *, pretty: bool = False) -> str:
+    return str(written.sql(dialect=dialect, pretty=pretty, comments=False))
+
+
+def _name(name: str) -> Sql:
+    return exp.to_identifier(name, quoted=True)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Terms as expressions; those that have a name are written as a column."""
+
+    names: dict[int, str] = field(default_factory=dict)
+
+    def named(self, terms: Sequence[Term]) -> list[Sql]:
+        """Terms as columns with names of their own, by which they are known from then on."""
+        names = [f"calcli_{len(self.names) + place}" for place in range(len(terms))]
+        columns = [exp.alias_(self.written(term), _name(name)) for term, name in zip(terms, names, strict=True)]
+        self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
+        return columns
+
+    def written(self, term: Term) -> Sql:
+        found: Sql
+        match term:
+            case _ if id(term) in self.names:
+                found = exp.column(_name(self.names[id(term)]))
+            case Number(value):
+                found = _number(value)
+            case Input(name, role):
+                found = _column(name, role)
+            case Arithmetic(operator, left, right):
+                both = {"this": self.written(left), "expression": self.written(right)}
+                found = exp.paren(_ARITHMETIC[operator](**both))
+            case Function(name, arguments):
+                found = self._function(name, [self.written(one) for one in arguments])
+            case Choice(cases, otherwise):
+                ifs = [exp.If(this=self.asked(asked), true=self.written(then)) for asked, then in cases]
+                found = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
+            case Steps(x, cuts, values, side):
+                relation = exp.LTE if side == "left" else exp.LT
+                found = self._search(self.written(x), cuts.tolist(), values, relation)
+            case _:
+                raise TypeError(f"no term: {term!r}")
+        return found
+
+    def _function(self, name: str, arguments: list[Sql]) -> Sql:
+        if name in ("greatest", "least"):
+            kind = exp.Greatest if name == "greatest" else exp.Least
+            return kind(this=arguments[0], expressions=arguments[1:], ignore_nulls=True)
+        return {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}[name](this=arguments[0])
+
+    def _search(self, x: Sql, cuts: list[float], values: Sequence[Term], relation: Any) -> Sql:
+        """Halving: as many comparisons as the logarithm of the number of cuts."""
+        if not cuts:
+            return self.written(values[0])
+        middle = len(cuts) // 2
+        below = self._search(x, cuts[:middle], values[: middle + 1], relation)
+        above = self._search(x, cuts[middle + 1 :], values[middle + 1 :], relation)
+        asked = relation(this=x.copy(), expression=_number(cuts[middle]))
+        return exp.Case(ifs=[exp.If(this=asked, true=below)], default=above)
+
+    def asked(self, condition: Condition) -> Sql:
+        found: Sql
+        match condition:
+            case Compared(relation, left, right):
+                found = _RELATIONS[relation](this=self.written(left), expression=self.written(right))
+            case Missing(column):
+                found = _missing(column)
+            case Among(column, levels):
+                texts = [exp.Literal.string(level) for level in levels]
+                found = exp.In(this=_column(column.name, "category"), expressions=texts)
+            case Every(conditions):
+                found = exp.paren(exp.and_(*map(self.asked, conditions)))
+            case Some(conditions):
+                found = exp.paren(exp.or_(*map(self.asked, conditions)))
+            case _:
+                raise TypeError(f"no condition: {condition!r}")
+        return found
+
+
+def _number(value: float) -> Sql:
+    """A literal that every dialect takes for a double: with an exponent."""
+    text = repr(abs(float(value)))
+    literal = exp.Literal.number(text if "e" in text else f"{text}e0")
+    return exp.paren(exp.Neg(this=literal)) if value < 0 else literal
+
+
+def _column(name: str, role: str) -> Sql:
+    column = exp.column(_name(name))
+    if role == "category":
+        return exp.cast(column, "text")
+    if role == "boolean":
+        no = exp.If(this=exp.not_(column.copy()), true=_number(0.0))
+        return exp.Case(ifs=[exp.If(this=column, true=_number(1.0)), no])
+    return exp.cast(column, "double")
+
+
+def _missing(column: Input) -> Sql:
+    if column.role != "number":
+        return exp.Is(this=exp.column(_name(column.name)), expression=exp.Null())
+    x = _column(column.name, "number")
+    beyond = exp.GT(this=x.copy(), expression=exp.Literal.number(_MOST))
+    not_infinite = exp.GT(this=exp.Div(this=_number(1.0), expression=x.copy()), expression=_number(0.5))
+    return exp.paren(
+        exp.or_(
+            exp.Is(this=exp.column(_name(column.name)), expression=exp.Null()),
+            exp.NEQ(this=x.copy(), expression=x.copy()),
+            exp.paren(exp.and_(beyond, not_infinite)),
+        )
+    )

@@ -1,0 +1,259 @@
+"""A forward pass as a formula: what another language needs to know to predict as calcli does.
+
+Methods with a closed form say it in these terms, beside their `predict`; the export room writes them down as SQL. Terms
+are numbers, never texts or truth values; conditions are only asked. A term that is used twice is the same object twice:
+whoever writes the formula down may give it a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from calcli.batch import FloatArray, Role
+
+Operator: TypeAlias = Literal["+", "-", "*", "/"]
+FunctionName: TypeAlias = Literal["exp", "ln", "abs", "least", "greatest"]
+Relation: TypeAlias = Literal["<", "<=", ">", ">="]
+Side: TypeAlias = Literal["left", "right"]
+
+FAR = 700.0
+"""Beyond this exp leaves the range of float64, which some databases take for an error."""
+
+
+class Term:
+    """A number for each row."""
+
+    def __add__(self, other: Term | float) -> Term:
+        return Arithmetic("+", self, term(other))
+
+    def __radd__(self, other: float) -> Term:
+        return Arithmetic("+", term(other), self)
+
+    def __sub__(self, other: Term | float) -> Term:
+        return Arithmetic("-", self, term(other))
+
+    def __rsub__(self, other: float) -> Term:
+        return Arithmetic("-", term(other), self)
+
+    def __mul__(self, other: Term | float) -> Term:
+        return Arithmetic("*", self, term(other))
+
+    def __rmul__(self, other: float) -> Term:
+        return Arithmetic("*", term(other), self)
+
+    def __truediv__(self, other: Term | float) -> Term:
+        return Arithmetic("/", self, term(other))
+
+    def __rtruediv__(self, other: float) -> Term:
+        return Arithmetic("/", term(other), self)
+
+    def __lt__(self, other: Term | float) -> Compared:
+        return Compared("<", self, term(other))
+
+    def __le__(self, other: Term | float) -> Compared:
+        return Compared("<=", self, term(other))
+
+    def __gt__(self, other: Term | float) -> Compared:
+        return Compared(">", self, term(other))
+
+    def __ge__(self, other: Term | float) -> Compared:
+        return Compared(">=", self, term(other))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number(Term):
+    """A constant; finite."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Input(Term):
+    """A column of the table. A category is no number: all that can be asked is what it is `Among`."""
+
+    name: str
+    role: Role = "number"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arithmetic(Term):
+    operator: Operator
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function(Term):
+    name: FunctionName
+    arguments: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps(Term):
+    """One of `values`, one more than `cuts`, by how many of the rising cuts lie below x.
+
+    With side ``left`` a cut that equals x does not lie below it, with ``right`` it does, as in `numpy.searchsorted`.
+    """
+
+    x: Term
+    cuts: FloatArray
+    values: tuple[Term, ...]
+    side: Side
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice(Term):
+    """The term of the first condition that holds, or else the last; without one a missing value."""
+
+    cases: tuple[tuple[Condition, Term], ...]
+    otherwise: Term | None
+
+
+class Condition:
+    """True or false for each row."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared(Condition):
+    """False where either side is missing."""
+
+    relation: Relation
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Missing(Condition):
+    """The column has no value; NaN is none."""
+
+    column: Input
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Among(Condition):
+    """The category is one of these."""
+
+    column: Input
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Every(Condition):
+    """All of them hold."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Some(Condition):
+    """One of them holds."""
+
+    conditions: tuple[Condition, ...]
+
+
+Terms: TypeAlias = tuple[Term, ...]
+Inputs: TypeAlias = Mapping[str, Input]
+
+
+def term(value: Term | float) -> Term:
+    """A number as a term."""
+    return value if isinstance(value, Term) else Number(float(value))
+
+
+def total(terms: Sequence[Term]) -> Term:
+    """Their sum, added up in pairs, so that no formula grows as deep as it is long."""
+    if len(terms) <= 2:
+        return reduce(lambda left, right: left + right, terms)
+    middle = len(terms) // 2
+    return total(terms[:middle]) + total(terms[middle:])
+
+
+def linear(coefficients: Sequence[float], terms: Sequence[Term]) -> Term:
+    """The sum of the products; zeros are left out."""
+    parts = [float(number) * one for number, one in zip(coefficients, terms, strict=True) if number != 0.0]
+    return total(parts) if parts else Number(0.0)
+
+
+def affine(coefficients: FloatArray, parts: Sequence[Term]) -> list[Term]:
+    """W x + b, the rows of [W, b] being the outputs."""
+    return [linear(row[:-1].tolist(), parts) + float(row[-1]) for row in coefficients]
+
+
+def steps(x: Term, cuts: FloatArray, values: FloatArray | Sequence[Term], side: Side) -> Term:
+    """`Steps`, or the one value where there is nothing to choose."""
+    chosen = tuple(term(value if isinstance(value, Term) else float(value)) for value in values)
+    return Steps(x, np.asarray(cuts, dtype=np.float64), chosen, side) if len(cuts) else chosen[0]
+
+
+def exp(x: Term) -> Term:
+    return Function("exp", (clip(x, -FAR, FAR),))
+
+
+def ln(x: Term) -> Term:
+    return Function("ln", (x,))
+
+
+def absolute(x: Term) -> Term:
+    return Function("abs", (x,))
+
+
+def greatest(*terms: Term) -> Term:
+    return Function("greatest", terms) if len(terms) > 1 else terms[0]
+
+
+def clip(x: Term, low: float, high: float) -> Term:
+    return Function("least", (Function("greatest", (x, Number(low))), Number(high)))
+
+
+def choose(condition: Condition, then: Term | float, otherwise: Term | float | None) -> Term:
+    return Choice(((condition, term(then)),), None if otherwise is None else term(otherwise))
+
+
+def sigmoid(u: Term) -> Term:
+    return 1.0 / (1.0 + exp(-1.0 * u))
+
+
+def softplus(u: Term) -> Term:
+    """ln(1 + exp(u))."""
+    return greatest(u, Number(0.0)) + ln(1.0 + exp(-1.0 * absolute(u)))
+
+
+def softmax(logits: Sequence[Term]) -> Terms:
+    top = greatest(*logits)
+    powers = [exp(one - top) for one in logits]
+    whole = total(powers)
+    return tuple(power / whole for power in powers)
+
+
+def log_softmax(logits: Sequence[Term]) -> Terms:
+    top = greatest(*logits)
+    rest = ln(total([exp(one - top) for one in logits]))
+    return tuple(one - top - rest for one in logits)
+
+
+def logit(p: Term, held: float) -> Term:
+    """The log-odds of a probability, held so far from 0 and 1."""
+    kept = clip(p, held, 1.0 - held)
+    return ln(kept) - ln(1.0 - kept)
+
+
+def one_against_rest(logits: Sequence[Term], index: int) -> Term:
+    """The log-odds of one class against all others."""
+    others = [one for place, one in enumerate(logits) if place != index]
+    top = greatest(*others)
+    return logits[index] - top - ln(total([exp(one - top) for one in others]))
+
+
+def interpolate(x: Term, points: FloatArray, values: FloatArray) -> Term:
+    """Linear between rising points, constant beyond the outermost, as `numpy.interp`."""
+    pieces: list[Term] = [Number(float(values[0]))]
+    for place in range(len(points) - 1):
+        low, high = float(points[place]), float(points[place + 1])
+        start, slope = float(values[place]), float((values[place + 1] - values[place]) / (high - low))
+        pieces.append(slope * (x - low) + start if slope else Number(start))
+    return steps(x, points, [*pieces, Number(float(values[-1]))], "left")

@@ -1,0 +1,173 @@
+"""A calibrator in another language predicts what `apply` predicts: in DuckDB, and by the interpreter of the docs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import sqlglot
+
+import calcli
+from calcli.errors import UsageError
+from calcli.export.sql import EXCLUDING, dialects
+from calcli.methods import catalog
+from calcli.methods.row import Row
+from calcli.verbs.export import ExportRequest, export
+from tests.shell import ROOT, blocks
+from tests.verbs.conftest import breeds, clicks
+
+ROWS = [row for row in catalog.rows() if row.closed_form and not row.needs_features]
+EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+DIALECTS = (
+    "duckdb",
+    "postgres",
+    "spark",
+    "bigquery",
+    "snowflake",
+    "mysql",
+    "redshift",
+    "clickhouse",
+    "trino",
+    "sqlite",
+)
+
+
+def unseen(names: list[str], rows: int = 400, seed: int = 7) -> pl.DataFrame:
+    """Scores wider than those of the fit, and rows that cannot be calibrated."""
+    rng = np.random.default_rng(seed)
+    hard = np.array([np.nan, np.inf, -np.inf, 0.0, 600.0, -600.0])
+    values = {name: np.concatenate([rng.normal(0, 5, rows), hard]) for name in names}
+    frame = pl.DataFrame(values).with_columns(pl.when(pl.int_range(pl.len()) % 50 > 0).then(pl.all()))
+    return frame.with_columns(place=pl.int_range(pl.len()))
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]:
+    names: dict[str, Any] = {}
+    (program,) = blocks((ROOT / "docs" / "formula.md").read_text(), "python")
+    exec(program, names)
+    return names["predict"]
+
+
+def assert_same(got: pl.DataFrame, expected: pl.DataFrame) -> None:
+    added = [name for name in expected.columns if name.startswith("calibrated")]
+    assert added
+    a, b = got.select(added).to_numpy().astype(float), expected.select(added).to_numpy()
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
+
+
+def in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFrame:
+    connection = duckdb.connect()
+    connection.register("the table", table.to_arrow())
+    text = export(request)
+    return connection.sql(text if request.shape == "query" else f'SELECT {text} FROM "the table"').pl()
+
+
+def applied(artifact: str, table: pl.DataFrame, **more: Any) -> pl.DataFrame:
+    table.write_parquet("unseen.parquet")
+    calcli.apply(artifact, "unseen.parquet", "out.parquet", bad_rows="null", **more)
+    return pl.read_parquet("out.parquet")
+
+
+@EACH
+@pytest.mark.parametrize("classes", [2, 4])
+def test_each_method_says_what_it_predicts(row: Row, classes: int, here: Path, interpreter: Any) -> None:
+    frame = clicks(1500).select("label", "logit") if classes == 2 else breeds(800)
+    calcli.fit(frame, method=row.name, output="kept", holdout="none")
+    table = unseen([name for name in frame.columns if name != "label"])
+    expected = applied("kept", table)
+    query = ExportRequest("kept", shape="query", table='"the table"')
+    got = in_duckdb(table, query)
+    assert got.columns == expected.columns
+    assert_same(got, expected)
+    formula = json.loads(export(ExportRequest("kept", to="json")))
+    assert_same(
+        pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
+    )
+    if classes == 2 and row.name != "bbq":  # of many steps: its expression is refused as too long
+        assert_same(in_duckdb(table, ExportRequest("kept")), expected)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"prob": lambda p: p},
+        {"prob_0": lambda p: 1 - p, "prob_1": lambda p: p},
+        {"logit_0": lambda p: -np.log(p), "logit_1": lambda p: 2 * np.log(p)},
+    ],
+)
+@pytest.mark.parametrize("positive", ["0", "1"])
+def test_two_classes_in_any_form(here: Path, columns: dict[str, Any], positive: str) -> None:
+    rng = np.random.default_rng(3)
+    prob = rng.uniform(0, 1, 900)
+    prob[:4] = [0.0, 1.0, 1e-14, 0.5]
+    with np.errstate(divide="ignore"):
+        scores = {name: make(np.clip(prob, 1e-300, 1) if "logit" in name else prob) for name, make in columns.items()}
+    table = pl.DataFrame({"label": rng.integers(0, 2, 900), **scores})
+    flags = calcli.Flags(positive=positive)
+    calcli.fit(table, method="platt", flags=flags, output="kept", holdout="none")
+    odd = table.drop("label").with_columns(pl.when(pl.int_range(pl.len()) != 9).then(pl.all()))
+    odd = odd.with_columns(pl.when(pl.int_range(pl.len()) == 11).then(pl.all() * 0 + 1.2).otherwise(pl.all()))
+    expected = applied("kept", odd)
+    assert_same(in_duckdb(odd, ExportRequest("kept")), expected)
+    assert_same(in_duckdb(odd, ExportRequest("kept", scale="logit")), applied("kept", odd, scale="logit"))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("exact", [False, True])
+def test_endings_come_along(here: Path, classes: int, exact: bool) -> None:
+    frame = clicks(900).select("label", "logit") if classes == 2 else breeds(700)
+    shift = "0.02" if classes == 2 else "a=0.1,b=0.2,c=0.3,d=0.4"
+    calcli.fit(frame, method="histogram", exact=exact, prior_shift=shift, output="kept", holdout="none")
+    table = unseen([name for name in frame.columns if name != "label"])
+    assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), applied("kept", table))
+
+
+def test_names_are_quoted(here: Path) -> None:
+    name = """lo"git'; DROP TABLE x --"""
+    frame = clicks(400).select("label", pl.col("logit").alias(name))
+    calcli.fit(frame, method="beta", flags=calcli.Flags(logit=name), output="kept", holdout="none")
+    expected = applied("kept", frame, column='a "b"')
+    got = in_duckdb(frame, ExportRequest("kept", column='a "b"'))
+    np.testing.assert_allclose(got['a "b"'].to_numpy(), expected['a "b"'].to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("method", ["sms", "isotonic"])
+def test_every_dialect_parses(here: Path, dialect: str, method: str) -> None:
+    calcli.fit(breeds(400), method=method, output="kept", holdout="none")
+    text = export(ExportRequest("kept", dialect=dialect, shape="query", table="scores", keep=("logit_a",)))
+    parsed = sqlglot.parse_one(text, read=dialect)
+    assert [column.alias_or_name for column in parsed.selects][1:] == [f"calibrated_{one}" for one in "abcd"]
+
+
+def test_dialects_that_leave_columns_out_are_known_to() -> None:
+    assert set(EXCLUDING) < set(dialects())
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"dialect": "postgress"}, "no dialect 'postgress'.*did you mean 'postgres'"),
+        ({"shape": "query"}, "needs the table"),
+        ({"keep": ("a",)}, "an expression reads no table"),
+        ({"shape": "query", "table": "t", "dialect": "postgres"}, "cannot give all columns but those of its own steps"),
+    ],
+)
+def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message: str) -> None:
+    calcli.fit("train.parquet", method="platt", output="kept")
+    with pytest.raises(UsageError, match=message):
+        export(ExportRequest("kept", **request_))
+
+
+def test_an_expression_that_is_too_long_is_refused(here: Path) -> None:
+    calcli.fit(breeds(400), method="sms", output="kept", holdout="none")
+    with pytest.raises(UsageError, match=r"would have .* terms.*--shape query"):
+        export(ExportRequest("kept"))
