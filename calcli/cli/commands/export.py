@@ -6,9 +6,9 @@ from calcli.cli import arguments, options
 from calcli.cli.streams import write
 
 EXAMPLES = """\
-calcli export train.platt > platt.sql
+calcli export train.platt
 calcli export train.sms --dialect snowflake --shape query --table scores
-calcli export train.isotonic --to json > isotonic.json"""
+calcli export train.isotonic --to json"""
 
 
 def export(
