@@ -488,6 +488,22 @@ DryRun = Annotated[
     _option("--dry-run", help="Show which column plays which part, and stop.", rich_help_panel=OUTPUT),
 ]
 
+# Where the work is done
+
+Engine = Annotated[
+    Literal["local", "spark"],
+    _option(
+        "--engine",
+        metavar="local|spark",
+        help="This machine, or a Spark cluster over a directory of Parquet files.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Master = Annotated[
+    str | None,
+    _option("--master", metavar="URL", help="Of the Spark cluster, as spark://HOST:7077.", rich_help_panel=OUTPUT),
+]
+
 # What every command has
 
 Threads = Annotated[

@@ -58,36 +58,42 @@ class Stream:
     added: Added
     features: bool
     bad_rows: BadRows
-    watch: Watch
 
-    def through(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+    @property
+    def bound(self) -> list[str]:
+        """The columns that are read."""
+        return bound_columns(self.binding, label=False, features=self.features)
+
+    def through(self, frame: pl.LazyFrame, watch: Watch) -> pl.LazyFrame:
         """The rows with the calibrated columns added, lazily.
 
         One expression over the bound columns alone, so that polars streams it and never copies the others.
         """
-        bound = bound_columns(self.binding, label=False, features=self.features)
         kind = pl.Struct({name: pl.Float64() for name in self.added.names})
-        added = pl.struct(bound).map_batches(self._add, return_dtype=kind, is_elementwise=True)
+
+        def add(rows: pl.Series) -> pl.Series:
+            try:
+                return self.added_to(rows.struct.unnest(), watch).to_struct()
+            except CalcliError as failure:
+                watch.keep(failure)
+                raise
+
+        added = pl.struct(self.bound).map_batches(add, return_dtype=kind, is_elementwise=True)
         return frame.with_columns(added.alias(self.added.names[0]).struct.unnest())
 
-    def _add(self, rows: pl.Series) -> pl.Series:
-        try:
-            return self._predicted(rows.struct.unnest())
-        except CalcliError as failure:
-            self.watch.keep(failure)
-            raise
-
-    def _predicted(self, rows: pl.DataFrame) -> pl.Series:
+    def added_to(self, rows: pl.DataFrame, watch: Watch | None = None) -> pl.DataFrame:
+        """The columns that are added to some rows; null where a row is bad and may be."""
         encoded = encode(rows, self.binding, label=False, features=self.features)
         values = self.added.values(encoded.batch)
         added = pl.DataFrame([_series(name, part) for name, part in zip(self.added.names, values, strict=True)])
         if encoded.bad is not None:
-            self.watch.count_bad(int(encoded.bad.sum()))
+            if watch is not None:
+                watch.count_bad(int(encoded.bad.sum()))
             if self.bad_rows == "fail":
                 raise DataError("there are rows that cannot be calibrated")
             good = pl.Series(~encoded.bad)
             added = added.select(pl.when(good).then(pl.all()))
-        return added.to_struct()
+        return added
 
 
 def _series(name: str, values: FloatArray) -> pl.Series:

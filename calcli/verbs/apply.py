@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import polars as pl
 
@@ -13,10 +16,12 @@ from calcli.engines.local import BadRows, Stream, Watch
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
-from calcli.tables.formats import SEPARATORS, format_of
+from calcli.tables.formats import SEPARATORS, Format, format_of
 from calcli.tables.sink import write
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.load import load
+from calcli.verbs.load import Model, load
+
+Engine: TypeAlias = Literal["local", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,10 @@ class ApplyRequest:
         Add the logits too, and what else the method can say of a row: an interval, where it has one.
     keep
         The input columns to pass through; None for all, () for none.
+    engine
+        ``local`` for this machine, ``spark`` for a cluster.
+    master
+        The URL of the cluster; None is what Spark's own configuration says, or else this machine.
     """
 
     artifact: str | Path
@@ -52,6 +61,8 @@ class ApplyRequest:
     input_format: str | None = None
     output_format: str | None = None
     bad_rows: BadRows = "fail"
+    engine: Engine = "local"
+    master: str | None = None
     dry_run: bool = False
 
 
@@ -78,34 +89,86 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Calibrate every row of a table: same rows, same order, other columns untouched."""
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
+    if request.master is not None and request.engine != "spark":
+        raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
     model = load(request.artifact)
+    return (_on_spark if request.engine == "spark" else _here)(request, model, listener)
+
+
+def _here(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResult:
+    """On this machine, in a stream."""
     output_format = format_of(request.output, request.output_format, flag="--output-format")
     with open_source(request.data, format=request.input_format) as source:
-        binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-        added = Added.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
-        kept = _kept_columns(source, request.keep, added.names)
+        plan = _Plan.of(request, model, source)
         if request.dry_run:
-            return ApplyResult(str(request.output), 0, 0, added.names, binding)
+            return plan.result(request, 0, 0)
         # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
         frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
-        stream = Stream(binding, added, model.needs_features, request.bad_rows, Watch())
+        watch = Watch()
         with stage(listener, "calibrating"):
-            rows = _write(
-                stream, stream.through(frame).select(*kept, *added.names), source, request.output, output_format
-            )
-    return ApplyResult(str(request.output), rows, stream.watch.bad, added.names, binding)
+            rows = _write(plan, frame, source, watch, request.output, output_format)
+    return plan.result(request, rows, watch.bad)
 
 
-def _write(stream: Stream, frame: pl.LazyFrame, source: Source, output: str | Path, output_format: str) -> int:
+def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResult:
+    """On a cluster, over a dataset of Parquet files."""
+    from calcli.engines import spark
+
+    paths = _dataset(request)
+    with spark.session(request.master) as session:
+        table = spark.read(session, paths)
+        with open_source(spark.like(table)) as source:
+            plan = _Plan.of(request, model, source)
+        if request.dry_run:
+            return plan.result(request, 0, 0)
+        with stage(listener, "calibrating on Spark"):
+            counts = spark.apply(table, plan.stream, plan.kept, str(request.output))
+    return plan.result(request, counts.rows, counts.bad)
+
+
+def _dataset(request: ApplyRequest) -> list[str]:
+    """The paths of a table that Spark can read, to be written where Spark can write."""
+    data = [request.data] if isinstance(request.data, str | os.PathLike) else request.data
+    if not isinstance(data, Sequence) or "-" in map(str, data) or str(request.output) == "-":
+        raise UsageError("--engine spark reads directories and files of Parquet, and writes a directory")
+    for given, flag in ((request.input_format, "--input-format"), (request.output_format, "--output-format")):
+        if given not in (None, "parquet"):
+            raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
+    return [str(path) for path in data]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is done to every row, and which columns pass through."""
+
+    stream: Stream
+    kept: list[str]
+
+    @classmethod
+    def of(cls, request: ApplyRequest, model: Model, source: Source) -> _Plan:
+        binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
+        added = Added.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
+        stream = Stream(binding, added, model.needs_features, request.bad_rows)
+        return cls(stream, _kept_columns(source, request.keep, added.names))
+
+    def result(self, request: ApplyRequest, rows: int, bad: int) -> ApplyResult:
+        return ApplyResult(str(request.output), rows, bad, self.stream.added.names, self.stream.binding)
+
+
+def _write(
+    plan: _Plan, frame: pl.LazyFrame, source: Source, watch: Watch, output: str | Path, output_format: Format
+) -> int:
     """Write, and let the error that ended the stream be the one that is seen, not what polars makes of it."""
+    stream = plan.stream
+    scored = stream.through(frame, watch).select(*plan.kept, *stream.added.names)
     try:
-        return write(frame, output, format=output_format, arrow_types=source.arrow_types)
+        return write(scored, output, format=output_format, arrow_types=source.arrow_types)
     except CalcliError:
-        if stream.watch.bad and stream.bad_rows == "fail":
+        if watch.bad and stream.bad_rows == "fail":
             # Another pass counts all bad rows and finds the first, which a stream that stops at one does not know.
             load_rows(source, stream.binding, features=stream.features, label=False, check_scale=False)
-        if stream.watch.failure is not None:
-            raise stream.watch.failure from None
+        if watch.failure is not None:
+            raise watch.failure from None
         raise
 
 

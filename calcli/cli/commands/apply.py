@@ -8,6 +8,7 @@ from calcli.cli.console import Talk
 EXAMPLES = """\
 calcli apply train.platt new.parquet -o scored.parquet
 calcli apply train.platt new.csv -o - --output-format csv --keep id | head
+calcli apply train.platt days/ -o scored/ --engine spark --master spark://HOST:7077
 cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
 
 
@@ -30,6 +31,8 @@ def apply(
     scale: options.Scale = "prob",
     extra: options.Extra = False,
     keep: options.Keep = None,
+    engine: options.Engine = "local",
+    master: options.Master = None,
     dry_run: options.DryRun = False,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -65,6 +68,8 @@ def apply(
         input_format=input_format,
         output_format=output_format,
         bad_rows=bad_rows,
+        engine=engine,
+        master=master,
         dry_run=dry_run,
     )
     # What is said on a terminal that the table goes to as well would stand in its way.
