@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import polars as pl
 import pyarrow as pa
@@ -91,8 +91,7 @@ def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 def like(table: DataFrame) -> pl.DataFrame:
     """A table of one row that has the same columns, for binding."""
-    found: Any = pl.from_arrow(table.limit(1).toArrow())
-    return found
+    return cast("pl.DataFrame", pl.from_arrow(table.limit(1).toArrow()))
 
 
 def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> Counts:
