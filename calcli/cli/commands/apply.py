@@ -8,7 +8,7 @@ from calcli.cli.console import Talk
 EXAMPLES = """\
 calcli apply train.platt new.parquet -o scored.parquet
 calcli apply train.platt new.csv -o - --output-format csv --keep id | head
-calcli apply train.platt days/ -o scored/ --engine spark --master spark://HOST:7077
+calcli apply train.platt days/ -o scored/ --engine spark
 cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
 
 
