@@ -131,8 +131,7 @@ class Sample:
             value = float(rows.total(jets.softplus(u, s))) - float(theta @ aim)
             gradient = np.tensordot(f, _transposed(s, rows.moments), axes=2) - aim
             bend = _transposed(slope, rows.moments)
-            bent = np.stack([_shifted(bend, by) for by in range(len(bend))])
-            hessian = np.tensordot(f, np.einsum("aln,jln->jan", bent, f, optimize=True), axes=([1, 2], [1, 2]))
+            hessian = np.sum([f[:, a] @ _against(bend[a:], f).T for a in range(len(bend))], axis=0)
             return Expansion(value / weight, gradient / weight, hessian / weight)
 
         return expand
@@ -153,11 +152,12 @@ def _transposed(jet: FloatArray, sums: FloatArray) -> FloatArray:
     return np.stack([(jet[: len(sums) - low] * sums[low:]).sum(axis=0) for low in range(len(sums))])
 
 
-def _shifted(rows: FloatArray, by: int) -> FloatArray:
-    """Row l becomes row l + `by`; beyond the last there is nothing."""
-    out = np.zeros_like(rows)
-    out[: len(rows) - by] = rows[by:]
-    return out
+def _against(bend: FloatArray, f: FloatArray) -> FloatArray:
+    """The sum over l of f_l bend_l, for each function."""
+    total: FloatArray = f[:, 0] * bend[0]
+    for low in range(1, len(bend)):
+        total += f[:, low] * bend[low]
+    return total
 
 
 def _separated(everyone: FloatArray, positive: FloatArray) -> bool:

@@ -69,23 +69,48 @@ def isotonic_blocks(pooled: Pooled) -> Blocks:
     return Blocks(first, np.append(first[1:], len(rate)) - 1, np.clip(levels[block], 0.0, 1.0))
 
 
-def totals(place: IntArray, values: FloatArray, count: int = 0) -> FloatArray:
-    """The sum of the values at each place, 0 .. the last one or `count` - 1."""
-    return np.asarray(np.bincount(place, values, minlength=count), dtype=np.float64)
+class Running(NamedTuple):
+    """Sums over all rows up to each distinct score: what a bin holds is the difference of two.
+
+    `negative` and `positive` start with a 0, the sum over no rows. They are kept apart so that a bin without rows of
+    one kind gets exactly 0 of it, whatever the weights.
+    """
+
+    score: FloatArray
+    weight: FloatArray
+    negative: FloatArray
+    positive: FloatArray
+
+    @classmethod
+    def of(cls, pooled: Pooled) -> Running:
+        negative, positive = (
+            np.concatenate([[0.0], np.cumsum(part)]) for part in (pooled.weight - pooled.positive, pooled.positive)
+        )
+        return cls(pooled.score, np.cumsum(pooled.weight), negative, positive)
+
+    def binned(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The weight of the negative and of the positive rows between the cuts; a bin holds its upper edge."""
+        place = np.concatenate([[0], np.searchsorted(self.score, cuts, side="right"), [len(self.score)]])
+        return np.diff(self.negative[place]), np.diff(self.positive[place])
+
+    def mass_cuts(self, count: int) -> FloatArray:
+        """The inner edges of `count` bins of equal weight.
+
+        A cut lies halfway between two distinct scores, where the weight below is nearest to its share: rows with equal
+        scores stay together, and a row of weight two counts as the row twice. Where many rows share a score there are
+        fewer cuts.
+        """
+        score, below = self.score, self.weight
+        if len(score) < 2:
+            return np.empty(0)
+        share = below[-1] * np.arange(1, count) / count
+        over = np.clip(np.searchsorted(below, share, side="left"), 1, len(score) - 1)
+        nearer = (below[over - 1] + below[over]) / 2.0 < share  # a cut is the best one up to halfway to the next
+        place = np.unique(np.minimum(over - 1 + nearer, len(score) - 2))
+        cuts: FloatArray = score[place] + (score[place + 1] - score[place]) / 2.0
+        return cuts
 
 
 def mass_cuts(pooled: Pooled, count: int) -> FloatArray:
-    """The inner edges of `count` bins of equal weight.
-
-    A cut lies halfway between two distinct scores, where the weight below is nearest to its share: rows with equal
-    scores stay together, and a row of weight two counts as the row twice. Where many rows share a score there are
-    fewer cuts.
-    """
-    if len(pooled.score) < 2:
-        return np.empty(0)
-    below = np.cumsum(pooled.weight)
-    share = below[-1] * np.arange(1, count) / count
-    middle = (below[:-1] + below[1:]) / 2.0  # nearest: the cut after score j is best up to halfway to the one after
-    place = np.unique(np.minimum(np.searchsorted(middle, share, side="left"), len(below) - 2))
-    cuts: FloatArray = pooled.score[place] + (pooled.score[place + 1] - pooled.score[place]) / 2.0
-    return cuts
+    """The inner edges of `count` bins of equal weight; see `Running.mass_cuts`."""
+    return Running.of(pooled).mass_cuts(count)

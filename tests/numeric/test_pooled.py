@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+import itertools
 
-from calcli.numeric.pooled import by_score, isotonic_blocks, mass_cuts
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
+
+from calcli.numeric.pooled import Running, by_score, isotonic_blocks, mass_cuts
 
 
 def test_equal_scores_are_one() -> None:
@@ -23,8 +26,6 @@ def test_equal_scores_are_one() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=80))
 def test_blocks_are_those_of_pooling_adjacent_violators(rows: list[tuple[int, int, int]]) -> None:
-    from scipy.optimize import isotonic_regression
-
     score, label, weight = np.array(rows, dtype=float).T
     pooled = by_score(score, label.astype(np.int64), weight)
     first, last, level = isotonic_blocks(pooled)
@@ -65,3 +66,23 @@ def test_no_other_cut_is_nearer_to_its_share(rows: list[int], count: int) -> Non
     taken = np.array([(score < cut).sum() for cut in cuts])
     for share in len(rows) * np.arange(1, count) / count:
         assert np.abs(taken - share).min() <= np.abs(below - share).min() + 1e-9
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1), st.floats(0, 1e9)), min_size=1, max_size=60),
+    st.sets(st.integers(0, 9), max_size=5),
+)
+def test_what_a_bin_holds_is_what_its_rows_weigh(rows: list[tuple[int, int, float]], edges: set[int]) -> None:
+    score, label, weight = np.array(rows, dtype=float).T
+    assume(weight.any())
+    cuts = np.array(sorted(edges), dtype=float)
+    negative, positive = Running.of(by_score(score, label.astype(np.int64), weight)).binned(cuts)
+    bounds = [-np.inf, *cuts, np.inf]
+    for place, (low, high) in enumerate(itertools.pairwise(bounds)):
+        inside = (score > low) & (score <= high)
+        for held, kind in ((negative, 0), (positive, 1)):
+            expected = weight[inside & (label == kind)].sum()
+            assert held[place] >= 0
+            np.testing.assert_allclose(held[place], expected, rtol=1e-9, atol=1e-12 * weight.sum())
+            if expected == 0:
+                assert held[place] == 0

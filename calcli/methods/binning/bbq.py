@@ -22,7 +22,7 @@ from calcli.batch import Batch, FloatArray, Sides
 from calcli.methods.base import Params
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import sigmoid, softmax
-from calcli.numeric.pooled import Pooled, by_score, mass_cuts, totals
+from calcli.numeric.pooled import Running, by_score
 from calcli.state import State
 from calcli.terms import Inputs, Terms
 
@@ -42,7 +42,8 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     pooled = by_score(sigmoid(batch.score), batch.labels, batch.weight)
     counts = bin_counts(float(pooled.weight.sum()))
     binning, score = str(params["binning"]), str(params["score"])
-    histograms = [_histogram(pooled, count, binning, score) for count in counts]
+    rows = Running.of(pooled)
+    histograms = [_histogram(rows, count, binning, score) for count in counts]
     share = softmax(np.array([[one.evidence for one in histograms]]))[0]
     histograms = [one for one, part in zip(histograms, share, strict=True) if part > 1e-12]
     share = share[share > 1e-12]
@@ -69,30 +70,29 @@ def bin_counts(rows: float) -> range:
     return range(low, max(low, int(min(np.ceil(rows / 5.0), np.ceil(10.0 * root)))) + 1)
 
 
-def _histogram(pooled: Pooled, count: int, binning: str, score: str) -> Histogram:
-    cuts = width_edges(count)[1:-1] if binning == "width" else mass_cuts(pooled, count)
-    place = np.searchsorted(cuts, pooled.score, side="left")
-    total = totals(place, pooled.weight, len(cuts) + 1)
-    positive = totals(place, pooled.positive, len(cuts) + 1)
+def _histogram(rows: Running, count: int, binning: str, score: str) -> Histogram:
+    cuts = width_edges(count)[1:-1] if binning == "width" else rows.mass_cuts(count)
+    negative, positive = rows.binned(cuts)
     edges = np.concatenate([[0.0], cuts, [1.0]])
     middle = (edges[:-1] + edges[1:]) / 2.0
     if score == "bayes":
-        return _bayes(cuts, total, positive, middle)
+        return _bayes(cuts, negative, positive, middle)
+    total = negative + positive
     level = np.divide(positive, total, out=middle, where=total > 0)
-    price = np.log(pooled.weight.sum()) if score == "bic" else 2.0
-    return Histogram(cuts, level, _log_likelihood(positive, total - positive, level) - price * len(level) / 2.0)
+    price = np.log(rows.weight[-1]) if score == "bic" else 2.0
+    return Histogram(cuts, level, _log_likelihood(positive, negative, level) - price * len(level) / 2.0)
 
 
-def _bayes(cuts: FloatArray, total: FloatArray, positive: FloatArray, middle: FloatArray) -> Histogram:
+def _bayes(cuts: FloatArray, negative: FloatArray, positive: FloatArray, middle: FloatArray) -> Histogram:
     """Equation 1 of the paper."""
     from scipy.special import betaln
 
-    prior = PRIOR / len(total)
+    prior = PRIOR / len(middle)
     alpha, beta = prior * middle, prior * (1.0 - middle)
     # A middle that has rounded to 0 or 1 leaves no room for the other label: betaln would be infinite there.
     alpha, beta = np.maximum(alpha, 1e-12 * prior), np.maximum(beta, 1e-12 * prior)
-    evidence = float((betaln(positive + alpha, total - positive + beta) - betaln(alpha, beta)).sum())
-    return Histogram(cuts, (positive + alpha) / (total + alpha + beta), evidence)
+    evidence = float((betaln(positive + alpha, negative + beta) - betaln(alpha, beta)).sum())
+    return Histogram(cuts, (positive + alpha) / (positive + negative + alpha + beta), evidence)
 
 
 def _log_likelihood(positive: FloatArray, negative: FloatArray, level: FloatArray) -> float:

@@ -11,7 +11,7 @@ that hold rows: rows with equal scores stay together, and neither chance nor the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,39 +114,48 @@ class _Curve:
     def line(self, z: FloatArray, order: int) -> FloatArray:
         return self.basis(z, order)[:2]
 
-    def fitted(self, sample: Sample, strength: float, start: FloatArray | None = None) -> FloatArray:
+    def fitted(self, sample: Sample, strength: float) -> FloatArray:
         """How much of each, for one strength of the penalty."""
+        return next(self._fits(sample, (strength,)))
+
+    def path(self, sample: Sample) -> list[FloatArray]:
+        """The fits for falling strengths, each started where the one before it ended.
+
+        They are compared with each other and then forgotten: half as many digits will do.
+        """
+        return list(self._fits(sample, STRENGTHS, tolerance=1e-7))
+
+    def _fits(self, sample: Sample, strengths: Sequence[float], *, tolerance: float = 1e-12) -> Iterator[FloatArray]:
         low, high = sample.ends
         log_odds = sample.log_odds(smooth=True)
         found = np.zeros(len(self.rough))
-        if high - low <= 1e-9 * max(1.0, abs(low)):
-            knots = self.spline.knots  # one score alone says nothing about the slope
-            found[:2] = knots.mean() - low + log_odds, np.ptp(knots)
-        elif strength == np.inf:
-            found[:2] = newton(sample.log_loss(self.line, smooth=True), np.array([log_odds, 0.0]))
-        else:
-            found = newton(self._penalised(sample, strength), found if start is None else start)
-        return found
-
-    def _penalised(self, sample: Sample, strength: float) -> Callable[[FloatArray], Expansion]:
-        loss = sample.log_loss(self.basis, smooth=True)
-        price = strength / sample.everyone.weight * self.rough
-
-        def penalised(x: FloatArray) -> Expansion:
-            value, gradient, hessian = loss(x)
-            return Expansion(value + float(price @ x**2), gradient + 2 * price * x, hessian + np.diag(2 * price))
-
-        return penalised
-
-    def path(self, sample: Sample) -> list[FloatArray]:
-        """The fits for falling strengths, each started where the one before it ended."""
-        fits: list[FloatArray] = []
-        for strength in STRENGTHS:
-            fits.append(self.fitted(sample, strength, fits[-1] if fits else None))
-        return fits
+        one_score = high - low <= 1e-9 * max(1.0, abs(low))
+        loss = None
+        for strength in strengths:
+            if one_score:
+                knots = self.spline.knots  # one score alone says nothing about the slope
+                found[:2] = knots.mean() - low + log_odds, np.ptp(knots)
+            elif strength == np.inf:
+                line = sample.log_loss(self.line, smooth=True)
+                found[:2] = newton(line, np.array([log_odds, 0.0]), tolerance=tolerance)
+            else:
+                loss = loss or sample.log_loss(self.basis, smooth=True)
+                price = strength / sample.everyone.weight * self.rough
+                found = newton(_penalised(loss, price), found, tolerance=tolerance)
+            yield found.copy()
 
     def state(self, found: FloatArray) -> State:
         return State(arrays={"knots": self.spline.knots, "pieces": self.spline.pieces @ self.combined @ found})
+
+
+def _penalised(loss: Callable[[FloatArray], Expansion], price: FloatArray) -> Callable[[FloatArray], Expansion]:
+    """The loss and a price for the square of each coordinate."""
+
+    def penalised(x: FloatArray) -> Expansion:
+        value, gradient, hessian = loss(x)
+        return Expansion(value + float(price @ x**2), gradient + 2 * price * x, hessian + np.diag(2 * price))
+
+    return penalised
 
 
 def _chosen(curve: _Curve, sums: Sums) -> float:
