@@ -9,13 +9,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from calcli.verbs.report import MetricValue, Report
+    from calcli.verbs.report import Difference, MetricValue, Report
 
 Flat: TypeAlias = Literal["csv", "markdown"]
 Cell: TypeAlias = str | int | float | bool | None
 
-LONG = ("score", "group", "metric", "value", "lo", "hi", "floor", "p", "reason")
-"""The columns of a report as CSV or Markdown, which scripts rely on."""
+_VALUE = ("value", "lo", "hi", "floor", "p", "reason")
+_DIFFERENCE = ("value", "lo", "hi", "p")
+
+LONG = (
+    *("score", "group", "metric", *_VALUE),
+    *("diff", "diff_lo", "diff_hi", "diff_p", "fit_seconds", "apply_seconds", "chosen"),
+)
+"""The columns of a report as CSV or Markdown, which scripts rely on: more may come, at the end.
+
+`diff` is how much the value lies above that of no calibration, as in the expressions of ``--fail-if``.
+"""
 
 
 def to_json(found: object, *, unicode: bool = True) -> str:
@@ -56,20 +65,32 @@ def _in_markdown(text: str) -> str:
 
 def long_rows(report: Report) -> list[list[Cell]]:
     """A report in long form, a row for each number; a score that could not be computed has one row with its reason."""
+    base = report.scores[0].name if report.scores else None
+    differences = {(each.score, each.metric): each for each in report.differences if each.versus == base}
     found: list[list[Cell]] = []
     for score in report.scores:
+        chosen = None if report.chosen is None else score.name == report.chosen
+        tail = [*map(_seconds, (score.seconds.fit, score.seconds.apply)), chosen]
         if score.status != "ok":
-            found.append([score.name, None, None, None, None, None, None, None, score.reason])
-        found += [_long(score.name, metric, value) for metric, value in score.metrics.items()]
+            found.append([score.name, *[None] * 7, score.reason, *_cells(None, _DIFFERENCE), *tail])
+        for metric, value in score.metrics.items():
+            gap = differences.get((score.name, metric))
+            found.append([score.name, None, metric, *_cells(value, _VALUE), *_cells(gap, _DIFFERENCE), *tail])
     for group in cast("tuple[dict[str, Any], ...]", report.groups):
         for metric, value in group["metrics"].items():
-            numbers = [value[key] for key in LONG[3:]]
-            found.append([group["score"], f"{group['by']}={group['group']}", metric, *numbers])
+            numbers = [value[key] for key in _VALUE]
+            found.append(
+                [group["score"], f"{group['by']}={group['group']}", metric, *numbers, *[None] * (len(LONG) - 9)]
+            )
     return found
 
 
-def _long(score: str, metric: str, value: MetricValue) -> list[Cell]:
-    return [score, None, metric, value.value, value.lo, value.hi, value.floor, value.p, value.reason]
+def _cells(found: MetricValue | Difference | None, keys: Sequence[str]) -> list[Cell]:
+    return [None if found is None else getattr(found, key) for key in keys]
+
+
+def _seconds(time: float | None) -> float | None:
+    return None if time is None else round(time, 6)
 
 
 def binding_rows(binding: dict[str, Any]) -> list[list[Cell]]:

@@ -127,10 +127,13 @@ class Row:
         """Import the method."""
         return cast("Method", importlib.import_module(self.target))
 
+    def from_sums(self, classes: int) -> bool:
+        """Whether it is fitted from sums for this many classes."""
+        return self.sums == "yes" or (self.sums == "binary" and classes == 2)
+
     def load_sums(self, classes: int) -> SumsMethod | None:
         """Import the method if it is fitted from sums for this many classes."""
-        from_sums = self.sums == "yes" or (self.sums == "binary" and classes == 2)
-        return cast("SumsMethod", self.load()) if from_sums else None
+        return cast("SumsMethod", self.load()) if self.from_sums(classes) else None
 
     def resolve(self, given: Mapping[str, ParamValue] | None = None, preset: str | None = None) -> Params:
         """All parameters: the defaults, then the preset's, then those given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from calcli.batch import Batch
@@ -21,12 +21,11 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.columns import ranks
 from calcli.verbs.contest import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest
 from calcli.verbs.fit import FitRequest, FitResult, fit
-from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
+from calcli.verbs.measuring import Candidate, Measurements, class_names, measure_all, report_on
 from calcli.verbs.recipe import AUTO, params_by_method
 from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds
 from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, read_sides
 from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
-from calcli.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +110,15 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         held_out = loaded.batch.take(splits.predicted)
         with stage(listener, "measuring"):
             measured = _measured(outcomes, held_out, chosen, request.options, class_names(binding), choice)
-        report = Report(
-            command="compare",
-            version=VERSION,
-            seed=request.seed,
+        report = report_on(
+            "compare",
+            request.seed,
+            source,
+            loaded,
+            binding,
+            replace(measured, scores=_with_the_others(measured.scores, outcomes)),
             artifact=None if request.select is None else str(request.select),
             chosen=choice.name,
-            data=data_facts(source, loaded, binding),
-            binding=binding.to_json(),
-            definitions=measured.definitions,
-            scores=_with_the_others(measured.scores, outcomes),
-            differences=measured.differences,
             warnings=choice_warnings(choice),
         )
     selected = None if request.select is None else fit(_fit_request(request, choice), listener)

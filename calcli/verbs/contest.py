@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.engines.listener import Listener, stage
-from calcli.errors import CalcliError, FitError, UsageError
+from calcli.engines.workers import Ended, Job, NoWorkersError, Said, run_beside, run_here
+from calcli.errors import FitError, UsageError
+from calcli.learners.catboost import threads
 from calcli.methods.base import Params
 from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import Z975, paired_difference
-from calcli.verbs.crossfit import Predicted, predict_held_out
+from calcli.verbs.crossfit import Part, Predicted, gathers_once, joined, predict_splits
 from calcli.verbs.report import Warned
 from calcli.verbs.splits import Splits
 
 IDENTITY = "identity"
+
+MOST_PROCESSES = 8
+
+WORTH_PROCESSES = 800_000
+"""From so many scores on, rows times classes times methods, processes save more time than they take to start."""
+
+TRAINED = 20
+"""A method that looks at features counts as so many."""
+
+_NO_FEATURES = "the table has no features"
+_OUT_OF_TIME = "the time was spent before it had finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +48,21 @@ class Outcome:
     reason: str | None = None
 
 
-class _OutOfTimeError(Exception):
-    """The budget is spent, or the contest is being ended."""
+class _Work(NamedTuple):
+    """What every process of a contest knows."""
+
+    contenders: tuple[tuple[Row, Params], ...]
+    batch: Batch
+    splits: Splits
+    sides: Sides
+    seed: int
 
 
-@dataclass(slots=True)
-class _Clock:
-    """When the contest must end. What runs in other threads looks here after each fold."""
+class _Heat(NamedTuple):
+    """Splits that a contender predicts in one go; `place` is its own."""
 
-    deadline: float
-    stopped: bool = False
-
-    def check(self, name: str) -> None:
-        late = name != IDENTITY and time.monotonic() > self.deadline
-        if self.stopped or late:
-            raise _OutOfTimeError
+    place: int
+    splits: tuple[int, ...]
 
 
 def run_contest(
@@ -63,69 +75,100 @@ def run_contest(
     listener: Listener,
     sides: Sides = NO_SIDES,
 ) -> tuple[Outcome, ...]:
-    """Every method's held-out predictions, in the order given, with a thread for each core.
+    """Every method's held-out predictions, in the order given, from a process for each core where that is worth it.
 
     A method that fails is an outcome with its reason, and so is one that lacks features. One that has not finished
-    when `budget` seconds are over is skipped; the identity never is.
+    when `budget` seconds are over is skipped; the identity never is. Only processes can be stopped within a fold.
     """
-    clock = _Clock(time.monotonic() + budget)
+    until = time.monotonic() + budget
+    work = _Work(tuple(contenders.items()), batch, splits, sides, seed)
+    job = Job(_predict, work)
     with stage(listener, "comparing", len(contenders) * len(splits)):
-        pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
-        attempts = [
-            _Attempt(row, params, batch, splits, sides, seed, clock, listener) for row, params in contenders.items()
-        ]
-        try:
-            return tuple(pool.map(_Attempt.outcome, attempts))
-        finally:
-            clock.stopped = True  # after Ctrl-C: what is still running ends with its fold
-            pool.shutdown(cancel_futures=True)
+        board = _Board(work, listener)
+        board.follow(run_here(job, board.heats(IDENTITY)))
+        count = min(threads(), MOST_PROCESSES, len(list(board.heats())))
+        if count > 0 and _is_worth_processes(work) and time.monotonic() < until:
+            with suppress(NoWorkersError):
+                board.follow(run_beside(job, board.heats(), count=count, threads=threads() // count, until=until))
+        if time.monotonic() < until:
+            board.follow(run_here(job, board.heats(), until=until))
+        return board.outcomes()
+
+
+def _is_worth_processes(work: _Work) -> bool:
+    trained = sum(row.needs_features for row, _ in work.contenders) if work.batch.features else 0
+    methods = len(work.contenders) + trained * (TRAINED - 1)
+    return threads() > 1 and len(work.batch) * work.batch.classes * methods >= WORTH_PROCESSES
+
+
+def _predict(work: _Work, heat: _Heat) -> Iterator[Part]:
+    row, params = work.contenders[heat.place]
+    sides = work.sides.only(row.sides)
+    for part, _ in predict_splits(row, work.batch, params, work.splits, heat.splits, work.seed, sides):
+        yield part
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """One method's turn."""
+class _Entry:
+    """How far a contender has come: what it has predicted, and what went wrong, by split."""
 
     row: Row
-    params: Params
-    batch: Batch
-    splits: Splits
-    sides: Sides
-    seed: int
-    clock: _Clock
-    listener: Listener
-    fold: int = 0
+    parts: dict[int, Part] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
 
-    def outcome(self) -> Outcome:
-        if self.row.needs_features and not self.batch.features:
-            return self._without_result("skipped", "the table has no features")
-        try:
-            self.clock.check(self.row.name)
-            predicted = predict_held_out(
-                self.row,
-                self.batch,
-                self.params,
-                self.splits,
-                seed=self.seed,
-                sides=self.sides.only(self.row.sides),
-                done=self._fold_done,
-            )
-        except _OutOfTimeError:
-            return self._without_result("skipped", "the time was spent before it had finished")
-        except CalcliError as error:
-            return self._without_result("failed", str(error))
-        except Exception as error:  # whatever a method dies of is a row of the comparison, not its end
-            return self._without_result("failed", f"{type(error).__name__}: {error}")
-        return Outcome(self.row, "ok", predicted)
 
-    def _fold_done(self) -> None:
-        self.fold += 1
-        self.listener.advance(1, f"{self.row.name}, fold {self.fold} of {len(self.splits)}")
-        if self.fold < len(self.splits):
-            self.clock.check(self.row.name)
+class _Board:
+    """Where all contenders stand."""
 
-    def _without_result(self, status: Literal["failed", "skipped"], reason: str) -> Outcome:
-        self.listener.advance(len(self.splits) - self.fold, f"{self.row.name}, {status}")
-        return Outcome(self.row, status, reason=reason)
+    def __init__(self, work: _Work, listener: Listener) -> None:
+        self._work = work
+        self._listener = listener
+        self._entries = [_Entry(row) for row, _ in work.contenders]
+
+    def heats(self, name: str | None = None) -> Iterator[_Heat]:
+        """What is still to be done, of one contender or of all, as things stand when the next one is asked for."""
+        for place, entry in enumerate(self._entries):
+            if self._lacks_features(entry.row) or name not in (None, entry.row.name):
+                continue
+            every = range(len(self._work.splits))
+            once = gathers_once(entry.row, self._work.batch, self._work.splits)
+            for splits in [tuple(every)] if once else [(split,) for split in every]:
+                if not entry.errors and not entry.parts.keys() >= set(splits):
+                    yield _Heat(place, splits)
+
+    def follow(self, events: Generator[Said[_Heat, Part] | Ended[_Heat], None, None]) -> None:
+        """Write down what happens, and tell the listener."""
+        with closing(events):  # so that an interrupt ends at once what is being done
+            for event in events:
+                entry = self._entries[event.task.place]
+                if isinstance(event, Said):
+                    entry.parts[event.value.split] = event.value
+                    if not entry.errors:
+                        self._tell(entry, 1, f"fold {len(entry.parts)} of {len(self._work.splits)}")
+                elif event.error is not None:
+                    if not entry.errors:
+                        self._tell(entry, len(self._work.splits) - len(entry.parts), "failed")
+                    entry.errors[event.task.splits[0]] = event.error
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What became of each."""
+        return tuple(self._outcome(entry) for entry in self._entries)
+
+    def _outcome(self, entry: _Entry) -> Outcome:
+        if entry.errors:  # the same one whichever came first
+            return Outcome(entry.row, "failed", reason=entry.errors[min(entry.errors)])
+        missing = len(self._work.splits) - len(entry.parts)
+        if missing:
+            self._tell(entry, missing, "skipped")
+            reason = _NO_FEATURES if self._lacks_features(entry.row) else _OUT_OF_TIME
+            return Outcome(entry.row, "skipped", reason=reason)
+        return Outcome(entry.row, "ok", joined(entry.parts, self._work.batch, self._work.splits))
+
+    def _lacks_features(self, row: Row) -> bool:
+        return row.needs_features and not self._work.batch.features
+
+    def _tell(self, entry: _Entry, steps: int, what: str) -> None:
+        self._listener.advance(steps, f"{entry.row.name}, {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +230,7 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, by: metric
         gap, error = _gap(losses[row.name], losses[best], rows.weight)
         if row.name == best or gap <= error:
             shown = {name: sign * value for name, value in mean.items()}
-            left_out = tuple(outcome.row.name for outcome in outcomes if outcome.status == "skipped")
+            left_out = tuple(outcome.row.name for outcome in outcomes if outcome.reason == _OUT_OF_TIME)
             why = _why(row.name, best, shown, (gap, error), by)
             if set(losses) == {IDENTITY} and len(outcomes) > 1:
                 why = "nothing was compared: no method but no calibration had a result"

@@ -23,14 +23,13 @@ from calcli.verbs.contest import choice_warnings, criterion
 from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
-from calcli.verbs.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities
+from calcli.verbs.measuring import Candidate, class_names, measure_all, raw_probabilities, report_on
 from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import AUTO, BUDGET, Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Report, ScoreSource, Warned
 from calcli.verbs.select import short_list
 from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, read_sides
-from calcli.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,18 +202,7 @@ def _report(
         for each in measured.differences
         if each.metric == "nll" and Guard(metrics.find("nll")).worse(each)
     ]
-    return Report(
-        command="fit",
-        version=VERSION,
-        seed=request.seed,
-        chosen=name,
-        data=data_facts(source, loaded, binding),
-        binding=binding.to_json(),
-        definitions=measured.definitions,
-        scores=measured.scores,
-        differences=measured.differences,
-        warnings=tuple(warnings),
-    )
+    return report_on("fit", request.seed, source, loaded, binding, measured, chosen=name, warnings=warnings)
 
 
 def _refusal(guard: Guard, report: Report) -> str | None:

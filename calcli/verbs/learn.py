@@ -80,14 +80,14 @@ def learn(
         return Learned(row, params, fitted.with_ending(ending), holdout, Seconds(fit=seconds), choice=choice)
     splits = split_rows(batch.labels, holdout, seed)
     with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
-        predicted = predict_held_out(
+        predicted, last = predict_held_out(
             row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), sides=sides, ending=ending
         )
     if holdout.refit_on_all:
         fitted, seconds = _fit(row, batch, params, sides, seed, listener)
         fitted = fitted.with_ending(ending)
     else:
-        fitted, seconds = predicted.last, predicted.fit_seconds
+        fitted, seconds = last, predicted.fit_seconds
     times = Seconds(fit=seconds, apply=predicted.apply_seconds)
     return Learned(row, params, fitted, holdout, times, splits.predicted, predicted.prob, choice)
 

@@ -20,7 +20,18 @@ from calcli.tables.checks import Loaded
 from calcli.tables.labels import class_text
 from calcli.tables.source import Source
 from calcli.verbs.asjson import as_json
-from calcli.verbs.report import DataFacts, Difference, MetricValue, ScoreRow, ScoreSource, Seconds, finite
+from calcli.verbs.report import (
+    DataFacts,
+    Difference,
+    MetricValue,
+    Report,
+    ScoreRow,
+    ScoreSource,
+    Seconds,
+    Warned,
+    finite,
+)
+from calcli.version import VERSION
 
 if TYPE_CHECKING:
     from calcli.metrics.bootstrap import Bootstrap
@@ -191,6 +202,34 @@ def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
     prob = np.where(inside, np.round(prob, 15), prob)
     prob = np.where(prob <= _LEAST, 0.0, prob)
     return np.where(prob >= 1.0 - _LEAST, 1.0, prob)
+
+
+def report_on(
+    command: str,
+    seed: int,
+    source: Source,
+    loaded: Loaded,
+    binding: Binding,
+    measured: Measurements,
+    *,
+    artifact: str | None = None,
+    chosen: str | None = None,
+    warnings: Sequence[Warned] = (),
+) -> Report:
+    """What a verb found, and on what."""
+    return Report(
+        command=command,
+        version=VERSION,
+        seed=seed,
+        artifact=artifact,
+        chosen=chosen,
+        data=data_facts(source, loaded, binding),
+        binding=binding.to_json(),
+        definitions=measured.definitions,
+        scores=measured.scores,
+        differences=measured.differences,
+        warnings=tuple(warnings),
+    )
 
 
 def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:

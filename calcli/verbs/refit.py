@@ -30,14 +30,13 @@ from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model
 from calcli.verbs.load import load as load_model
-from calcli.verbs.measuring import Candidate, Measurements, class_names, data_facts, measure_all
+from calcli.verbs.measuring import Candidate, Measurements, class_names, measure_all, report_on
 from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.record import manifest_of
 from calcli.verbs.report import RAW, Difference, Report, ScoreSource, Warned
 from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.verbs.splits import Mask
-from calcli.version import VERSION
 
 IN_PLACE = "in place"
 """The name of the artifact's present calibrator in the report."""
@@ -121,17 +120,15 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             judged = learned.rows
         with stage(listener, "measuring"):
             measured = _measured(old, learned, loaded.batch, judged, chosen, request.options, class_names(binding))
-        report = Report(
-            command="refit",
-            version=VERSION,
-            seed=request.seed,
+        report = report_on(
+            "refit",
+            request.seed,
+            source,
+            loaded,
+            binding,
+            measured,
             artifact=str(path),
             chosen=learned.row.name,
-            data=data_facts(source, loaded, binding),
-            binding=binding.to_json(),
-            definitions=measured.definitions,
-            scores=measured.scores,
-            differences=measured.differences,
             warnings=warnings,
         )
     ranking = Ranking.of(loaded.batch)

@@ -126,11 +126,11 @@ def test_evaluate_in_long_form(here: Path, run: Run, form: str) -> None:
     lines = run(*words, "--format", form)[1].splitlines()
     value = json.loads(run(*words, "--format", "json")[1])["scores"][1]["metrics"]["nll"]["value"]
     if form == "csv":
-        assert lines[0] == "score,group,metric,value,lo,hi,floor,p,reason"
-        assert lines[2] == f"train.platt,,nll,{value!r},,,,,"
+        assert lines[0].startswith("score,group,metric,value,lo,hi,floor,p,reason,diff,")
+        assert lines[2].startswith(f"train.platt,,nll,{value!r},,,,,,-0.")
     else:
-        assert lines[0] == "| score | group | metric | value | lo | hi | floor | p | reason |"
-        assert lines[3] == f"| train.platt |  | nll | {value!r} |  |  |  |  |  |"
+        assert lines[0].startswith("| score | group | metric | value | lo | hi | floor | p | reason | diff |")
+        assert lines[3].startswith(f"| train.platt |  | nll | {value!r} |  |  |  |  |  | -0.")
 
 
 def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from calcli.cli import serial
-from calcli.verbs.report import MetricValue
+from calcli.verbs.report import Difference, MetricValue, Seconds
 from tests.cli.making import report, score
 
 AWKWARD = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789]
@@ -34,7 +34,7 @@ def test_no_number_is_an_empty_cell() -> None:
     raw = replace(score("raw"), metrics={"auc": MetricValue(None, reason="one class, only")})
     made = replace(report(), scores=(raw,))
     assert serial.flat(serial.LONG, serial.long_rows(made), "csv").splitlines()[1] == (
-        'raw,,auc,,,,,,"one class, only"'
+        'raw,,auc,,,,,,"one class, only",,,,,,,'
     )
 
 
@@ -42,13 +42,35 @@ def test_groups_are_rows_of_their_own() -> None:
     value = {"value": 0.5, "lo": 0.4, "hi": 0.6, "floor": None, "p": 0.01, "reason": None, "per_class": None}
     group = {"by": "device", "group": "tv", "rows": 10, "score": "raw", "metrics": {"nll": value}}
     made = replace(report(), scores=(), groups=(group,))
-    assert serial.long_rows(made) == [["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, 0.01, None]]
+    assert serial.long_rows(made) == [["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, 0.01, None, *[None] * 7]]
 
 
 def test_a_score_that_failed_has_its_reason() -> None:
     failed = replace(score("slow"), status="skipped", reason="out of time", metrics={})
     rows = serial.long_rows(replace(report(), scores=(failed,)))
-    assert rows == [["slow", None, None, None, None, None, None, None, "out of time"]]
+    assert rows == [["slow", None, None, None, None, None, None, None, "out of time", *[None] * 7]]
+
+
+def test_gain_time_and_choice_stand_at_the_end() -> None:
+    names = ("raw", "platt", "beta")
+    made = replace(
+        report(),
+        scores=tuple(replace(score(name, nll=0.5, ece=0.1), seconds=Seconds(1.23456789, 0.5)) for name in names),
+        differences=(
+            Difference("platt", "raw", "nll", -0.25, -0.5, -0.125, 0.01),
+            Difference("raw", "platt", "nll", 0.25, 0.125, 0.5, 0.01),
+            Difference("beta", "platt", "nll", 9.0),
+        ),
+        chosen="platt",
+    )
+    rows = list(csv.DictReader(io.StringIO(serial.flat(serial.LONG, serial.long_rows(made), "csv"))))
+    assert list(rows[0])[:9] == ["score", "group", "metric", "value", "lo", "hi", "floor", "p", "reason"]
+    last = {(row["score"], row["metric"]): list(row.values())[9:] for row in rows}
+    assert last["raw", "nll"] == ["", "", "", "", "1.234568", "0.5", "false"]
+    assert last["platt", "nll"] == ["-0.25", "-0.5", "-0.125", "0.01", "1.234568", "0.5", "true"]
+    assert last["platt", "ece"] == ["", "", "", "", "1.234568", "0.5", "true"]
+    assert last["beta", "nll"] == ["", "", "", "", "1.234568", "0.5", "false"]
+    assert len(last) == len(rows)
 
 
 def test_markdown_cells_stay_in_their_cells() -> None:
