@@ -254,7 +254,8 @@ class _Worker(Generic[Task, Value]):
         if code >= 0:
             return f"its process ended with exit code {code}"
         why = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
-        return f"its process was ended by {signal.Signals(-code).name}{why}"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"its process was ended by {names.get(-code, f'signal {-code}')}{why}"
 
 
 def _interpreter() -> str:
