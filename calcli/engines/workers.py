@@ -55,7 +55,7 @@ class Job(Generic[Shared, Task, Value]):
     Attributes
     ----------
     handle
-        A function of a module. It takes what is shared and a task, and comes to values one by one.
+        A function of a module. It takes what is shared and a task, never None, and comes to values one by one.
     shared
         What all tasks have in common.
     """

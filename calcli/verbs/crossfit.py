@@ -59,11 +59,9 @@ def predict_held_out(
     The calibrator is the one that was fitted last: with a single split, the only one.
     """
     parts: dict[int, Part] = {}
-    last: Calibrator | None = None
-    for part, last in predict_splits(row, batch, params, splits, range(len(splits)), seed, sides, ending):  # noqa: B007
-        parts[part.split] = part
+    for part, fitted in predict_splits(row, batch, params, splits, range(len(splits)), seed, sides, ending):
+        parts[part.split], last = part, fitted
         done()
-    assert last is not None
     return joined(parts, batch, splits), last
 
 
