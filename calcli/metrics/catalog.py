@@ -6,12 +6,13 @@ import importlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.batch import FloatArray
+    from calcli.metrics.additive import Additive
     from calcli.metrics.base import Direction, Measured, Options, Scored
     from calcli.metrics.blocks import Blocks
     from calcli.metrics.reduce import Reduction
@@ -42,6 +43,8 @@ class Row:
         needs it.
     reduction
         The binary problems that `blocks` is about, and what is made of their numbers.
+    sums
+        ``module:constant``, an `Additive`, for a metric that can be had of more rows than are held.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Row:
     rows: str | None = None
     blocks: str | None = None
     reduction: Reduction = "top"
+    sums: str | None = None
 
     def load(self) -> Metric:
         return cast("Metric", _resolve(self.target))
@@ -63,6 +67,12 @@ class Row:
 
     def load_blocks(self) -> BlockMetric | None:
         return None if self.blocks is None else cast("BlockMetric", _resolve(self.blocks))
+
+    def load_sums(self, options: Options) -> Additive[Any] | None:
+        """None also where bins of equal mass are cut, for which all rows must be there."""
+        if self.sums is None or (self.family == "binned" and options.binning == "mass"):
+            return None
+        return cast("Additive[Any]", _resolve(self.sums))
 
 
 def _resolve(target: str) -> object:
@@ -80,6 +90,7 @@ _ROWS = (
         "smooth",
         default=True,
         rows="calcli.metrics.proper:nll_rows",
+        sums="calcli.metrics.proper:NLL_SUMS",
     ),
     Row(
         "brier",
@@ -90,6 +101,7 @@ _ROWS = (
         "smooth",
         default=True,
         rows="calcli.metrics.proper:brier_rows",
+        sums="calcli.metrics.proper:BRIER_SUMS",
     ),
     Row(
         "brier_sum",
@@ -119,6 +131,7 @@ _ROWS = (
         default=True,
         blocks="calcli.metrics.ranking:auc_of",
         reduction="macro",
+        sums="calcli.metrics.ranking:AUC_SUMS",
     ),
     Row(
         "pr_auc",
@@ -140,6 +153,7 @@ _ROWS = (
         default=True,
         blocks="calcli.metrics.ece:ece_of",
         reduction="binned",
+        sums="calcli.metrics.ece:ECE_SUMS",
     ),
     Row(
         "rmsce",
@@ -229,6 +243,7 @@ _ROWS = (
         "lower",
         "gap",
         default=True,
+        sums="calcli.metrics.mvce:MVCE_SUMS",
     ),
     Row(
         "pud",
@@ -345,10 +360,10 @@ def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
 def measure(chosen: Iterable[Row], scored: Scored, options: Options) -> dict[str, Measured]:
     """Each metric's number for one score, or None with the reason; never NaN or infinite."""
     scored = scored.moderate
-    return {row.name: _finite(row.load()(scored, options)) for row in chosen}
+    return {row.name: finite(row.load()(scored, options)) for row in chosen}
 
 
-def _finite(measured: Measured) -> Measured:
+def finite(measured: Measured) -> Measured:
     """What was measured, with None in place of numbers that are none."""
 
     def known(value: float | None) -> float | None:
