@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     Metric: TypeAlias = Callable[[Scored, Options], Measured]
     RowMetric: TypeAlias = Callable[[Scored], FloatArray]
     BlockMetric: TypeAlias = Callable[[Blocks, Options], float | None]
+    Settle: TypeAlias = Callable[[Sequence[Scored], Options], Options]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Row:
         The binary problems that `blocks` is about, and what is made of their numbers.
     sums
         ``module:constant``, an `Additive`, for a metric that can be had of more rows than are held.
+    settle
+        ``module:function`` of scores of the same rows and options, for a metric that would not be computed in the same
+        way for all: the options by which it is.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Row:
     blocks: str | None = None
     reduction: Reduction = "top"
     sums: str | None = None
+    settle: str | None = None
 
     def load(self) -> Metric:
         return cast("Metric", _resolve(self.target))
@@ -73,6 +78,9 @@ class Row:
         if self.sums is None or (self.family == "binned" and options.binning == "mass"):
             return None
         return cast("Additive[Any]", _resolve(self.sums))
+
+    def load_settle(self) -> Settle | None:
+        return None if self.settle is None else cast("Settle", _resolve(self.settle))
 
 
 def _resolve(target: str) -> object:
@@ -244,6 +252,7 @@ _ROWS = (
         "gap",
         default=True,
         sums="calcli.metrics.mvce:MVCE_SUMS",
+        settle="calcli.metrics.mvce:settled",
     ),
     Row(
         "pud",
@@ -355,6 +364,14 @@ def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
     if not chosen:
         raise UsageError("no metric was named", hint="try: --metrics default")
     return tuple(chosen.values())
+
+
+def settled(chosen: Iterable[Row], scored: Sequence[Scored], options: Options) -> Options:
+    """Options by which each metric is computed in the same way for all of these scores of the same rows."""
+    for row in chosen:
+        settle = row.load_settle()
+        options = options if settle is None else settle(scored, options)
+    return options
 
 
 def measure(chosen: Iterable[Row], scored: Scored, options: Options) -> dict[str, Measured]:

@@ -10,7 +10,7 @@ floor: what the same probabilities would show if they were calibrated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -183,7 +183,7 @@ def _reduction(binary: bool) -> str:
     return "positive class" if binary else "top label"
 
 
-def settled(scored: Iterable[Scored], options: Options) -> Options:
+def settled(scored: Sequence[Scored], options: Options) -> Options:
     """Options by which the MVCE of scores of the same rows is all of one kind: if one must be sampled, all are."""
     rare = [ErrorSums.of(one.top.held).rarer for one in scored if not one.binary and one.nothing is None]
     return replace(options, rarer=min(rare)) if rare else options
