@@ -28,10 +28,7 @@ CONVENTIONS = (
 """Whose bins the ECE family has; `calcli.metrics.conventions` says how they differ."""
 
 _CHUNK = 1 << 15
-"""Rows that are summed at a time, so that what is computed between them stays in the processor's cache."""
-
-_SPAN = 1 << 18
-"""Rows that are looked at together in passes that need more of them; what is computed between is then small."""
+"""Rows that are looked at together, so that what is computed between them stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +191,7 @@ class Scored:
 
     def parts(self) -> Iterator[Scored]:
         """These rows, some at a time and in order, with labels that can be counted with."""
-        for rows in spans(len(self), _CHUNK):
+        for rows in spans(len(self)):
             label = self.label[rows].astype(np.int64, copy=False)
             yield Scored(label, self.prob[rows], None if self.weight is None else self.weight[rows])
 
@@ -245,7 +242,7 @@ class Scored:
         return Scored((self.label == index).astype(np.int8), np.ascontiguousarray(self.prob[:, index]), self.weight)
 
 
-def spans(rows: int, size: int = _SPAN) -> Iterator[slice]:
+def spans(rows: int, size: int = _CHUNK) -> Iterator[slice]:
     """All rows, some at a time."""
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 

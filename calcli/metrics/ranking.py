@@ -46,9 +46,10 @@ def _counted(prob: FloatArray, label: LabelArray) -> float | None:
     keys.sort()
     positive = places = ties = 0
     for some in spans(len(keys)):
-        here = np.flatnonzero(keys[some] & 1)
-        positive += len(here)
-        places += int(here.sum()) + some.start * len(here)
+        label = keys[some] & 1
+        count = int(label.sum())
+        positive += count
+        places += int(label @ np.arange(len(label))) + some.start * count
         ties += _ties(keys, some)
     negative = len(keys) - positive
     if not positive or not negative:
@@ -112,13 +113,11 @@ class Cells:
 
     @classmethod
     def of(cls, scored: Scored) -> Cells:
-        sums = np.zeros((2, 2 * _OUTERMOST + 1))
-        for some in spans(len(scored)):
-            cell = np.floor(logit(scored.prob[some]) * CELLS_PER_UNIT).astype(np.int64) + _OUTERMOST
-            weight = None if scored.weight is None else scored.weight[some]
-            of_label = cell + sums.shape[1] * scored.label[some].astype(np.int64, copy=False)
-            sums += np.bincount(of_label, weight, minlength=sums.size).reshape(sums.shape)
-        return cls(sums[1], sums[0])
+        count = 2 * _OUTERMOST + 1
+        cell = np.floor(logit(scored.prob) * CELLS_PER_UNIT).astype(np.int64) + _OUTERMOST
+        cell += count * scored.label.astype(np.int64, copy=False)
+        sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
+        return cls(sums[count:], sums[:count])
 
     @property
     def pairs(self) -> float:

@@ -23,6 +23,9 @@ from calcli.verbs.report import ScoreSource, Seconds
 HELD = 50_000_000
 """So many probabilities are held of each score: a row has one of them, or one for each of more than two classes."""
 
+_TOGETHER = 1 << 20
+"""Rows that are let go at a time."""
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -151,7 +154,7 @@ class Collector:
         nothing = Scored(np.zeros(0, np.int64), np.zeros((0, *self._width)))
         gathered = Gathered(self._chosen, self._options, [nothing for _ in self._entrants])
         held = self._held()
-        for some in spans(len(held.labels)):
+        for some in spans(len(held.labels), _TOGETHER):
             weight = None if held.weight is None else held.weight[some]
             gathered.add([Scored(held.labels[some], one.prob[some], weight) for one in held.candidates])
         self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []

@@ -35,11 +35,16 @@ def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:
     return catalog.measure([catalog.find(name)], rows, options)[name]
 
 
-def same(one: Measured, other: Measured) -> bool:
+FLAT = {"slope": 1e-6}
+"""Where predictions all but separate the classes, rounding a weight moves the slope by a hundred million times as
+much."""
+
+
+def same(one: Measured, other: Measured, rel: float = 1e-9) -> bool:
     """Equal numbers, up to the order in which they were added up."""
 
     def near(a, b):
-        return a == b if a is None or b is None else a == pytest.approx(b, rel=1e-9, abs=1e-12)
+        return a == b if a is None or b is None else a == pytest.approx(b, rel=rel, abs=1e-12)
 
     classes = zip(one.per_class or (), other.per_class or (), strict=True)
     return near(one.value, other.value) and near(one.floor, other.floor) and all(near(a, b) for a, b in classes)
@@ -63,7 +68,7 @@ def test_the_order_of_rows_does_not_matter(name, rows, random):
 @given(any_rows(), st.floats(0.01, 100))
 def test_the_scale_of_weights_does_not_matter(name, rows, scale):
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    assert same(measured(name, rows), measured(name, with_weight(rows, scale * weight)))
+    assert same(measured(name, rows), measured(name, with_weight(rows, scale * weight)), FLAT.get(name, 1e-9))
 
 
 @every
