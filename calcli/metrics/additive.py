@@ -41,24 +41,24 @@ class OfProblems(Generic[S]):
 
     Attributes
     ----------
+    binary
+        Whether there are two classes.
     parts
         Those whose numbers become one.
     rest
-        Of each class against the others, for `Measured.per_class`; None for two classes.
+        Of each class against the others, for `Measured.per_class`; empty where that is what `parts` are.
     """
 
+    binary: bool
     parts: tuple[S, ...]
-    rest: tuple[S, ...] | None
-
-    @property
-    def binary(self) -> bool:
-        return self.rest is None
+    rest: tuple[S, ...]
 
     def __add__(self, other: OfProblems[S]) -> OfProblems[S]:
-        parts = tuple(one + more for one, more in zip(self.parts, other.parts, strict=True))
-        if self.rest is None or other.rest is None:
-            return OfProblems(parts, None)
-        return OfProblems(parts, tuple(one + more for one, more in zip(self.rest, other.rest, strict=True)))
+        return OfProblems(self.binary, _added(self.parts, other.parts), _added(self.rest, other.rest))
+
+
+def _added(some: tuple[S, ...], more: tuple[S, ...]) -> tuple[S, ...]:
+    return tuple(one + other for one, other in zip(some, more, strict=True))
 
 
 def of_problems(
@@ -71,19 +71,19 @@ def of_problems(
     """A metric that is a number for each binary problem; `undefined` is why it may have none."""
 
     def gathered(scored: Scored, options: Options) -> OfProblems[S]:
-        parts = tuple(gather(one, options) for one in problems(scored, reduction, options))
-        if scored.binary:
-            return OfProblems(parts, None)
-        if over_classes(reduction):
-            return OfProblems(parts, parts)
-        return OfProblems(parts, tuple(gather(one, options) for one in problems(scored, "macro", options)))
+        def of(how: Reduction) -> tuple[S, ...]:
+            return tuple(gather(one, options) for one in problems(scored, how, options))
+
+        rest = () if scored.binary or over_classes(reduction) else of("macro")
+        return OfProblems(scored.binary, of(reduction), rest)
 
     def finished(scores: Sequence[OfProblems[S]], options: Options) -> list[Measured]:
         found = []
         for sums in scores:
             values = [value(one, options) for one in sums.parts]
-            rest = None if sums.rest is None else [value(one, options) for one in sums.rest]
-            found.append(assembled(values, rest, reduction, definition(scores, options), undefined))
+            rest = [value(one, options) for one in sums.rest] or values
+            per_class = None if sums.binary else rest
+            found.append(assembled(values, per_class, reduction, definition(scores, options), undefined))
         return found
 
     return Additive(gathered, finished)

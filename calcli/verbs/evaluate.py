@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -14,9 +15,11 @@ from calcli.tables.binding import Flags
 from calcli.tables.checks import Scale, Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
+from calcli.verbs.baseline import Baseline
 from calcli.verbs.collect import Collector, Summed
 from calcli.verbs.columns import Numbered, groups, ranks
-from calcli.verbs.gate import judge, parse
+from calcli.verbs.gate import parse
+from calcli.verbs.judge import judge
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
 from calcli.verbs.report import RAW, Report
@@ -44,6 +47,8 @@ class EvaluateRequest:
         A column whose values are drawn together: rows of one user, one day.
     by
         Columns; the metrics are shown within each of their values too.
+    baseline
+        A report that `evaluate` wrote before as JSON; every number is held against it.
     fail_if
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
@@ -58,6 +63,7 @@ class EvaluateRequest:
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    baseline: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
     flags: Flags = Flags()
@@ -70,6 +76,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
     chosen = metrics.choose(request.metrics)
     gates = [parse(expression) for expression in request.fail_if]
+    baseline = None if request.baseline is None else Baseline.read(request.baseline)
     named = Named.parse(request.artifacts, request.scores)
     with open_source(request.data, format=request.input_format) as source:
         entrants = line_up(source, request.flags, named, listener)
@@ -102,6 +109,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             differences=measured.differences,
             groups=tuple(grouped),
         )
+    if baseline is not None:
+        report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     judged = judge(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in judged))
 

@@ -110,8 +110,11 @@ def all_features(entrants: Iterable[Entrant]) -> tuple[Feature, ...]:
 
 
 def _other_scores(source: Source, flags: Flags, named: Named) -> Iterable[str]:
-    """The columns that --score names, which are then not taken for anything else because of their names."""
-    spoken = {flags.label, flags.weight, flags.prob, flags.logit}
+    """The columns that --score names, which are then not taken for anything else because of their names.
+
+    But for logits: they are no probabilities, which is what shall be said of them.
+    """
+    spoken = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
     spoken |= {column for model in named.models.values() for column in model.binding.score.columns}
     for stem in named.columns.values():
         if stem not in spoken:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
-from calcli.verbs.gate import Comparison, Failed, Gate, Term, judge, parse
+from calcli.verbs.gate import FIELDS, Comparison, Gate, Term, parse
+from calcli.verbs.judge import Failed, judge
 from calcli.verbs.report import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 
 names = st.text(min_size=1, max_size=8) | st.sampled_from(
@@ -18,7 +19,7 @@ plain = st.builds(Term, st.sampled_from(catalog.names()), st.none() | names)
 terms = st.builds(
     lambda term, field, at, group: replace(term, field=field, column=at, group=group if at is not None else None),
     plain,
-    st.sampled_from(["value", "lo", "hi", "p", "diff", "diff.lo", "diff.hi"]),
+    st.sampled_from(["value", *FIELDS]),
     st.none() | names,
     st.none() | names,
 )
