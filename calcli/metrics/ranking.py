@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.metrics.additive import OfProblems, of_problems
@@ -103,21 +104,42 @@ _OUTERMOST = math.ceil(float(logit(np.array(1.0))) * CELLS_PER_UNIT)
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The weight of the positive and of the negative rows in each cell of the log-odds."""
+    """What stands in each cell of the log-odds.
+
+    Attributes
+    ----------
+    positive, negative
+        The weight of the rows of either label.
+    value, mixed
+        A probability that stands there, NaN where none does, and whether others do: if not, the rows do tie.
+    """
 
     positive: FloatArray
     negative: FloatArray
+    value: FloatArray
+    mixed: NDArray[np.bool_]
 
     def __add__(self, other: Cells) -> Cells:
-        return Cells(self.positive + other.positive, self.negative + other.negative)
+        return Cells(
+            self.positive + other.positive,
+            self.negative + other.negative,
+            np.where(np.isnan(self.value), other.value, self.value),
+            self.mixed | other.mixed | (np.abs(self.value - other.value) > 0),
+        )
 
     @classmethod
     def of(cls, scored: Scored) -> Cells:
         count = 2 * _OUTERMOST + 1
-        cell = np.floor(logit(scored.prob) * CELLS_PER_UNIT).astype(np.int64) + _OUTERMOST
+        cell = np.empty(len(scored), dtype=np.int64)
+        for some in spans(len(scored)):
+            cell[some] = np.floor(logit(scored.prob[some]) * CELLS_PER_UNIT)
+        cell += _OUTERMOST
+        value, mixed = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
+        value[cell] = scored.prob
+        mixed[cell[scored.prob != value[cell]]] = True
         cell += count * scored.label.astype(np.int64, copy=False)
         sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
-        return cls(sums[count:], sums[:count])
+        return cls(sums[count:], sums[:count], value, mixed)
 
     @property
     def pairs(self) -> float:
@@ -132,7 +154,8 @@ class Cells:
     @property
     def bound(self) -> float:
         """How far it may be off: a pair in one cell counts half, and may have had to count 0 or 1."""
-        return dot(self.positive, self.negative) / 2.0 / self.pairs if self.pairs > 0 else 0.0
+        within = dot(self.positive[self.mixed], self.negative[self.mixed])
+        return within / 2.0 / self.pairs if self.pairs > 0 else 0.0
 
 
 def _in_cells(scores: Sequence[OfProblems[Cells]], options: Options) -> Definition:
