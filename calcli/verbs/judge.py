@@ -90,7 +90,10 @@ def _scores(term: Term, report: Report) -> list[str]:
             raise UsageError(f"--fail-if {term}: {unknown_name('score', term.score, names)}")
         return [term.score]
     if term.field == "change" and report.baseline is None:
-        raise UsageError(f"--fail-if {term}: there is no baseline to change from", hint="try: --baseline OLD.json")
+        raise UsageError(
+            f"--fail-if {term}: there is no baseline to change from",
+            hint=f"try: --baseline OLD.json; beside the {RAW} score it is {term.metric}.diff",
+        )
     if term.field.startswith("diff") and names == [RAW]:
         raise UsageError(f"--fail-if {term}: there is no score beside {RAW} to differ from it", hint="try: --with DIR")
     return [name for name in names if name != RAW] or names

@@ -11,8 +11,8 @@ calcli evaluate test.parquet --with train.platt --with new=train.isotonic
 calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
 calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
-calcli evaluate test.csv --with train.platt --metrics nll,ece --format json > old.json
-calcli evaluate test.csv --with train.platt --baseline old.json --fail-if 'nll.change > 0.002'"""
+calcli evaluate test.csv --metrics nll,ece --format json > old.json
+calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'"""
 
 
 def evaluate(
