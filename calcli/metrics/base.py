@@ -226,11 +226,13 @@ class Scored:
         """The rows of positive weight pooled by their probability; binary only."""
         return self.sorted.pool()
 
-    @cached_property
+    @property
     def top(self) -> Scored:
         """K > 2: the probability of the predicted class, and whether it was right, as a binary problem."""
-        if self.binary:
-            return self
+        return self if self.binary else self._top  # what kept itself would outlive its last use
+
+    @cached_property
+    def _top(self) -> Scored:
         best = self.prob.argmax(axis=1)
         confidence = np.take_along_axis(self.prob, best[:, None], axis=1)[:, 0]
         return Scored((best == self.label).astype(np.int8), confidence, self.weight)
