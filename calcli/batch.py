@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+LabelArray = NDArray[np.signedinteger[Any]]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 Role = Literal["category", "number", "boolean"]

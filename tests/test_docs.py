@@ -30,10 +30,11 @@ def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) ->
     text = (ROOT / "docs/ci.md").read_text()
     place = readers_folder(tmp_path)
     lines = commands(text)
-    assert len(lines) == 3
+    assert len(lines) == 5
     for command in lines:
         done = run(command, place)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert run(lines[3].replace("> 0.002", ">= 0"), place).returncode == 1
     steps = re.findall(r"- run: (calcli .*)", blocks(text, "yaml")[0])
     assert steps == lines[:2]
     strict = run(lines[1].replace("0.39", "0.3"), place)

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import jsonschema
+import polars as pl
 import pytest
 
+import calcli
 from calcli.cli.main import main
 from tests.shell import ROOT
 from tests.verbs.conftest import breeds, clicks
@@ -20,9 +22,10 @@ ANSWERS = json.loads((ROOT / "docs/answers.schema.json").read_text())
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     clicks().write_parquet("train.parquet")
-    clicks(seed=1).write_parquet("test.parquet")
     breeds().write_csv("breeds.csv")
     assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
+    clicks(seed=1).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).write_parquet("test.parquet")
+    Path("old.json").write_text(json.dumps(calcli.evaluate("test.parquet", scores=("again=prob",)).to_json()))
     return tmp_path
 
 
@@ -49,6 +52,7 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
         "evaluate breeds.csv --metrics all",
         "evaluate test.parquet --with m --by age --bootstrap 50 --fail-if nll<0",
         "evaluate breeds.csv --bootstrap 50 --fail-if raw.nll>0",
+        "evaluate test.parquet --score again=prob --baseline old.json --by age --metrics all --fail-if nll.change>0",
         "compare train.parquet --methods platt,histogram",
         "compare breeds.csv --methods platt --budget 0",
         "refit m test.parquet",

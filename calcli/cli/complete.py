@@ -37,6 +37,19 @@ def metrics(incomplete: str) -> list[str]:
     return _last_of_list(incomplete, ("default", "all"), catalog.names())
 
 
+def gate(incomplete: str) -> list[str]:
+    """The metric with which an expression begins, and after its dot what can be compared of it."""
+    from calcli.metrics import catalog
+    from calcli.verbs.gate import FIELDS
+
+    *before, last = incomplete.split(".")
+    metric = max((place for place, part in enumerate(before) if part in catalog.names()), default=None)
+    if metric is None:
+        return [".".join([*before, name]) for name in _starting(last, catalog.names())]
+    field = ".".join([*before[metric + 1 :], last])
+    return [".".join([*before[: metric + 1], name]) for name in _starting(field, FIELDS)]
+
+
 def _last_of_list(incomplete: str, alone: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
     """What may follow the last comma; words that stand `alone` only where there is none."""
     done, comma, last = incomplete.rpartition(",")

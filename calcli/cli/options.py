@@ -228,6 +228,16 @@ With = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+Scores = Annotated[
+    list[str] | None,
+    _option(
+        "--score",
+        metavar="[NAME=]COLUMN",
+        help="A column of calibrated probabilities to measure beside the raw score; can be given several times. Of "
+        "more than two classes, the stem of COLUMN_<class>.",
+        rich_help_panel=CHECK,
+    ),
+]
 Holdout = Annotated[
     str | None,
     _option(
@@ -340,12 +350,23 @@ By = Annotated[
         "--by", metavar="A,B,...", help="Columns; the metrics are shown within each group too.", rich_help_panel=CHECK
     ),
 ]
+Baseline = Annotated[
+    str | None,
+    _option(
+        "--baseline",
+        metavar="FILE",
+        help="A report that was written before with --format json: every number is shown beside it.",
+        rich_help_panel=CHECK,
+    ),
+]
 FailIf = Annotated[
     list[str] | None,
     _option(
         "--fail-if",
         metavar="EXPR",
-        help="Exit with 1 if it is true, as in 'nll > 0.31' or 'ece.diff > 0'; can be given several times.",
+        help="Exit with 1 if it is true, as in 'nll > 0.31', 'ece.diff > 0' (beside the raw score) or 'nll.change > 0' "
+        "(since the baseline); can be given several times.",
+        autocompletion=complete.gate,
         rich_help_panel=CHECK,
     ),
 ]

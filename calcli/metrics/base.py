@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, LabelArray
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
 
@@ -28,7 +28,7 @@ CONVENTIONS = (
 """Whose bins the ECE family has; `calcli.metrics.conventions` says how they differ."""
 
 _CHUNK = 1 << 15
-"""Rows that are summed at a time, so that what is computed between them stays in the processor's cache."""
+"""Rows that are looked at together, so that what is computed between them stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class Options:
         How many times MVCE shuffles when it is sampled.
     bin_size
         Rows in a bin of MVCE; None is 1000, or a 32nd of the rows where there are fewer than 32,000.
+    rarer
+        For MVCE: how many rows of the rarer label there are; None is to count them. Scores that stand side by side
+        are measured in one way, and of more than two classes the label is whether the predicted one was right.
     norm
         The exponent of the mean over the views of MVCE; the ECE family has one name for each norm.
     seed
@@ -62,6 +65,7 @@ class Options:
     mvce: Literal["closed", "sampled"] = "closed"
     views: int = 100
     bin_size: float | None = None
+    rarer: float | None = None
     norm: float = 2.0
     seed: int = 0
     convention: str = "sklearn"
@@ -142,7 +146,7 @@ class Scored:
         Non-negative, or None for all ones.
     """
 
-    label: IntArray
+    label: LabelArray
     prob: FloatArray
     weight: FloatArray | None = None
 
@@ -176,16 +180,20 @@ class Scored:
 
     def mean_of(self, rows: Callable[[Scored], FloatArray]) -> float:
         """The weighted mean of what `rows` gives for each row, without ever holding it for all of them."""
-        return math.fsum(part._weigh(rows(part)) for part in self.parts()) / self.total_weight
+        return self.sum_of(rows) / self.total_weight
+
+    def sum_of(self, rows: Callable[[Scored], FloatArray]) -> float:
+        """The sum over rows of w times what `rows` gives for each."""
+        return math.fsum(part._weigh(rows(part)) for part in self.parts())
 
     def _weigh(self, values: FloatArray) -> float:
         return float((values if self.weight is None else self.weight * values).sum())
 
     def parts(self) -> Iterator[Scored]:
-        """These rows, some at a time and in order."""
-        for start in range(0, len(self), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            yield Scored(self.label[rows], self.prob[rows], None if self.weight is None else self.weight[rows])
+        """These rows, some at a time and in order, with labels that can be counted with."""
+        for rows in spans(len(self)):
+            label = self.label[rows].astype(np.int64, copy=False)
+            yield Scored(label, self.prob[rows], None if self.weight is None else self.weight[rows])
 
     @property
     def moderate(self) -> Scored:
@@ -218,20 +226,27 @@ class Scored:
         """The rows of positive weight pooled by their probability; binary only."""
         return self.sorted.pool()
 
-    @cached_property
+    @property
     def top(self) -> Scored:
         """K > 2: the probability of the predicted class, and whether it was right, as a binary problem."""
-        if self.binary:
-            return self
+        return self if self.binary else self._top  # what kept itself would outlive its last use
+
+    @cached_property
+    def _top(self) -> Scored:
         best = self.prob.argmax(axis=1)
         confidence = np.take_along_axis(self.prob, best[:, None], axis=1)[:, 0]
-        return Scored((best == self.label).astype(np.int64), confidence, self.weight)
+        return Scored((best == self.label).astype(np.int8), confidence, self.weight)
 
     def one_vs_rest(self, index: int) -> Scored:
         """Class `index` against all others, as a binary problem."""
         if self.binary:
             return self if index == 1 else Scored(1 - self.label, 1.0 - self.prob, self.weight)
-        return Scored((self.label == index).astype(np.int64), np.ascontiguousarray(self.prob[:, index]), self.weight)
+        return Scored((self.label == index).astype(np.int8), np.ascontiguousarray(self.prob[:, index]), self.weight)
+
+
+def spans(rows: int, size: int = _CHUNK) -> Iterator[slice]:
+    """All rows, some at a time."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def rising(prob: FloatArray) -> NDArray[np.int64]:
@@ -245,15 +260,16 @@ def rising(prob: FloatArray) -> NDArray[np.int64]:
     keys = (prob + 0.0).view(np.int64)  # adding 0.0 copies, and makes -0.0 an ordinary zero
     keys >>= low
     keys <<= low
-    keys |= np.arange(len(prob))
+    for some in spans(len(keys)):
+        keys[some] |= np.arange(some.start, some.stop)
     keys.sort()
-    order = keys & ((1 << low) - 1)
-    keys >>= low
-    same = keys[1:] == keys[:-1]
-    if same.any():
-        tied = np.zeros(len(prob), dtype=np.bool_)
-        tied[1:] = same
-        tied[:-1] |= same
-        rows = order[tied]
-        order[tied] = rows[np.argsort(prob[rows], kind="stable")]
-    return order
+    tied = np.zeros(len(keys), dtype=np.bool_)
+    for some in spans(len(keys) - 1):
+        same = keys[some] >> low == keys[some.start + 1 : some.stop + 1] >> low
+        tied[some] |= same
+        tied[some.start + 1 : some.stop + 1] |= same
+    keys &= (1 << low) - 1
+    if tied.any():
+        rows = keys[tied]
+        keys[tied] = rows[np.argsort(prob[rows], kind="stable")]
+    return keys

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, LabelArray
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class SortedRows:
     weight: FloatArray | None
 
     @classmethod
-    def of(cls, order: NDArray[np.int64], prob: FloatArray, label: IntArray, weight: FloatArray | None) -> SortedRows:
+    def of(cls, order: NDArray[np.int64], prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> SortedRows:
         if weight is not None and not weight.all():
             order = order[weight[order] > 0]
         rising = prob[order]

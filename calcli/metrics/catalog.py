@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.batch import FloatArray
+    from calcli.metrics.additive import Additive
     from calcli.metrics.base import Direction, Measured, Options, Scored
     from calcli.metrics.blocks import Blocks
     from calcli.metrics.reduce import Reduction
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     Metric: TypeAlias = Callable[[Scored, Options], Measured]
     RowMetric: TypeAlias = Callable[[Scored], FloatArray]
     BlockMetric: TypeAlias = Callable[[Blocks, Options], float | None]
+    Settle: TypeAlias = Callable[[Sequence[Scored], Options], Options]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class Row:
         needs it.
     reduction
         The binary problems that `blocks` is about, and what is made of their numbers.
+    sums
+        ``module:constant``, an `Additive`, for a metric that can be had of more rows than are held.
+    settle
+        ``module:function`` of scores of the same rows and options, for a metric that would not be computed in the same
+        way for all: the options by which it is.
     """
 
     name: str
@@ -54,6 +61,8 @@ class Row:
     rows: str | None = None
     blocks: str | None = None
     reduction: Reduction = "top"
+    sums: str | None = None
+    settle: str | None = None
 
     def load(self) -> Metric:
         return cast("Metric", _resolve(self.target))
@@ -63,6 +72,15 @@ class Row:
 
     def load_blocks(self) -> BlockMetric | None:
         return None if self.blocks is None else cast("BlockMetric", _resolve(self.blocks))
+
+    def load_sums(self, options: Options) -> Additive[Any] | None:
+        """None also where bins of equal mass are cut, for which all rows must be there."""
+        if self.sums is None or (self.family == "binned" and options.binning == "mass"):
+            return None
+        return cast("Additive[Any]", _resolve(self.sums))
+
+    def load_settle(self) -> Settle | None:
+        return None if self.settle is None else cast("Settle", _resolve(self.settle))
 
 
 def _resolve(target: str) -> object:
@@ -80,6 +98,7 @@ _ROWS = (
         "smooth",
         default=True,
         rows="calcli.metrics.proper:nll_rows",
+        sums="calcli.metrics.proper:NLL_SUMS",
     ),
     Row(
         "brier",
@@ -90,6 +109,7 @@ _ROWS = (
         "smooth",
         default=True,
         rows="calcli.metrics.proper:brier_rows",
+        sums="calcli.metrics.proper:BRIER_SUMS",
     ),
     Row(
         "brier_sum",
@@ -119,6 +139,7 @@ _ROWS = (
         default=True,
         blocks="calcli.metrics.ranking:auc_of",
         reduction="macro",
+        sums="calcli.metrics.ranking:AUC_SUMS",
     ),
     Row(
         "pr_auc",
@@ -140,6 +161,7 @@ _ROWS = (
         default=True,
         blocks="calcli.metrics.ece:ece_of",
         reduction="binned",
+        sums="calcli.metrics.ece:ECE_SUMS",
     ),
     Row(
         "rmsce",
@@ -229,6 +251,8 @@ _ROWS = (
         "lower",
         "gap",
         default=True,
+        sums="calcli.metrics.mvce:MVCE_SUMS",
+        settle="calcli.metrics.mvce:settled",
     ),
     Row(
         "pud",
@@ -342,13 +366,21 @@ def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
     return tuple(chosen.values())
 
 
+def settled(chosen: Iterable[Row], scored: Sequence[Scored], options: Options) -> Options:
+    """Options by which each metric is computed in the same way for all of these scores of the same rows."""
+    for row in chosen:
+        settle = row.load_settle()
+        options = options if settle is None else settle(scored, options)
+    return options
+
+
 def measure(chosen: Iterable[Row], scored: Scored, options: Options) -> dict[str, Measured]:
     """Each metric's number for one score, or None with the reason; never NaN or infinite."""
     scored = scored.moderate
-    return {row.name: _finite(row.load()(scored, options)) for row in chosen}
+    return {row.name: finite(row.load()(scored, options)) for row in chosen}
 
 
-def _finite(measured: Measured) -> Measured:
+def finite(measured: Measured) -> Measured:
     """What was measured, with None in place of numbers that are none."""
 
     def known(value: float | None) -> float | None:

@@ -58,7 +58,7 @@ class Convention:
         if not (self.top and scored.binary):
             return scored.top
         right = (scored.prob > 0.5) == (scored.label == 1)
-        return Scored(right.astype(np.int64), np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
+        return Scored(right.astype(np.int8), np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
 
     def mass_edges(self, blocks: Blocks, count: int) -> FloatArray:
         """The edges of bins of equal mass; `blocks` must all hold rows."""

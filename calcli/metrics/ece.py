@@ -9,11 +9,14 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import UsageError
+from calcli.metrics.additive import of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention, halfway_cuts
-from calcli.metrics.reduce import Reduction, measured, reduction_text
+from calcli.metrics.reduce import OfClasses, Reduction, measured, reduction_text
 from calcli.numeric import bins
+
+_UNBINNED = "every row is on the edge that the convention leaves out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,9 @@ class BinSums:
 
 def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     """The sums over the rows of each of `count` bins, given the bin of every row; binary only."""
-    of_label = place + count * scored.label  # one pass adds up the negative rows, then the positive ones
+    of_label = place + count * scored.label.astype(
+        np.int64, copy=False
+    )  # one pass adds up the negative rows, then the positive ones
     weighted = scored.prob if scored.weight is None else scored.weight * scored.prob
     weight = np.bincount(of_label, scored.weight, minlength=2 * count).reshape(2, count)
     prob = np.bincount(of_label, weighted, minlength=2 * count).reshape(2, count)
@@ -112,23 +117,29 @@ def _sums(scored: Scored, options: Options) -> BinSums:
 
 def gap_norm(scored: Scored, options: Options, norm: float) -> float | None:
     """The `norm`-mean of the gaps; None if the convention leaves no row. Binary only."""
-    sums = _sums(scored, options)
+    return _norm(_sums(scored, options), norm)
+
+
+def _norm(sums: BinSums, norm: float) -> float | None:
     return sums.norm(norm) if sums.weight.sum() > 0 else None
 
 
 def _gaps(scored: Scored, options: Options, norm: float, reduction: Reduction = "binned") -> Measured:
+    definition = _definition(scored, options, norm, reduction)
+    return measured(scored, options, lambda one, how: gap_norm(one, how, norm), reduction, definition, _UNBINNED)
+
+
+def _definition(rows: OfClasses, options: Options, norm: float, reduction: Reduction) -> Definition:
     rule = convention(options.convention)
-    definition = Definition(
+    return Definition(
         "lower",
         bins=rule.count(options.bins),
         binning=options.binning,
         edge=rule.text,
-        reduction=reduction_text(scored, reduction, options),
+        reduction=reduction_text(rows, reduction, options),
         norm=None if math.isinf(norm) else norm,
         approximation="the largest gap of any bin that holds rows" if math.isinf(norm) else None,
     )
-    undefined = "every row is on the edge that the convention leaves out"
-    return measured(scored, options, lambda one, how: gap_norm(one, how, norm), reduction, definition, undefined)
 
 
 def ece(scored: Scored, options: Options) -> Measured:
@@ -137,6 +148,16 @@ def ece(scored: Scored, options: Options) -> Measured:
     Two classes: of the positive class. More: of the predicted class, and whether the prediction was right.
     """
     return _gaps(scored, options, 1.0)
+
+
+ECE_SUMS = of_problems(
+    "binned",
+    _sums,
+    lambda sums, _: _norm(sums, 1.0),
+    lambda scores, options: _definition(scores[0], options, 1.0, "binned"),
+    _UNBINNED,
+)
+"""Of bins of equal width: those of equal mass are cut between rows that are all there."""
 
 
 def rmsce(scored: Scored, options: Options) -> Measured:
@@ -208,5 +229,4 @@ def ada_ece_of(blocks: Blocks, options: Options) -> float | None:
 
 
 def _of_blocks(blocks: Blocks, options: Options, norm: float) -> float | None:
-    sums = block_sums(blocks, options)
-    return sums.norm(norm) if sums.weight.sum() > 0 else None
+    return _norm(block_sums(blocks, options), norm)

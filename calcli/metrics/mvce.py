@@ -10,12 +10,14 @@ floor: what the same probabilities would show if they were calibrated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.additive import Additive
+from calcli.metrics.base import Definition, Measured, Options, Scored, spans
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
 
@@ -124,29 +126,67 @@ def closed_of(sums: ErrorSums, options: Options) -> float:
 
 def mvce(scored: Scored, options: Options) -> Measured:
     """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
-    reduction = "positive class" if scored.binary else "top label"
     if scored.nothing:
-        return Measured(None, Definition("lower", reduction=reduction, norm=options.norm), reason=scored.nothing)
+        nothing = Definition("lower", reduction=_reduction(scored.binary), norm=options.norm)
+        return Measured(None, nothing, reason=scored.nothing)
     rows = scored.top.held
-    sums = ErrorSums.of(rows)
-    bins = losses.shuffled_bins(sums.rows, options.bin_size or default_bin_size(sums.rows))
-    views, approximation = _plan(sums, bins, options)
+    found = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
+    bins, views = found.definition.bins, found.definition.views
+    if bins is None or views is None:
+        return found
+    value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
+    floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
+    return Measured(value, found.definition, floor=floor)
+
+
+@dataclass(frozen=True, slots=True)
+class TopSums:
+    """The sums of the positive class, or of the predicted one."""
+
+    errors: ErrorSums
+    binary: bool
+
+    def __add__(self, other: TopSums) -> TopSums:
+        return TopSums(self.errors + other.errors, self.binary)
+
+
+def _from_sums(sums: TopSums, options: Options) -> Measured:
+    """MVCE in closed form; None where it must be sampled, and the definition says in how many views."""
+    errors = sums.errors
+    bins = losses.shuffled_bins(errors.rows, options.bin_size or default_bin_size(errors.rows))
+    views, approximation = _plan(errors, bins, options)
     definition = Definition(
         "lower",
         bins=bins,
         binning="shuffled",
-        reduction=reduction,
+        reduction=_reduction(sums.binary),
         norm=options.norm,
         views=views,
-        bin_size=sums.rows / bins,
+        bin_size=errors.rows / bins,
         approximation=approximation,
     )
-    if views is None:
-        norm = options.norm if bins > 1 else 1.0  # all norms agree on one bin
-        return Measured(closed(sums, bins, norm), definition, floor=closed_floor(sums, bins, norm))
-    value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
-    floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
-    return Measured(value, definition, floor=floor)
+    if views is not None:
+        return Measured(None, definition, reason="it must be sampled, and for that so many rows are not held")
+    norm = options.norm if bins > 1 else 1.0  # all norms agree on one bin
+    return Measured(closed(errors, bins, norm), definition, floor=closed_floor(errors, bins, norm))
+
+
+def _together(scores: Sequence[TopSums], options: Options) -> list[Measured]:
+    settled = replace(options, rarer=min(sums.errors.rarer for sums in scores))
+    return [_from_sums(sums, settled) for sums in scores]
+
+
+MVCE_SUMS = Additive(lambda scored, _: TopSums(ErrorSums.of(scored.top.held), scored.binary), _together)
+
+
+def _reduction(binary: bool) -> str:
+    return "positive class" if binary else "top label"
+
+
+def settled(scored: Sequence[Scored], options: Options) -> Options:
+    """Options by which the MVCE of scores of the same rows is all of one kind: if one must be sampled, all are."""
+    rare = [ErrorSums.of(one.top.held).rarer for one in scored if not one.binary and one.nothing is None]
+    return replace(options, rarer=min(rare)) if rare else options
 
 
 def default_bin_size(rows: float) -> float:
@@ -163,7 +203,8 @@ def _plan(sums: ErrorSums, bins: int, options: Options) -> tuple[int | None, str
     views = min(options.views, -(-SAMPLED_BINS // bins))
     if options.norm not in {1.0, 2.0}:
         return views, f"sampled: {views} shuffles; the closed form is for the norms 1 and 2"
-    if sums.rarer / bins < ENOUGH:
+    rarer = sums.rarer if options.rarer is None else options.rarer
+    if rarer / bins < ENOUGH:
         return views, f"sampled: {views} shuffles; a bin expects fewer than {ENOUGH:g} rows of the rarer label"
     return None, "closed form: the limit of many shuffles, by the folded normal distribution, right to 3 %"
 
@@ -182,7 +223,8 @@ def closed_floor(sums: ErrorSums, bins: int, norm: float) -> float:
 
 def sampled(scored: Scored, bins: int, views: int, norm: float, rng: np.random.Generator) -> float:
     """MVCE from `views` shuffles."""
-    errors = _weighed(scored, scored.prob - scored.label)
+    errors = scored.prob - scored.label
+    _weigh(errors, scored)
     return _norm([_view(errors, bins, rng) for _ in range(views)], norm)
 
 
@@ -190,15 +232,20 @@ def sampled_floor(scored: Scored, bins: int, views: int, norm: float, rng: np.ra
     """MVCE from `views` shuffles, each with labels drawn anew from the probabilities and the mean error taken out."""
     found = []
     for _ in range(views):
-        errors = _weighed(scored, scored.prob - (rng.random(len(scored)) < scored.prob))
+        errors = scored.prob.copy()
+        for some in spans(len(errors)):
+            errors[some] -= rng.random(some.stop - some.start) < scored.prob[some]
+        _weigh(errors, scored)
         errors -= errors.mean()
         found.append(_view(errors, bins, rng))
     return _norm(found, norm)
 
 
-def _weighed(scored: Scored, errors: FloatArray) -> FloatArray:
-    """What each row adds to the mean error."""
-    return (errors if scored.weight is None else scored.weight * errors) / scored.total_weight
+def _weigh(errors: FloatArray, scored: Scored) -> None:
+    """Make errors, in place, what each row adds to the mean error."""
+    if scored.weight is not None:
+        errors *= scored.weight
+    errors /= scored.total_weight
 
 
 def _view(errors: FloatArray, bins: int, rng: np.random.Generator) -> float:

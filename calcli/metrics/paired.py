@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from calcli.batch import FloatArray
+from calcli.metrics.base import Scored
 
 Z975 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
@@ -22,11 +25,80 @@ class Paired(NamedTuple):
     p: float | None
 
 
-def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray | None) -> Paired:
-    """The weighted mean of a - b over rows, by normal theory.
+@dataclass(frozen=True, slots=True)
+class PairedSums:
+    """What the differences d = a - b of rows add up to. Sums over parts of the rows add up to those over all.
 
-    Its variance is sum w^2 (d - mean d)^2 / (sum w)^2, times n/(n - 1): the sandwich estimate, which does not assume
-    that weights say how precise a row is; without weights it is the usual s^2/n. Rows of weight zero count for nothing.
+    Attributes
+    ----------
+    rows
+        How many have a positive weight.
+    weight, square, total
+        Sums of w, w^2 and w d.
+    centre, about
+        c = sum w^2 d / sum w^2, and the sum of w^2 (d - c)^2: about a centre, so that no large numbers are subtracted.
+    """
+
+    rows: int = 0
+    weight: float = 0.0
+    square: float = 0.0
+    total: float = 0.0
+    centre: float = 0.0
+    about: float = 0.0
+
+    def __add__(self, other: PairedSums) -> PairedSums:
+        square = self.square + other.square
+        share = other.square / square if square > 0 else 0.0
+        gap = other.centre - self.centre
+        return PairedSums(
+            self.rows + other.rows,
+            self.weight + other.weight,
+            square,
+            self.total + other.total,
+            self.centre + share * gap,
+            self.about + other.about + gap**2 * self.square * share,
+        )
+
+    @classmethod
+    def of(cls, a: FloatArray, b: FloatArray, weight: FloatArray | None) -> PairedSums:
+        difference = a - b
+        w = np.ones(len(difference)) if weight is None else weight
+        mass = np.square(w)
+        square, total = float(mass.sum()), float((w * difference).sum())
+        centre = float((mass * difference).sum()) / square if square > 0 else 0.0
+        about = float((mass * np.square(difference - centre)).sum())
+        return cls(int(np.count_nonzero(w)), float(w.sum()), square, total, centre, about)
+
+    def difference(self) -> Paired:
+        """The weighted mean of d, by normal theory.
+
+        Its variance is sum w^2 (d - mean d)^2 / (sum w)^2, times n/(n - 1): the sandwich estimate, which does not
+        assume that weights say how precise a row is; without weights it is the usual s^2/n. Rows of weight zero count
+        for nothing.
+        """
+        if self.weight <= 0:
+            return Paired(None, None, None, None)
+        mean = self.total / self.weight
+        if self.rows < 2:
+            return Paired(mean, None, None, None)
+        about = self.about + self.square * (self.centre - mean) ** 2
+        error = math.sqrt(about * self.rows / (self.rows - 1)) / self.weight
+        if error == 0.0:
+            return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
+        p = math.erfc(abs(mean) / error / math.sqrt(2.0))
+        return Paired(mean, mean - Z975 * error, mean + Z975 * error, p)
+
+
+def paired_sums(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]) -> PairedSums:
+    """The sums of what `rows` gives for each row of one score, less what it gives for the same row of another."""
+    total = PairedSums()
+    for here, there in zip(one.parts(), other.parts(), strict=True):
+        total += PairedSums.of(rows(here), rows(there), here.weight)
+    return total
+
+
+def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray | None) -> Paired:
+    """The weighted mean over rows of a - b.
 
     Parameters
     ----------
@@ -35,17 +107,4 @@ def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray
     weight
         Non-negative, or None for all ones.
     """
-    difference = a_rows - b_rows
-    w = np.ones(len(difference)) if weight is None else weight
-    rows, total = int(np.count_nonzero(w)), float(w.sum())
-    if total <= 0:
-        return Paired(None, None, None, None)
-    mean = float((w * difference).sum()) / total
-    if rows < 2:
-        return Paired(mean, None, None, None)
-    about = float(np.square(w * (difference - mean)).sum())
-    error = math.sqrt(about * rows / (rows - 1)) / total
-    if error == 0.0:
-        return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
-    p = math.erfc(abs(mean) / error / math.sqrt(2.0))
-    return Paired(mean, mean - Z975 * error, mean + Z975 * error, p)
+    return PairedSums.of(a_rows, b_rows, weight).difference()

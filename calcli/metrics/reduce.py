@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.conventions import convention
@@ -28,6 +28,11 @@ def problems(scored: Scored, reduction: Reduction, options: Options) -> tuple[Sc
     return tuple(scored.one_vs_rest(index) for index in range(scored.classes))
 
 
+def over_classes(reduction: Reduction) -> bool:
+    """Whether the problems of more than two classes are each of them against the rest."""
+    return reduction in {"macro", "each", "sum"}
+
+
 def combined(values: Sequence[float | None], reduction: Reduction) -> float | None:
     """One number from those of the binary problems; classes for which there is none are left out of a mean."""
     held = [value for value in values if value is not None]
@@ -36,10 +41,17 @@ def combined(values: Sequence[float | None], reduction: Reduction) -> float | No
     return math.fsum(held) if reduction == "sum" else math.fsum(held) / len(held)
 
 
-def reduction_text(scored: Scored, reduction: Reduction, options: Options) -> str:
+class OfClasses(Protocol):
+    """Rows, or sums over them."""
+
+    @property
+    def binary(self) -> bool: ...
+
+
+def reduction_text(rows: OfClasses, reduction: Reduction, options: Options) -> str:
     """What the definition says of it."""
     top = "top label"
-    if scored.binary and reduction != "each":
+    if rows.binary and reduction != "each":
         return top if reduction == "binned" and convention(options.convention).top else "positive class"
     return {"top": top, "binned": top, "sum": "sum over classes one-vs-rest"}.get(reduction, "macro one-vs-rest")
 
@@ -50,16 +62,25 @@ def measured(
     """A metric that is a number for each binary problem; `undefined` is why it may have none."""
     if scored.nothing:
         return Measured(None, definition, reason=scored.nothing)
-    parts = problems(scored, reduction, options)
-    values = [value(part, options) for part in parts]
-    per_class = None
+    values = [value(part, options) for part in problems(scored, reduction, options)]
+    rest = None
     if not scored.binary:
-        over_classes = reduction in {"macro", "each", "sum"}
-        rest = values if over_classes else [value(one, options) for one in problems(scored, "macro", options)]
-        per_class = tuple(rest)
+        over = over_classes(reduction)
+        rest = values if over else [value(one, options) for one in problems(scored, "macro", options)]
+    return assembled(values, rest, reduction, definition, undefined)
+
+
+def assembled(
+    values: Sequence[float | None],
+    rest: Sequence[float | None] | None,
+    reduction: Reduction,
+    definition: Definition,
+    undefined: str,
+) -> Measured:
+    """The metric from the numbers of its binary problems; `rest` are those of each class, of more than two."""
     found = combined(values, reduction)
     reason = undefined if found is None else None
     left_out = [str(index) for index, one in enumerate(values) if one is None]
     if found is not None and left_out:
         reason = f"mean over {len(values) - len(left_out)} classes; not defined for class {', '.join(left_out)}"
-    return Measured(found, definition, reason=reason, per_class=per_class)
+    return Measured(found, definition, reason=reason, per_class=None if rest is None else tuple(rest))

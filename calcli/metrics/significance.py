@@ -30,10 +30,8 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
         binning="mass",
         edge="right-closed, 0 in the first bin",
         reduction=reduction_text(scored, "top", options),
-        approximation=None
-        if found is None
-        else f"chi-squared with {_freedom(found[1], options)} degrees of freedom"
-        + (", fitted on these rows" if options.in_sample else ""),
+        approximation="chi-squared with as many degrees of freedom as groups"
+        + (", less 2: fitted on these rows" if options.in_sample else ""),
     )
     result = measured(scored, options, lambda one, _: _statistic(one.blocks), "top", definition, _CERTAIN)
     if found is None:
@@ -42,7 +40,8 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
         return replace(result, p=0.0)
     from scipy.special import chdtrc
 
-    return replace(result, p=float(chdtrc(_freedom(found[1], options), result.value)))
+    few = f"ties leave {found[1]} of {GROUPS} groups" if found[1] < GROUPS else None
+    return replace(result, p=float(chdtrc(_freedom(found[1], options), result.value)), reason=result.reason or few)
 
 
 def _freedom(groups: int, options: Options) -> int:

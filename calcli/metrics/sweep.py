@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from calcli.metrics.base import Definition, Measured, Options, Scored
@@ -20,14 +22,14 @@ def ece_sweep(scored: Scored, options: Options) -> Measured:
     found = None if scored.nothing else bins_of(scored.top.blocks)
     definition = Definition(
         "lower",
-        bins=found,
         binning="mass",
         edge="the i-th sorted row of n, from 0, is in bin floor(i bins/n)",
         reduction=reduction_text(scored, "top", options),
         norm=1.0,
-        approximation=f"the sweep was ended at {MOST} bins" if found == MOST else None,
+        approximation=f"as many bins as keep the label means rising, at most {MOST}",
     )
-    return measured(scored, options, lambda one, how: sweep_of(one.blocks, how), "top", definition, "")
+    result = measured(scored, options, lambda one, how: sweep_of(one.blocks, how), "top", definition, "")
+    return result if found is None else replace(result, reason=f"the sweep ended at {found:,} bins")
 
 
 def sweep_of(blocks: Blocks, options: Options, norm: float = 1.0) -> float:

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, LabelArray
 from calcli.numeric.links import CLIP
 
 Numbers = float | FloatArray
 """One number, or an array of candidates that are judged at once."""
 
 
-def prob_of_label(prob: FloatArray, label: IntArray) -> FloatArray:
+def prob_of_label(prob: FloatArray, label: LabelArray) -> FloatArray:
     """The probability that was given to what happened; `prob` is P(positive), or a column for each class."""
     if prob.ndim == 1:
         happened: FloatArray = np.abs(prob - (label == 0))  # |p - 0| where y = 1, |p - 1| where y = 0
@@ -21,7 +21,7 @@ def prob_of_label(prob: FloatArray, label: IntArray) -> FloatArray:
     return np.take_along_axis(prob, label[:, None], axis=1)[:, 0]
 
 
-def log_loss(prob: FloatArray, label: IntArray) -> FloatArray:
+def log_loss(prob: FloatArray, label: LabelArray) -> FloatArray:
     """-ln of the probability of what happened, which is held inside [1e-12, 1 - 1e-12]."""
     loss = prob_of_label(prob, label)
     np.clip(loss, CLIP, 1.0 - CLIP, out=loss)
@@ -29,7 +29,7 @@ def log_loss(prob: FloatArray, label: IntArray) -> FloatArray:
     return np.negative(loss, out=loss)
 
 
-def squared_error(prob: FloatArray, label: IntArray) -> FloatArray:
+def squared_error(prob: FloatArray, label: LabelArray) -> FloatArray:
     """(p - y)^2 of the positive class; the sum over the classes where there are more than two."""
     if prob.ndim == 1:
         return np.square(prob - label)

@@ -13,11 +13,23 @@ from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.parts import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
-from calcli.tables.scores import Candidate, Wanted, find_scores
+from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading
 
-__all__ = ["NO_FLAGS", "Binding", "Dropped", "Feature", "Flags", "Label", "LabelType", "Score", "ScoreKind", "bind"]
+__all__ = [
+    "NO_FLAGS",
+    "Binding",
+    "Dropped",
+    "Feature",
+    "Flags",
+    "Label",
+    "LabelType",
+    "Score",
+    "ScoreKind",
+    "bind",
+    "bind_score",
+]
 
 LABEL_NAMES = ("label", "y", "target", "class")
 AGREEMENT = 1e-6
@@ -82,6 +94,16 @@ def bind(
         notes += _label_like(found)
         binding = replace(binding, features=found, dropped=dropped)
     return replace(binding, notes=tuple(notes))
+
+
+def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
+    """The same parts, but for the score: a column of probabilities, or a column for each class, ``<stem>_<class>``."""
+    wanted = Wanted(Labels(binding.label_type, binding.classes), fixed=True)
+    score = named_score(source.columns, stem, "prob", wanted, flag="--score").score
+    other = replace(binding, score=score, features=(), dropped=(), notes=())
+    _check_parts(other)
+    _check_score_types(source, score)
+    return other
 
 
 def _check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:

@@ -30,7 +30,7 @@ from calcli.tables.arrays import (
     no_number,
     numbers,
 )
-from calcli.tables.parts import Binding
+from calcli.tables.parts import Binding, Score
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading
 
@@ -71,6 +71,11 @@ class Encoded:
     def is_bad(self) -> Mask:
         """A mark for each row."""
         return np.zeros(len(self.batch), dtype=np.bool_) if self.bad is None else self.bad
+
+    @property
+    def good(self) -> Batch:
+        """The rows that are not bad."""
+        return self.batch if self.bad is None else self.batch.take(~self.bad)
 
 
 @dataclass(frozen=True)
@@ -245,22 +250,37 @@ def load(
     check_scale
         Whether logits that look like probabilities are refused, and the reverse.
     """
-    gathered = _Gathered(source.name, keep_going=bad_rows == "null")
-    scale = _Scale(binding) if check_scale else None
+    tally = Tally(source.name, keep_going=bad_rows == "null")
+    scale = Scale(binding.score) if check_scale else None
     names = bound_columns(binding, label=label, features=features)
+    batches: list[Batch] = []
     with reading(source.name):
         for frame in source.raw.select(names).collect_batches():
             values = score_values(frame, binding)
             if scale is not None:
                 scale.see(values)
-            gathered.add(_encode(frame, values, binding, label=label, features=features, offset=gathered.rows))
+            chunk = _encode(frame, values, binding, label=label, features=features, offset=tally.rows)
+            tally.see(chunk)
+            if tally.hopeless:
+                batches.clear()
+            else:
+                batches.append(chunk.good)
     if scale is not None:
         scale.judge()
-    return gathered.finish()
+    tally.judge()
+    return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers)
 
 
-class _Gathered:
-    """The chunks so far."""
+class Tally:
+    """Counts good and bad rows as chunks go by.
+
+    Parameters
+    ----------
+    name
+        What messages call the table.
+    keep_going
+        Whether there is a result in spite of bad rows.
+    """
 
     def __init__(self, name: str, *, keep_going: bool) -> None:
         self.name = name
@@ -269,31 +289,36 @@ class _Gathered:
         self.rows_bad = 0
         self.why: Counter[str] = Counter()
         self.first: tuple[int, str] | None = None
-        self.batches: list[Batch] = []
-        self.kept: list[IntArray] = []
+        self._bad: list[IntArray] = []
 
-    def add(self, chunk: Encoded) -> None:
-        batch = chunk.batch
-        start, self.rows = self.rows, self.rows + len(batch)
+    def see(self, chunk: Encoded) -> None:
         if chunk.bad is not None and chunk.first is not None:
             self.rows_bad += int(chunk.bad.sum())
             self.why.update(chunk.why)
-            self.first = self.first or (start + chunk.first[0], chunk.first[1])
-            batch = batch.take(~chunk.bad)
-        if self.keep_going:
-            self.kept.append(start + np.flatnonzero(~chunk.is_bad))
-        elif self.rows_bad:
-            self.batches.clear()  # there will be no result: only the count still matters
-            return
-        self.batches.append(batch)
+            self.first = self.first or (self.rows + chunk.first[0], chunk.first[1])
+            self._bad.append(self.rows + np.flatnonzero(chunk.bad))
+        self.rows += len(chunk.batch)
 
-    def finish(self) -> Loaded:
+    @property
+    def hopeless(self) -> bool:
+        """Whether there will be no result, so that only the count still matters."""
+        return self.rows_bad > 0 and not self.keep_going
+
+    def judge(self) -> None:
+        """Refuse a table with bad rows, or without good ones."""
         if not self.rows:
             raise DataError(f"{self.name} has no rows")
-        if self.rows_bad and (not self.keep_going or self.rows_bad == self.rows):
+        if self.hopeless or self.rows_bad == self.rows:
             raise bad_rows_error(self.name, self.rows_bad, self.rows, self.why, self.first)
-        kept = join_arrays(self.kept) if self.rows_bad else None
-        return Loaded(join_batches(self.batches), self.rows, self.rows_bad, kept)
+
+    @property
+    def row_numbers(self) -> IntArray | None:
+        """Where the good rows stand in the table, from 0; None if they are all."""
+        if not self.rows_bad:
+            return None
+        good = np.ones(self.rows, dtype=np.bool_)
+        good[np.concatenate(self._bad)] = False
+        return np.flatnonzero(good)
 
 
 def bad_rows_error(name: str, bad: int, rows: int, why: Mapping[str, int], first: tuple[int, str] | None) -> DataError:
@@ -321,11 +346,15 @@ def join_batches(batches: list[Batch]) -> Batch:
     )
 
 
-class _Scale:
-    """Whether logits look like probabilities, or probabilities like logits."""
+class Scale:
+    """Whether logits look like probabilities, or probabilities like logits.
 
-    def __init__(self, binding: Binding) -> None:
-        self.score = binding.score
+    `flags` is whether --logit and --prob could say which they are.
+    """
+
+    def __init__(self, score: Score, *, flags: bool = True) -> None:
+        self.score = score
+        self.flags = flags
         self.rows = 0
         self.least = np.inf
         self.greatest = -np.inf
@@ -359,8 +388,11 @@ class _Scale:
             raise DataError(
                 f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
                 f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
-                hint="divide it by 100" if percent else f"pass --logit {self._stem(first)}",
+                hint="divide it by 100" if percent else self._instead(first),
             )
+
+    def _instead(self, first: str) -> str:
+        return f"pass --logit {self._stem(first)}" if self.flags else "a probability is wanted here"
 
     def _stem(self, first: str) -> str:
         return first if len(self.score.columns) == 1 else first.rpartition("_")[0]

@@ -23,6 +23,10 @@ STEMS: Mapping[str, ScoreKind] = {
 INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
 
+class NoScoreError(DataError):
+    """No column is the prediction, by flag or by name."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Columns that could be the score.
@@ -58,9 +62,9 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="keep the one that calcli shall use")
     if flags.prob is not None:
-        return [_flagged(names, flags.prob, "prob", wanted)]
+        return [named_score(names, flags.prob, "prob", wanted, flag="--prob")]
     if flags.logit is not None:
-        return [_flagged(names, flags.logit, "logit", wanted)]
+        return [named_score(names, flags.logit, "logit", wanted, flag="--logit")]
     found = list(_by_name(names, wanted))
     for kind in ("logit", "prob"):
         same = [candidate for candidate in found if candidate.score.kind == kind]
@@ -73,17 +77,18 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
     return found or [_none_found(names, wanted)]
 
 
-def _flagged(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted) -> Candidate:
+def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:
+    """The column that a flag names, or the columns whose stem it is."""
     many = per_class(names, value, kind, wanted)
     if many is not None and (value not in names or (wanted.count or 2) > 2):
         return many
     if value not in names:
         raise DataError(
-            f"--{kind}: {unknown_name('column', value, names)}", hint=f"nor are there columns {value}_<class>"
+            f"{flag}: {unknown_name('column', value, names)}", hint=f"nor are there columns {value}_<class>"
         )
     if wanted.count is not None and wanted.count > 2:
         raise DataError(
-            f"--{kind} {value} is one column, but there are {wanted.count} classes",
+            f"{flag} {value} is one column, but there are {wanted.count} classes",
             hint=f"a column for each is expected: {', '.join(_expected(value, wanted))}",
         )
     return Candidate(Score(kind, (value,)))
@@ -178,7 +183,7 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
     if meant:
         name, kind = meant[0]
         hint = f"did you mean {name!r}? say --{kind} {name}"
-    raise DataError(f"no score column; {there_is(names)}", hint=hint)
+    raise NoScoreError(f"no score column; {there_is(names)}", hint=hint)
 
 
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import polars as pl
 
 from calcli.batch import IntArray
 from calcli.errors import DataError, unknown_name
-from calcli.tables.checks import Loaded
 from calcli.tables.source import Source
 
 MOST_GROUPS = 1000
 """More groups than this are no report that anybody reads."""
 
 
-def ranks(source: Source, column: str, loaded: Loaded, flag: str) -> IntArray:
+class Numbered(Protocol):
+    """Rows that know where they stand in the table; None if they are all of it."""
+
+    @property
+    def row_numbers(self) -> IntArray | None: ...
+
+
+def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
     """The rank of each row's value, 0 .. ; rows that agree share it, and none is null."""
     values = _values(source, column, loaded, flag)
     if values.null_count():
@@ -22,7 +30,7 @@ def ranks(source: Source, column: str, loaded: Loaded, flag: str) -> IntArray:
     return values.rank("dense").to_numpy().astype(np.int64) - 1
 
 
-def groups(source: Source, column: str, loaded: Loaded) -> tuple[tuple[str | None, ...], IntArray]:
+def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
     """The distinct values of a column, null among them, and the place of each row's value."""
     values = _values(source, column, loaded, "--by")
     names = values.unique().sort(nulls_last=True)
@@ -37,7 +45,7 @@ def groups(source: Source, column: str, loaded: Loaded) -> tuple[tuple[str | Non
     return texts, codes["place"].to_numpy().astype(np.int64)
 
 
-def _values(source: Source, column: str, loaded: Loaded, flag: str) -> pl.Series:
+def _values(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
     """The column, of the rows that were loaded."""
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.tables.binding import Binding, Flags, bind
-from calcli.tables.checks import Loaded
-from calcli.tables.checks import load as load_rows
+from calcli.tables.binding import Flags
+from calcli.tables.checks import Scale, Tally
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.columns import groups, ranks
-from calcli.verbs.gate import judge, parse
-from calcli.verbs.load import Model, load
-from calcli.verbs.measuring import (
-    Candidate,
-    Resampling,
-    class_names,
-    data_facts,
-    measure_all,
-    measure_groups,
-    raw_probabilities,
-)
-from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
+from calcli.tables.together import read_together
+from calcli.verbs.baseline import Baseline
+from calcli.verbs.collect import Collector, Summed
+from calcli.verbs.columns import Numbered, groups, ranks
+from calcli.verbs.gate import parse
+from calcli.verbs.judge import judge
+from calcli.verbs.lineup import Entrant, Named, all_features, line_up
+from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
+from calcli.verbs.report import RAW, Report
 from calcli.version import VERSION
 
 
@@ -43,6 +36,9 @@ class EvaluateRequest:
         Paths, globs, directories, ``-``, or a frame.
     artifacts
         Directories, each as ``DIR`` or ``NAME=DIR``.
+    scores
+        Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``; with more than two
+        classes the stem of ``COLUMN_<class>``.
     metrics
         ``default``, ``all``, or names separated by commas.
     bootstrap
@@ -51,6 +47,8 @@ class EvaluateRequest:
         A column whose values are drawn together: rows of one user, one day.
     by
         Columns; the metrics are shown within each of their values too.
+    baseline
+        A report that `evaluate` wrote before as JSON; every number is held against it.
     fail_if
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
@@ -59,11 +57,13 @@ class EvaluateRequest:
 
     data: Data
     artifacts: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
     metrics: str = "default"
     options: Options = Options()
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    baseline: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
     flags: Flags = Flags()
@@ -73,96 +73,76 @@ class EvaluateRequest:
 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
-    """Measure the raw score and each artifact's on the same rows."""
+    """Measure the raw score, each artifact's and each column on the same rows."""
     chosen = metrics.choose(request.metrics)
     gates = [parse(expression) for expression in request.fail_if]
-    models = named_models(request.artifacts)
+    baseline = None if request.baseline is None else Baseline.read(request.baseline)
+    named = Named.parse(request.artifacts, request.scores)
     with open_source(request.data, format=request.input_format) as source:
-        features = any(model.needs_features for model in models.values())
-        binding = common_binding(source, request.flags, models, features=features)
-        for note in binding.notes:
-            listener.note(note)
+        entrants = line_up(source, request.flags, named, listener)
+        binding = entrants[0].binding
+        tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows, check_scale=not models)
-            resampling = _resampling(request, source, loaded)
-            parts = [(column, groups(source, column, loaded)) for column in request.by]
+            collected = _collect(request, source, entrants, tally, chosen)
+            resampling = _resampling(request, source, tally)
+            parts = [(column, groups(source, column, tally)) for column in request.by]
         with stage(listener, "measuring"):
-            candidates = [Candidate(RAW, ScoreSource("raw"), raw_probabilities(loaded.batch, binding))]
-            candidates += [_candidate(name, model, loaded.batch) for name, model in models.items()]
             names = class_names(binding)
-            measured = measure_all(candidates, loaded.batch, chosen, request.options, names, resampling=resampling)
-            grouped = [
-                entry
-                for column, part in parts
-                for entry in measure_groups(candidates, loaded.batch, chosen, request.options, names, column, part)
-            ]
+            rows, options = collected.done(), request.options
+            if isinstance(rows, Summed):
+                measured, grouped = rows.measured(names), []
+            else:
+                measured = measure_all(rows.candidates, rows, chosen, options, names, resampling=resampling)
+                grouped = [
+                    entry
+                    for column, part in parts
+                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part)
+                ]
         report = Report(
             command="evaluate",
             version=VERSION,
             seed=request.seed,
-            data=data_facts(source, loaded, binding),
-            binding=binding.to_json(),
+            data=facts_of(source, binding, tally.rows, tally.rows_bad, collected.share),
+            binding=replace(binding, features=all_features(entrants)).to_json(),
             definitions=measured.definitions,
             scores=measured.scores,
             differences=measured.differences,
             groups=tuple(grouped),
         )
+    if baseline is not None:
+        report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     judged = judge(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in judged))
 
 
-def _resampling(request: EvaluateRequest, source: Source, loaded: Loaded) -> Resampling | None:
+def _collect(
+    request: EvaluateRequest,
+    source: Source,
+    entrants: Sequence[Entrant],
+    tally: Tally,
+    chosen: tuple[metrics.Row, ...],
+) -> Collector:
+    """What each score says of every good row. Features pass by, and are never held."""
+    classes = len(entrants[0].binding.classes)
+    flag = "--bootstrap" if request.bootstrap else "--by" if request.by else None
+    rows = Collector(entrants, classes, chosen, request.options, whole_for=flag)
+    suspect = [
+        Scale(one.binding.score, flags=one.name == RAW)
+        if one.source.kind == "column" or (one.name == RAW and not request.artifacts)
+        else None
+        for one in entrants
+    ]
+    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspect):
+        rows.add(batches)
+    return rows
+
+
+def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Resampling | None:
     if request.bootstrap == 0:
         if request.resample_by is not None:
             raise UsageError("--resample-by says what is drawn, but nothing is", hint="add --bootstrap 1000")
         return None
     units = None
     if request.resample_by is not None:
-        units = ranks(source, request.resample_by, loaded, "--resample-by")
+        units = ranks(source, request.resample_by, rows, "--resample-by")
     return Resampling(request.bootstrap, request.seed, units)
-
-
-def named_models(artifacts: Sequence[str]) -> dict[str, Model]:
-    """The models by the name they have in the report: as given, or the base name of the directory."""
-    models: dict[str, Model] = {}
-    for text in artifacts:
-        name, separator, path = text.partition("=")
-        if not separator:
-            name, path = Path(text).resolve().name, text
-        if name == RAW:
-            raise UsageError(f"'{RAW}' is the name of the uncalibrated score", hint=f"try: --with NAME={path}")
-        if name in models:
-            raise UsageError(f"two scores are named {name!r}", hint=f"try: --with NAME={path}")
-        models[name] = load(path)
-    return models
-
-
-def common_binding(source: Source, flags: Flags, models: dict[str, Model], *, features: bool) -> Binding:
-    """The binding under which all models can be applied: that of the first, if there is one."""
-    known = next(iter(models.values())).binding if models else None
-    binding = bind(source, flags, known=known, features=features)
-    for name, model in models.items():
-        if model.binding.classes != binding.classes:
-            raise UsageError(
-                f"{name} was fitted on the classes {_listed(model.binding.classes)}, not on {_listed(binding.classes)}",
-                hint="evaluate it on its own",
-            )
-        if model.binding.score != binding.score:
-            theirs, ours = model.binding.score, binding.score
-            raise UsageError(
-                f"{name} reads the {theirs.kind} in {_listed(theirs.columns)}, not the {ours.kind} in "
-                f"{_listed(ours.columns)}, which is what is evaluated here",
-                hint="evaluate it on its own",
-            )
-    return binding
-
-
-def _listed(names: Sequence[object]) -> str:
-    return ", ".join(map(str, names))
-
-
-def _candidate(name: str, model: Model, batch: Batch) -> Candidate:
-    started = time.perf_counter()
-    prob: FloatArray = model.calibrator.predict(batch)
-    source = ScoreSource("artifact", path=str(model.path), method=model.method, sha256=model.sha256)
-    return Candidate(name, source, prob, Seconds(apply=time.perf_counter() - started))

@@ -5,36 +5,30 @@
     expr = cmp (("and" | "or") cmp)*         "and" binds tighter
     cmp  = term ("<" | "<=" | ">" | ">=") number
     term = [score "."] metric ["." field] ["@" column ["=" value]]
-    field = lo | hi | p | diff | diff.lo | diff.hi
+    field = lo | hi | p | diff | diff.lo | diff.hi | change
 
 A comparison is about one number or several: without a score, every score but the raw one (the raw one if it is alone);
 without a value, every group of the column. It is true if it is true of any of them. `diff` is the score less the raw
-one. Names with spaces or signs in them stand in quotes.
+one, `change` the number less that of the same score in the baseline. Names with spaces or signs in them stand in
+quotes.
 """
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics import catalog
-from calcli.state import Json
-from calcli.verbs.report import RAW, MetricValue, Report
 
-Field = Literal["value", "lo", "hi", "p", "diff", "diff.lo", "diff.hi"]
+Field = Literal["value", "lo", "hi", "p", "diff", "diff.lo", "diff.hi", "change"]
 Op = Literal["<", "<=", ">", ">="]
 
-_FIELDS: tuple[Field, ...] = get_args(Field)
-_COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+FIELDS: tuple[Field, ...] = get_args(Field)[1:]
+"""What can stand after the metric."""
+
 _TOKEN = re.compile(
     r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+)
       | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)'""",
@@ -80,34 +74,6 @@ class Gate:
 
     def __str__(self) -> str:
         return " or ".join(" and ".join(map(str, together)) for together in self.alternatives)
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """One number that made a gate fail."""
-
-    score: str
-    group: str | None
-    metric: str
-    value: float
-    limit: float
-
-
-@dataclass(frozen=True, slots=True)
-class GateResult:
-    """What one gate says of a report; a gate that is true has not been passed."""
-
-    expr: str
-    passed: bool
-    failed: tuple[Failed, ...]
-
-    def to_json(self) -> dict[str, Json]:
-        """An entry of the report's `gates`."""
-        failed: list[Json] = [
-            {"score": one.score, "group": one.group, "metric": one.metric, "value": one.value, "limit": one.limit}
-            for one in self.failed
-        ]
-        return {"expr": self.expr, "passed": self.passed, "failed": failed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +199,12 @@ class _Parser:
         field: Field = "value"
         for size in (2, 1):
             tail = ".".join(parts[-size:])
-            if len(parts) > size and tail in _FIELDS and tail != "value":
-                field, parts = cast("Field", tail), parts[:-size]
+            if len(parts) > size and tail in FIELDS:
+                field, parts = tail, parts[:-size]
                 break
         metric, score = parts[-1], ".".join(parts[:-1]) if len(parts) > 1 else None
         if metric not in catalog.names():
-            known = [*catalog.names(), *(_FIELDS[1:] if score is not None else ())]
+            known = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, known)}", hint="try: calcli metrics")
         return Term(metric, score, field, column, group)
@@ -250,107 +216,3 @@ def _quoted(name: str) -> str:
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def judge(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[GateResult, ...]:
-    """What each gate says of the report; a number that is not defined is a `UsageError` unless nulls are allowed."""
-    return tuple(_judge(gate, report, allow_null=allow_null) for gate in gates)
-
-
-def _judge(gate: Gate, report: Report, *, allow_null: bool) -> GateResult:
-    failed: dict[Failed, None] = {}
-    for together in gate.alternatives:
-        found = [_true_of(comparison, report, allow_null=allow_null) for comparison in together]
-        if all(found):
-            failed |= {one: None for part in found for one in part}
-    return GateResult(gate.expr or str(gate), not failed, tuple(failed))
-
-
-def _true_of(comparison: Comparison, report: Report, *, allow_null: bool) -> list[Failed]:
-    """The numbers for which a comparison is true."""
-    term = comparison.term
-    label = term.metric if term.field == "value" else f"{term.metric}.{term.field}"
-    true = []
-    for score in _scores(term, report):
-        for group, value in _numbers(term, score, report):
-            if value is None:
-                if allow_null:
-                    continue
-                place = "" if group is None else f" in group {group!r}"
-                raise UsageError(
-                    f"--fail-if {comparison}: {label} of {score}{place} has no value{_why(term, score, report)}",
-                    hint="try: --allow-null",
-                )
-            if _COMPARE[comparison.op](value, comparison.limit):
-                true.append(Failed(score, group, label, value, comparison.limit))
-    return true
-
-
-def _scores(term: Term, report: Report) -> list[str]:
-    names = [row.name for row in report.scores]
-    if term.score is not None:
-        if term.score not in names:
-            raise UsageError(f"--fail-if {term}: {unknown_name('score', term.score, names)}")
-        return [term.score]
-    if term.field.startswith("diff") and names == [RAW]:
-        raise UsageError(f"--fail-if {term}: there is no score beside {RAW} to differ from it", hint="try: --with DIR")
-    return [name for name in names if name != RAW] or names
-
-
-def _numbers(term: Term, score: str, report: Report) -> list[tuple[str | None, float | None]]:
-    """The numbers of one score that a term is about, each with its group."""
-    if term.metric not in report.definitions:
-        raise UsageError(
-            f"--fail-if {term}: {unknown_name('measured metric', term.metric, list(report.definitions))}",
-            hint=f"add it: --metrics default,{term.metric}",
-        )
-    if term.field.startswith("diff") and score == RAW:
-        raise UsageError(f"--fail-if {term}: a difference is that to {RAW}, which it has none to itself")
-    if term.column is None:
-        return [(None, _of_score(term, score, report))]
-    columns = dict.fromkeys(str(row["by"]) for row in report.groups)
-    if term.column not in columns:
-        raise UsageError(f"--fail-if {term}: {unknown_name('group column', term.column, columns)}", hint="try: --by")
-    rows = [row for row in report.groups if row["by"] == term.column and row["score"] == score]
-    if term.group is not None:
-        names = [str(row["group"]) for row in rows]
-        if term.group not in names:
-            raise UsageError(f"--fail-if {term}: {unknown_name('group', term.group, names)}")
-        rows = [row for row in rows if str(row["group"]) == term.group]
-    return [(str(row["group"]), _of_group(term, row, report)) for row in rows]
-
-
-def _of_score(term: Term, score: str, report: Report) -> float | None:
-    if not term.field.startswith("diff"):
-        found = report.score(score).metrics.get(term.metric)
-        return None if found is None else _field(found, term.field)
-    for row in report.differences:
-        if (row.score, row.versus, row.metric) == (score, RAW, term.metric):
-            return {"diff": row.value, "diff.lo": row.lo, "diff.hi": row.hi}[term.field]
-    return None
-
-
-def _field(found: MetricValue, field: Field) -> float | None:
-    return {"value": found.value, "lo": found.lo, "hi": found.hi, "p": found.p}[field]
-
-
-def _of_group(term: Term, row: Mapping[str, Json], report: Report) -> float | None:
-    """A number of a group; a difference there is that of the two values, and has no interval."""
-    if not term.field.startswith("diff"):
-        return _in_group(row, term.metric, term.field)
-    place = (row["by"], row["group"])
-    raw = next((one for one in report.groups if one["score"] == RAW and (one["by"], one["group"]) == place), None)
-    here = _in_group(row, term.metric, "value")
-    there = None if raw is None else _in_group(raw, term.metric, "value")
-    return None if term.field != "diff" or here is None or there is None else here - there
-
-
-def _in_group(row: Mapping[str, Json], metric: str, field: str) -> float | None:
-    metrics = cast("Mapping[str, Mapping[str, float | None]]", row["metrics"])
-    return metrics.get(metric, {}).get(field)
-
-
-def _why(term: Term, score: str, report: Report) -> str:
-    found = report.score(score).metrics.get(term.metric)
-    reason = report.score(score).reason if found is None else found.reason
-    return f": {reason}" if reason else ""

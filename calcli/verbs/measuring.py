@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calcli.batch import Batch, FloatArray, IntArray
+from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.catalog import Row, measure
+from calcli.metrics.catalog import Row, measure, settled
 from calcli.metrics.groups import by_group
-from calcli.metrics.paired import paired_difference
+from calcli.metrics.paired import Paired, paired_sums
 from calcli.numeric.links import CLIP, probabilities
 from calcli.state import Json
 from calcli.tables.binding import Binding
@@ -41,6 +42,15 @@ _LEAST = 1.001 * CLIP
 """At most what a probability of 0 has become."""
 
 
+class Labelled(Protocol):
+    """Rows whose labels are known."""
+
+    @property
+    def labels(self) -> LabelArray: ...
+    @property
+    def weight(self) -> FloatArray | None: ...
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A score to be measured: its name, where it comes from, its probabilities."""
@@ -49,6 +59,10 @@ class Candidate:
     source: ScoreSource
     prob: FloatArray
     seconds: Seconds = Seconds()
+
+    def scored(self, rows: Labelled) -> Scored:
+        """With the labels of the same rows."""
+        return Scored(rows.labels, self.prob, rows.weight)
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ class Measurements:
 
 def measure_all(
     candidates: Sequence[Candidate],
-    batch: Batch,
+    rows: Labelled,
     chosen: Sequence[Row],
     options: Options,
     classes: tuple[str, ...],
@@ -75,18 +89,15 @@ def measure_all(
     Without `against` each score is held against the first. Intervals of differences come from `resampling`; without,
     from normal theory where the metric is a mean over rows.
     """
-    scored = {candidate.name: Scored(batch.labels, candidate.prob, batch.weight) for candidate in candidates}
-    measured = {name: measure(chosen, one, options) for name, one in scored.items()}
+    scored = {candidate.name: candidate.scored(rows) for candidate in candidates}
+    options = settled(chosen, list(scored.values()), options)
+    # What a metric keeps of the rows for others, their order above all, goes with each score.
+    measured = {candidate.name: measure(chosen, candidate.scored(rows), options) for candidate in candidates}
     drawn = None if resampling is None else _Drawn.of(scored, chosen, options, resampling)
     if drawn is not None:
         measured = {name: drawn.completed(name, values) for name, values in measured.items()}
     scores = tuple(
-        ScoreRow(
-            name=candidate.name,
-            source=candidate.source,
-            metrics={name: MetricValue.of(value, classes) for name, value in measured[candidate.name].items()},
-            seconds=candidate.seconds,
-        )
+        score_row(candidate.name, candidate.source, measured[candidate.name], classes, candidate.seconds)
         for candidate in candidates
     )
     first = candidates[0].name
@@ -145,20 +156,37 @@ def _difference(
     drawn: _Drawn | None,
 ) -> Difference:
     """One score against another, with an interval where there is one."""
-    here, there = measured[0].value, measured[1].value
-    value = None if here is None or there is None else finite(here - there)
+    value = less(*measured)
     if drawn is not None and value is not None:
         return Difference(*names, row.name, value, *map(finite, drawn.difference(names, row.name)))
     per_row = row.load_rows()
-    if value is None or per_row is None:
-        return Difference(*names, row.name, value)
-    _, lo, hi, p = paired_difference(per_row(scored[0]), per_row(scored[1]), scored[0].weight)
-    return Difference(*names, row.name, value, finite(lo), finite(hi), finite(p))
+    paired = None if value is None or per_row is None else paired_sums(*scored, per_row).difference()
+    return normal_difference(names, row.name, value, paired)
+
+
+def less(one: Measured, other: Measured) -> float | None:
+    """One number less another, if there are both."""
+    return None if one.value is None or other.value is None else finite(one.value - other.value)
+
+
+def score_row(
+    name: str, source: ScoreSource, measured: Mapping[str, Measured], classes: tuple[str, ...], seconds: Seconds
+) -> ScoreRow:
+    """The report's entry of a score."""
+    metrics = {metric: MetricValue.of(value, classes) for metric, value in measured.items()}
+    return ScoreRow(name, source, metrics, seconds=seconds)
+
+
+def normal_difference(names: tuple[str, str], metric: str, value: float | None, paired: Paired | None) -> Difference:
+    """A difference with its interval from normal theory, if there is one."""
+    if value is None or paired is None:
+        return Difference(*names, metric, value)
+    return Difference(*names, metric, value, finite(paired.lo), finite(paired.hi), finite(paired.p))
 
 
 def measure_groups(
     candidates: Sequence[Candidate],
-    batch: Batch,
+    rows: Labelled,
     chosen: Sequence[Row],
     options: Options,
     classes: tuple[str, ...],
@@ -167,26 +195,31 @@ def measure_groups(
 ) -> list[dict[str, Json]]:
     """The report's `groups`: every metric of every score within each group of rows."""
     names, codes = groups
+    values = [_in_group(candidates, rows, chosen, options, codes == place) for place in range(len(names))]
     found: list[dict[str, Json]] = []
-    for candidate in candidates:
-        everyone = Scored(batch.labels, candidate.prob, batch.weight)
-        for name, place, facts in zip(names, range(len(names)), by_group(everyone, codes, len(names)), strict=True):
-            inside = codes == place
-            weight = None if batch.weight is None else batch.weight[inside]
-            values = measure(chosen, Scored(batch.labels[inside], candidate.prob[inside], weight), options)
-            metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in values.items()}
-            entry = {"by": by, "group": name, "rows": int(inside.sum()), "score": candidate.name, "metrics": metrics}
-            found.append(
-                as_json(
-                    entry
-                    | {
-                        "detectable": finite(facts.detectable),
-                        "p": finite(facts.p),
-                        "p_adjusted": finite(facts.p_adjusted),
-                    }
-                )
-            )
+    for index, candidate in enumerate(candidates):
+        facts = by_group(candidate.scored(rows), codes, len(names))
+        for place, (name, fact) in enumerate(zip(names, facts, strict=True)):
+            measured, count = values[place]
+            metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in measured[index].items()}
+            entry = {"by": by, "group": name, "rows": count, "score": candidate.name, "metrics": metrics}
+            more = {"detectable": fact.detectable, "p": fact.p, "p_adjusted": fact.p_adjusted}
+            found.append(as_json(entry | {key: finite(value) for key, value in more.items()}))
     return found
+
+
+def _in_group(
+    candidates: Sequence[Candidate],
+    rows: Labelled,
+    chosen: Sequence[Row],
+    options: Options,
+    inside: NDArray[np.bool_],
+) -> tuple[list[dict[str, Measured]], int]:
+    """The metrics of each score within a group, and how many rows it has."""
+    label, weight = rows.labels[inside], None if rows.weight is None else rows.weight[inside]
+    scored = [Scored(label, candidate.prob[inside], weight) for candidate in candidates]
+    options = settled(chosen, scored, options)
+    return [measure(chosen, one, options) for one in scored], len(label)
 
 
 def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
@@ -234,14 +267,24 @@ def report_on(
 
 def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
     """The report's `data`."""
-    batch = loaded.batch
+    share = class_weights(loaded.batch.labels, loaded.batch.weight, len(binding.classes))
+    return facts_of(source, binding, loaded.rows, loaded.rows_bad, share)
+
+
+def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:
+    """The same from the weight of each class."""
     return DataFacts(
         files=tuple({"path": file.path, "bytes": file.bytes, "sha256": file.sha256} for file in source.files()),
-        rows=loaded.rows,
-        rows_bad=loaded.rows_bad,
-        weight_sum=float(batch.weights.sum()),
-        label_rate=label_rate(batch, binding),
+        rows=rows,
+        rows_bad=rows_bad,
+        weight_sum=float(share.sum()),
+        label_rate=label_rate(share, binding),
     )
+
+
+def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
+    """How much the rows of each class weigh."""
+    return np.bincount(labels, weight, minlength=classes).astype(np.float64)
 
 
 def class_names(binding: Binding) -> tuple[str, ...]:
@@ -249,9 +292,8 @@ def class_names(binding: Binding) -> tuple[str, ...]:
     return tuple(class_text(label) for label in binding.classes)
 
 
-def label_rate(batch: Batch, binding: Binding) -> float | dict[str, float] | None:
-    """The weighted share of the positive class, or of each class."""
-    share = np.bincount(batch.labels, batch.weight, minlength=len(binding.classes))
+def label_rate(share: FloatArray, binding: Binding) -> float | dict[str, float] | None:
+    """The share of the positive class, or of each class."""
     total = float(share.sum())
     if total <= 0:
         return None

@@ -94,6 +94,35 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A metric of a score here and in the report that was given as the baseline.
+
+    Attributes
+    ----------
+    by, group
+        Of which group of rows; both None for all rows.
+    old, new
+        The number in the baseline, and here.
+    change
+        new - old.
+    comparable
+        Whether both are the same metric: False where their definitions differ.
+    reason
+        Why there is no change.
+    """
+
+    score: str
+    metric: str
+    by: str | None
+    group: str | None
+    old: float | None
+    new: float | None
+    change: float | None
+    comparable: bool = True
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something that a careful reader should see. The code is stable, the message is not."""
 
@@ -130,6 +159,8 @@ class Report:
         default_factory=lambda: {"reliability": (), "rejection": ()}
     )
     gates: tuple[Mapping[str, Json], ...] = ()
+    baseline: Mapping[str, Json] | None = None
+    changes: tuple[Change, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
@@ -159,6 +190,8 @@ _KEYS = (
     "differences",
     "groups",
     "curves",
+    "baseline",
+    "changes",
     "gates",
     "warnings",
 )

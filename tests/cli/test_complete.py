@@ -9,6 +9,7 @@ import pytest
 from calcli.cli.app import COMMANDS
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
+from calcli.verbs.gate import FIELDS
 from tests.cli.making import calcli, environment
 
 
@@ -36,6 +37,10 @@ def completed(line: str, here: Path) -> list[str]:
         ("calcli fit -m histogram --set binning=", ["binning=mass", "binning=width"]),
         ("calcli fit -m platt --set bi", []),
         ("calcli evaluate --format j", ["json"]),
+        ("calcli evaluate --fail-if n", [name for name in metrics.names() if name.startswith("n")]),
+        ("calcli evaluate --fail-if nll.", [f"nll.{field}" for field in FIELDS]),
+        ("calcli evaluate --fail-if my.model.nll.diff.", ["my.model.nll.diff.lo", "my.model.nll.diff.hi"]),
+        ("calcli evaluate --fail-if raw.ac", ["raw.accuracy"]),
         ("calcli inspect --format ", ["table", "json"]),
         ("calcli fit --input-format p", ["parquet"]),
         ("calcli fit --bad-rows ", ["fail", "null"]),

@@ -51,7 +51,15 @@ def test_nothing_heavy_is_imported(words: tuple[str, ...]) -> None:
     assert modules.isdisjoint(HEAVY + NOT_FOR_THIS)
 
 
-@pytest.mark.parametrize("line", ["calcli fit --method ", "calcli evaluate --metrics n", "calcli fit -m bbq --set "])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "calcli fit --method ",
+        "calcli evaluate --metrics n",
+        "calcli fit -m bbq --set ",
+        "calcli evaluate --fail-if nll.",
+    ],
+)
 def test_completion_imports_nothing_heavy(line: str) -> None:
     words = line.split(" ")
     completing = {"_CALCLI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}

@@ -8,9 +8,10 @@ import pytest
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import shown_width
+from calcli.cli.views import changes as since
 from calcli.cli.views import findings, verdict
 from calcli.cli.views import report as view
-from calcli.verbs.report import DataFacts, MetricValue, Report
+from calcli.verbs.report import Change, DataFacts, MetricValue, Report
 from tests.cli.making import BINDING, better, nll_change, report, score
 
 PLAIN = Screen()
@@ -222,3 +223,21 @@ def test_findings_of_a_report_and_scores_that_failed() -> None:
     failed = replace(score("broken"), status="failed", reason="out of time", metrics={})
     found = findings.of_report(report(failed, score("fine")))
     assert [each.name for each in found.calibrated] == ["fine"]
+
+
+def test_what_has_changed_since_the_baseline() -> None:
+    changes = (
+        Change("raw", "nll", None, None, 0.41, 0.4321, 0.0221),
+        Change("raw", "ece", None, None, 0.07, 0.0776, None, comparable=False, reason="ece is another one"),
+        Change("raw", "nll", "site", "A", 0.1, 0.2, 0.1),
+    )
+    made = report(baseline={"path": "old.json", "sha256": "0", "version": "0"}, changes=changes)
+    assert since.table(report(), PLAIN) == []
+    assert [line.split() for line in since.table(made, PLAIN)] == [
+        [],
+        ["since", "old.json"],
+        ["before", "now", "change"],
+        ["raw", "nll", "0.4100", "0.4321", "+0.0221"],
+        ["raw", "ece", "0.0700", "0.0776", "n/a"],
+        ["ece", "is", "another", "one"],
+    ]

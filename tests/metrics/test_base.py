@@ -12,7 +12,7 @@ def test_order_is_the_stable_one(rows):
     np.testing.assert_array_equal(rows.order, np.argsort(rows.prob, kind="stable"))
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 70_001])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 32_768, 32_769, 70_001])
 @pytest.mark.parametrize("distinct", [1, 3, 10**9])
 def test_order_of_many_rows_is_the_stable_one(n, distinct):
     rng = np.random.default_rng(n)

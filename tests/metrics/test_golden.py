@@ -20,7 +20,7 @@ import pytest
 from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.cumulative import cumulated_range
-from calcli.metrics.sweep import sweep_of
+from calcli.metrics.sweep import bins_of, sweep_of
 
 GOLDEN = Path(__file__).parent / "golden"
 VALUES = json.loads((GOLDEN / "values.json").read_text())
@@ -45,7 +45,7 @@ def test_as_the_peer(known):
     found = {
         None: lambda: measured.value,
         "p": lambda: measured.p,
-        "bins": lambda: measured.definition.bins,
+        "bins": lambda: bins_of(rows.blocks),
         "range": lambda: cumulated_range(rows.blocks),
         "norm 2": lambda: sweep_of(rows.blocks, options, norm=2.0),
         "root mean square of classes": lambda: np.sqrt(np.mean(np.square(measured.per_class))),

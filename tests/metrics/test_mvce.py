@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ece import ece
-from calcli.metrics.mvce import ErrorSums, closed, closed_floor, default_bin_size, mvce, sampled, sampled_floor
+from calcli.metrics.mvce import (
+    ErrorSums,
+    closed,
+    closed_floor,
+    default_bin_size,
+    mvce,
+    sampled,
+    sampled_floor,
+    settled,
+)
 from tests.strategies import any_rows, binary_rows, multiclass_rows
 
 
@@ -158,6 +167,21 @@ def test_weights_can_make_a_label_rare():
     weight[np.flatnonzero(rows.label)[0]] = 1e6  # now one positive row outweighs all others
     assert mvce(rows, Options()).definition.views is None
     assert mvce(Scored(rows.label, rows.prob, weight), Options()).definition.views == 100
+
+
+def test_scores_side_by_side_are_all_sampled_if_one_must_be():
+    """Of three classes, one score's predicted class is never wrong: its rarer label is the one that does not occur."""
+    rng = np.random.default_rng(0)
+    prob = rng.dirichlet(np.ones(3), 2000)
+    label = prob.argmax(axis=1)
+    right, other = Scored(label, prob), Scored(label, rng.permutation(prob))
+    assert mvce(other, Options()).definition.views is None
+    assert mvce(right, Options()).definition.views is not None
+    options = settled([right, other], Options())
+    one, two = mvce(right, options), mvce(other, options)
+    assert one.definition == two.definition
+    assert "sampled" in two.definition.approximation
+    assert two.value == pytest.approx(mvce(other, Options()).value, rel=0.03)
 
 
 def test_other_norms_are_sampled():

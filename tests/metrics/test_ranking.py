@@ -88,10 +88,15 @@ def test_a_class_that_does_not_occur_is_left_out_of_the_mean_and_named():
     assert measured.reason == "mean over 2 classes; not defined for class 2, 3"
 
 
-def test_many_rows_with_many_ties():
+@pytest.mark.parametrize("distinct", [1, 2, 500, 10**7])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_rows_with_many_ties(weighted, distinct):
+    """Ties that go on over several of the spans in which rows are looked at."""
     rng = np.random.default_rng(3)
-    label, prob = rng.integers(0, 2, 200_000), rng.integers(0, 500, 200_000) / 500
-    assert auc(Scored(label, prob), DEFAULT).value == pytest.approx(roc_auc_score(label, prob), rel=1e-12)
+    label, prob = rng.integers(0, 2, 100_000), rng.integers(0, distinct, 100_000) / distinct
+    weight = rng.uniform(0.1, 2, 100_000) if weighted else None
+    oracle = roc_auc_score(label, prob, sample_weight=weight)
+    assert auc(Scored(label, prob, weight), DEFAULT).value == pytest.approx(oracle, rel=1e-11)
 
 
 @given(binary_rows())

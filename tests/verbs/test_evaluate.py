@@ -92,10 +92,3 @@ def test_one_class_alone_still_has_a_log_loss(fitted: Path) -> None:
     auc = report.score("raw").metrics["auc"]
     assert auc.value is None
     assert auc.reason
-
-
-def test_artifacts_of_other_scores_are_not_mixed(fitted: Path) -> None:
-    both = clicks().with_columns(prob=1 / (1 + (-clicks()["logit"]).exp()))
-    calcli.fit(both.drop("logit"), method="platt", output="of_prob")
-    with pytest.raises(UsageError, match="of_prob"):
-        calcli.evaluate(both, artifacts=("train.platt", "of_prob"))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
-from calcli.verbs.gate import Comparison, Failed, Gate, Term, judge, parse
+from calcli.verbs.gate import FIELDS, Comparison, Gate, Term, parse
+from calcli.verbs.judge import Failed, judge
 from calcli.verbs.report import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 
 names = st.text(min_size=1, max_size=8) | st.sampled_from(
@@ -18,7 +19,7 @@ plain = st.builds(Term, st.sampled_from(catalog.names()), st.none() | names)
 terms = st.builds(
     lambda term, field, at, group: replace(term, field=field, column=at, group=group if at is not None else None),
     plain,
-    st.sampled_from(["value", "lo", "hi", "p", "diff", "diff.lo", "diff.hi"]),
+    st.sampled_from(["value", *FIELDS]),
     st.none() | names,
     st.none() | names,
 )
@@ -70,6 +71,9 @@ def test_and_binds_tighter():
         ("train.platt.nll.diff", Term("nll", "train.platt", "diff")),
         ("train.platt.nll.diff.hi", Term("nll", "train.platt", "diff.hi")),
         ("diff.ece.lo", Term("ece", "diff", "lo")),
+        ("ece.change", Term("ece", field="change")),
+        ("train.platt.nll.change@day", Term("nll", "train.platt", "change", "day")),
+        ("change.nll", Term("nll", "change")),
         ("ece@country", Term("ece", column="country")),
         ("a.ece@country=US", Term("ece", "a", column="country", group="US")),
         ("ece.hi @ 'site id' = v1.2.3", Term("ece", field="hi", column="site id", group="v1.2.3")),
@@ -87,6 +91,7 @@ def test_terms(text, term):
         ("", "character 1: expected a metric, found the end"),
         ("eec > 0.1", "character 1: no metric 'eec'; .* did you mean 'ece'"),
         ("ece.dif > 0.1", "character 1: no metric or field 'dif'; .* did you mean 'diff'"),
+        ("nll > 1 or nll.chnge > 0.1", "character 12: no metric or field 'chnge'; .* did you mean 'change'"),
         ("ece 0.1", "character 5: expected <, <=, > or >=, found '0'"),
         ("ece == 0.1", "character 5: expected <, <=, > or >=, found '='"),
         ("ece >", "character 6: expected a number, found the end"),
@@ -182,6 +187,7 @@ def test_raw_is_meant_where_it_is_alone():
         ("c.ece > 1", "no score 'c'; there is raw, a.platt, b"),
         ("auc > 1", "no measured metric 'auc'; there is ece, nll; add it: --metrics default,auc"),
         ("raw.ece.diff > 1", "which it has none to itself"),
+        ("nll.change > 1", "there is no baseline to change from; try: --baseline OLD.json"),
         ("ece@sit > 1", "no group column 'sit'; there is site; did you mean 'site'"),
         ("ece@site=C > 1", "no group 'C'; there is A, B"),
         ("ece.p > 1", "ece.p of b has no value; try: --allow-null"),

@@ -10,7 +10,9 @@ calcli evaluate test.parquet
 calcli evaluate test.parquet --with train.platt --with new=train.isotonic
 calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
-calcli evaluate test.csv --with train.platt --metrics nll,ece --format json"""
+calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
+calcli evaluate test.csv --metrics nll,ece --format json > old.json
+calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'"""
 
 
 def evaluate(
@@ -26,6 +28,7 @@ def evaluate(
     features: options.Features = None,
     ignore: options.Ignore = None,
     artifacts: options.With = None,
+    scores: options.Scores = None,
     metrics: options.Metrics = "default",
     bins: options.Bins = 15,
     binning: options.Binning = "width",
@@ -35,6 +38,7 @@ def evaluate(
     bootstrap: options.Bootstrap = 0,
     resample_by: options.ResampleBy = None,
     by: options.By = None,
+    baseline: options.Baseline = None,
     fail_if: options.FailIf = None,
     allow_null: options.AllowNull = False,
     seed: options.Seed = 0,
@@ -46,7 +50,8 @@ def evaluate(
 ) -> None:
     """Measure scores, before and after calibration.
 
-    The raw score and that of each artifact on the same rows, which should be rows that no artifact was fitted on.
+    The raw score, that of each artifact and each calibrated column, on the same rows, which should be rows that nothing
+    was fitted on.
     """
     from calcli.metrics.base import Options
     from calcli.verbs.evaluate import EvaluateRequest
@@ -55,11 +60,13 @@ def evaluate(
     request = EvaluateRequest(
         data=data,
         artifacts=tuple(artifacts or ()),
+        scores=tuple(scores or ()),
         metrics=metrics,
         options=Options(bins=bins, binning=binning, convention=convention, mvce=mvce, in_sample=in_sample, seed=seed),
         bootstrap=bootstrap,
         resample_by=resample_by,
         by=arguments.names(by) or (),
+        baseline=baseline,
         fail_if=tuple(fail_if or ()),
         allow_null=allow_null,
         flags=arguments.flags(

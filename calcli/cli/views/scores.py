@@ -98,11 +98,11 @@ def _change(change: Change | None, digits: int) -> list[str]:
     if change is None or change.value is None:
         return ["", ""]
     ends = (change.lo, change.hi)
-    interval = "" if None in ends else " to ".join(_signed(end or 0.0, digits) for end in ends)
-    return [_signed(change.value, digits), interval]
+    interval = "" if None in ends else " to ".join(signed(end or 0.0, digits) for end in ends)
+    return [signed(change.value, digits), interval]
 
 
-def _signed(value: float, digits: int) -> str:
+def signed(value: float, digits: int) -> str:
     """With its sign, unless nothing of it is left to see."""
     text = f"{value:+.{_fewer(value, digits)}f}"
     return text if any(letter in "123456789" for letter in text) else text[1:]

@@ -1,0 +1,62 @@
+"""The metrics of several scores of more rows than are held, from sums over parts of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from calcli.metrics.base import Measured, Options, Scored
+from calcli.metrics.catalog import Row, finite
+from calcli.metrics.paired import Paired, PairedSums, paired_sums
+
+MANY = "it needs all rows at once, and so many are not held"
+
+
+class Gathered:
+    """What the rows so far add up to, for each of the metrics.
+
+    Parameters
+    ----------
+    chosen, options
+        The metrics, and how they are computed.
+    nothing
+        No rows, of each score.
+    """
+
+    def __init__(self, chosen: Sequence[Row], options: Options, nothing: Sequence[Scored]) -> None:
+        self._chosen, self._options, self._nothing = chosen, options, nothing
+        self._weight = 0.0
+        self._sums: dict[str, list[Any]] = {}
+        self._paired: dict[str, list[PairedSums]] = {}
+
+    def add(self, scored: Sequence[Scored]) -> None:
+        """More rows: every score of the same ones."""
+        self._weight += scored[0].total_weight
+        for row in self._chosen:
+            metric, per_row = row.load_sums(self._options), row.load_rows()
+            if metric is not None:
+                _add(self._sums, row.name, [metric.gather(one, self._options) for one in scored])
+            if per_row is not None:
+                _add(self._paired, row.name, [paired_sums(one, scored[0], per_row) for one in scored])
+
+    def measured(self) -> list[dict[str, Measured]]:
+        """The metrics of each score."""
+        found = {row.name: self._finished(row) for row in self._chosen}
+        return [{name: finite(values[place]) for name, values in found.items()} for place in range(len(self._nothing))]
+
+    def _finished(self, row: Row) -> list[Measured]:
+        metric = row.load_sums(self._options)
+        if metric is not None and self._weight > 0:
+            return metric.finish(self._sums[row.name], self._options)
+        reason = MANY if self._weight > 0 else "the weights add up to zero"
+        return [replace(row.load()(none, self._options), reason=reason) for none in self._nothing]
+
+    def difference(self, score: int, metric: str) -> Paired | None:
+        """A score less the first, in a metric that is a mean over rows; None for others."""
+        return self._paired[metric][score].difference() if metric in self._paired else None
+
+
+def _add(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:
+    held = totals.get(name)
+    totals[name] = more if held is None else [old + new for old, new in zip(held, more, strict=True)]

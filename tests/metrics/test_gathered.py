@@ -1,0 +1,130 @@
+"""Metrics from sums over parts of the rows, beside the same of all rows at once."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from calcli.metrics import catalog
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.gathered import MANY, Gathered
+from calcli.metrics.paired import paired_sums
+from calcli.metrics.ranking import Cells
+from tests.strategies import any_rows, binary_rows
+
+SUMMED = [row for row in catalog.rows() if row.sums is not None]
+PLAIN = Options(bin_size=1)  # the closed form holds for few rows in one bin only
+
+
+def rows_of(n: int, *, seed: int = 0, classes: int = 2, sharpness: float = 1.5, weighted: bool = False) -> Scored:
+    rng = np.random.default_rng(seed)
+    weight = rng.gamma(2.0, size=n) if weighted else None
+    if classes == 2:
+        z = rng.normal(-1, 1.2, n)
+        return Scored((rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int64), 1 / (1 + np.exp(-sharpness * z)), weight)
+    v = rng.normal(0, 1.5, (n, classes))
+    label = (v + rng.gumbel(size=v.shape)).argmax(axis=1)
+    prob = np.exp(sharpness * v)
+    return Scored(label, prob / prob.sum(axis=1, keepdims=True), weight)
+
+
+def part(rows: Scored, some: slice) -> Scored:
+    return Scored(rows.label[some], rows.prob[some], None if rows.weight is None else rows.weight[some])
+
+
+def gathered(scores: list[Scored], chosen, options: Options, cuts: list[int]) -> Gathered:
+    found = Gathered(chosen, options, [part(one, slice(0, 0)) for one in scores])
+    for start, stop in zip([0, *cuts], [*cuts, len(scores[0])], strict=True):
+        found.add([part(one, slice(start, stop)) for one in scores])
+    return found
+
+
+def test_the_default_metrics_can_be_summed():
+    assert [row.name for row in SUMMED] == [row.name for row in catalog.choose("default")]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_sums_give_what_all_rows_give(classes, weighted):
+    scores = [rows_of(5000, classes=classes, sharpness=sharp, weighted=weighted) for sharp in (1.5, 1.0)]
+    found = gathered(scores, SUMMED, Options(), [1, 1000, 1001, 4000]).measured()
+    for one, rows in zip(found, scores, strict=True):
+        whole = catalog.measure(SUMMED, rows, Options())
+        for name, value in whole.items():
+            near = {"rel": 1e-10} if name != "auc" else {"abs": float(one[name].definition.approximation.split()[-1])}
+            assert one[name].value == pytest.approx(value.value, **near)
+            assert one[name].floor == (None if value.floor is None else pytest.approx(value.floor, rel=1e-10))
+            if value.per_class is not None:
+                assert one[name].per_class == pytest.approx(value.per_class, **near)
+            if name != "auc":
+                assert one[name].definition == value.definition
+
+
+@given(binary_rows(least=2))
+@settings(max_examples=100, deadline=None)
+def test_the_area_is_as_near_as_its_bound_says(rows):
+    """Ties, zeros and ones, weights: the rows of one cell may stand in any order."""
+    exact = catalog.measure([catalog.find("auc")], rows, Options())["auc"].value
+    cells = Cells.of(rows)
+    if exact is None:
+        assert cells.area is None
+    else:
+        assert abs(cells.area - exact) <= cells.bound + 1e-12
+
+
+@pytest.mark.parametrize("spread", [1e-4, 1e-3, 0.1, 3.0])
+def test_where_all_order_is_lost_the_error_is_the_bound(spread):
+    """All positive rows above all negative ones: every pair in one cell counts half, and should have counted 1."""
+    rng = np.random.default_rng(0)
+    z = np.sort(rng.normal(0.1, spread, 4000))
+    label = np.arange(4000) >= 2000
+    cells = Cells.of(Scored(label.astype(np.int64), 1 / (1 + np.exp(-z))))
+    assert roc_auc_score(label, z) == 1.0
+    assert cells.bound == pytest.approx(1.0 - cells.area, abs=1e-12)
+    assert (cells.bound > 0.1) == (spread == 1e-4)
+
+
+@given(any_rows(least=3), st.data())
+@settings(max_examples=20, deadline=None)
+def test_it_does_not_matter_where_parts_end(rows, data):
+    cut = data.draw(st.integers(0, len(rows)))
+    one = gathered([rows], SUMMED, PLAIN, [cut]).measured()[0]
+    other = gathered([rows], SUMMED, PLAIN, []).measured()[0]
+    for name, value in one.items():
+        assert value.value == (None if other[name].value is None else pytest.approx(other[name].value, abs=1e-9))
+        assert value.definition == other[name].definition
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_differences_are_those_of_all_rows(weighted):
+    scores = [rows_of(3000, sharpness=sharp, weighted=weighted) for sharp in (1.5, 1.0)]
+    found = gathered(scores, SUMMED, Options(), [500, 501])
+    for name in ("nll", "brier"):
+        whole = paired_sums(scores[1], scores[0], catalog.find(name).load_rows()).difference()
+        assert found.difference(1, name) == pytest.approx(whole, rel=1e-9)
+    assert found.difference(1, "auc") is None
+
+
+def test_what_needs_all_rows_is_null_with_its_reason():
+    rows = [catalog.find(name) for name in ("ece_sweep", "slope", "nll")]
+    found = gathered([rows_of(100)], rows, Options(), []).measured()[0]
+    assert found["nll"].value is not None
+    for name in ("ece_sweep", "slope"):
+        assert (found[name].value, found[name].reason) == (None, MANY)
+    mass = gathered([rows_of(100)], [catalog.find("ece")], Options(binning="mass"), []).measured()[0]["ece"]
+    assert (mass.value, mass.reason, mass.definition.binning) == (None, MANY, "mass")
+
+
+def test_mvce_that_must_be_sampled_is_null_for_every_score():
+    sure, unsure = rows_of(4000, classes=3, sharpness=30.0), rows_of(4000, classes=3, sharpness=0.3)
+    right = Scored(sure.prob.argmax(axis=1), sure.prob)  # its predicted class is never wrong
+    for one in gathered([unsure, right], [catalog.find("mvce")], Options(), []).measured():
+        assert one["mvce"].value is None
+        assert "sampled" in one["mvce"].reason
+
+
+def test_no_weight_is_no_number():
+    rows = Scored(np.array([0, 1]), np.array([0.2, 0.7]), np.zeros(2))
+    for value in gathered([rows], SUMMED, Options(), []).measured()[0].values():
+        assert (value.value, value.reason) == (None, "the weights add up to zero")
