@@ -359,6 +359,24 @@ Baseline = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+Drift = Annotated[
+    str | None,
+    _option(
+        "--drift",
+        metavar="ARTIFACT",
+        help="Has its calibration moved since the fit? If it has, exit with 1; to be asked every night.",
+        rich_help_panel=CHECK,
+    ),
+]
+DriftState = Annotated[
+    str | None,
+    _option(
+        "--state",
+        metavar="FILE",
+        help="Where --drift keeps what it knows between the nights; ARTIFACT.drift.json by default.",
+        rich_help_panel=CHECK,
+    ),
+]
 FailIf = Annotated[
     list[str] | None,
     _option(

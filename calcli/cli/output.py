@@ -117,6 +117,7 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
                 *groups.tables(report, talk.page),
                 *changes.table(report, talk.page),
                 *groups.verdicts(report, talk.page),
+                *view.drift(report, talk.page),
             ],
             talk,
         )
@@ -126,6 +127,8 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
     failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
     if failed:
         refuse(f"--fail-if is true: {'; '.join(failed)}", talk)
+    if report.drift is not None and report.drift["drifted"]:
+        refuse("the calibration has moved since the fit", talk)
 
 
 def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:

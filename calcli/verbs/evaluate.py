@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,13 +11,15 @@ from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.state import Json
 from calcli.tables.binding import Flags
 from calcli.tables.checks import Scale, Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
-from calcli.verbs.collect import Collector, Summed
+from calcli.verbs.collect import Collector, Held, Summed
 from calcli.verbs.columns import Numbered, groups, ranks
+from calcli.verbs.drift import look
 from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up
@@ -49,6 +51,10 @@ class EvaluateRequest:
         Columns; the metrics are shown within each of their values too.
     baseline
         A report that `evaluate` wrote before as JSON; every number is held against it.
+    drift
+        An artifact: has its calibration moved since the fit?
+    state
+        Where the answer is kept from night to night; None is ``<artifact>.drift.json``.
     fail_if
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
@@ -64,6 +70,8 @@ class EvaluateRequest:
     resample_by: str | None = None
     by: tuple[str, ...] = ()
     baseline: str | Path | None = None
+    drift: str | None = None
+    state: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
     flags: Flags = Flags()
@@ -71,13 +79,21 @@ class EvaluateRequest:
     bad_rows: BadRows = "fail"
     seed: int = 0
 
+    @property
+    def all_artifacts(self) -> tuple[str, ...]:
+        """Those to measure, and the one whose drift is asked for."""
+        more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
+        return (*self.artifacts, *more)
+
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
     chosen = metrics.choose(request.metrics)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
-    named = Named.parse(request.artifacts, request.scores)
+    if request.state is not None and request.drift is None:
+        raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
+    named = Named.parse(request.all_artifacts, request.scores)
     with open_source(request.data, format=request.input_format) as source:
         entrants = line_up(source, request.flags, named, listener)
         binding = entrants[0].binding
@@ -109,6 +125,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             differences=measured.differences,
             groups=tuple(grouped),
         )
+        if isinstance(rows, Held):
+            report = replace(report, drift=_drift(request, named, rows, report, names))
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     judged = judge(gates, report, allow_null=request.allow_null)
@@ -124,17 +142,31 @@ def _collect(
 ) -> Collector:
     """What each score says of every good row. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    flag = "--bootstrap" if request.bootstrap else "--by" if request.by else None
+    asked = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
+    flag = next((flag for flag, value in asked.items() if value), None)
     rows = Collector(entrants, classes, chosen, request.options, whole_for=flag)
     suspect = [
         Scale(one.binding.score, flags=one.name == RAW)
-        if one.source.kind == "column" or (one.name == RAW and not request.artifacts)
+        if one.source.kind == "column" or (one.name == RAW and not request.all_artifacts)
         else None
         for one in entrants
     ]
     for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspect):
         rows.add(batches)
     return rows
+
+
+def _drift(
+    request: EvaluateRequest, named: Named, rows: Held, report: Report, names: Sequence[str]
+) -> Mapping[str, Json] | None:
+    """Whether the calibration of the artifact that is asked about has moved."""
+    if request.drift is None:
+        return None
+    place = request.all_artifacts.index(request.drift)
+    model = list(named.models.values())[place]
+    prob = rows.candidates[1 + place].prob  # the raw score comes first
+    state = Path(request.state or f"{model.path}.drift.json")
+    return look(model, prob, rows.labels, rows.weight, report.data.files, state, names).to_json()
 
 
 def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Resampling | None:

@@ -163,7 +163,9 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         kept = replace(report, artifact=str(target))
     held_out = 0 if learned.rows is None else int(learned.rows.sum())
     facts = beside.facts_of(learned.row)
-    manifest = manifest_of(recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch), facts)
+    manifest = manifest_of(
+        recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch), learned.residuals(loaded.batch), facts
+    )
     if path is not None:
         states = {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)}
         manifest = store.write(path, manifest, states)

@@ -16,6 +16,7 @@ from calcli.methods.calibrator import Calibrator, Ending
 from calcli.methods.row import Row
 from calcli.verbs.contest import Choice
 from calcli.verbs.crossfit import predict_held_out
+from calcli.verbs.drift import Residuals
 from calcli.verbs.prior import tilt_of
 from calcli.verbs.recipe import AUTO, Recipe
 from calcli.verbs.report import Seconds
@@ -49,6 +50,13 @@ class Learned:
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), as `weighed`."""
         return self.weighed(batch if self.rows is None or self.rows.all() else batch.take(self.rows))
+
+    def residuals(self, batch: Batch) -> Residuals | None:
+        """How calibrated it is on the rows that were held out; None without holdout."""
+        if self.prob is None:
+            return None
+        rows = self.held_out(batch)
+        return Residuals.of(self.prob, rows.labels, rows.weight)
 
     def weighed(self, rows: Batch) -> Batch:
         """The same rows, each class weighed as it comes where the scores will be used."""

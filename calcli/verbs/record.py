@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.tables.binding import Binding
 from calcli.verbs.asjson import as_json
+from calcli.verbs.drift import Residuals
 from calcli.verbs.learn import Learned
 from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import Recipe
@@ -26,6 +27,7 @@ def manifest_of(
     report: Report,
     held_out_rows: int,
     ranking: Ranking | None,
+    residuals: Residuals | None,
     sides: tuple[JsonObject, ...],
 ) -> Manifest:
     """The manifest of a fit, all but the payloads."""
@@ -47,7 +49,10 @@ def manifest_of(
         ),
         recipe=recipe.to_json() | {"selection": None if learned.choice is None else as_json(asdict(learned.choice))},
         fit=_fit_facts(report, learned, held_out_rows)
-        | {"ranking": None if ranking is None else as_json(ranking.to_json())},
+        | {
+            "ranking": None if ranking is None else as_json(ranking.to_json()),
+            "residuals": None if residuals is None else as_json(residuals.to_json()),
+        },
         definitions=as_json({name: asdict(one) for name, one in report.definitions.items()}),
         data=as_json({"files": report.data.files}),
         sides=sides,

@@ -135,7 +135,9 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     kept = no_longer_ranks(old, ranking) or _objection(guard, report, learned.row.name)
     if kept is None:
         facts = beside.facts_of(learned.row)
-        manifest = manifest_of(recipe, learned, binding, report, int(judged.sum()), ranking, facts)
+        manifest = manifest_of(
+            recipe, learned, binding, report, int(judged.sum()), ranking, learned.residuals(loaded.batch), facts
+        )
         store.write(path, manifest, {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)})
         return RefitResult(path, report, None)
     return RefitResult(path, replace(report, chosen=IN_PLACE), kept)

@@ -159,6 +159,7 @@ class Report:
         default_factory=lambda: {"reliability": (), "rejection": ()}
     )
     gates: tuple[Mapping[str, Json], ...] = ()
+    drift: Mapping[str, Json] | None = None
     baseline: Mapping[str, Json] | None = None
     changes: tuple[Change, ...] = ()
 
@@ -190,6 +191,7 @@ _KEYS = (
     "differences",
     "groups",
     "curves",
+    "drift",
     "baseline",
     "changes",
     "gates",

@@ -12,6 +12,7 @@ calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
 calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
 calcli evaluate test.csv --metrics nll,ece --format json > old.json
+calcli evaluate yesterday.parquet --drift train.platt
 calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'"""
 
 
@@ -39,6 +40,8 @@ def evaluate(
     resample_by: options.ResampleBy = None,
     by: options.By = None,
     baseline: options.Baseline = None,
+    drift: options.Drift = None,
+    state: options.DriftState = None,
     fail_if: options.FailIf = None,
     allow_null: options.AllowNull = False,
     seed: options.Seed = 0,
@@ -67,6 +70,8 @@ def evaluate(
         resample_by=resample_by,
         by=arguments.names(by) or (),
         baseline=baseline,
+        drift=drift,
+        state=state,
         fail_if=tuple(fail_if or ()),
         allow_null=allow_null,
         flags=arguments.flags(

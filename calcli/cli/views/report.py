@@ -88,6 +88,24 @@ def footnotes(definitions: dict[str, dict[str, object]], found: findings.Finding
     return [screen.dim(line) for line in described(pairs, screen.prose, least=_LEFT)]
 
 
+def drift(report: Report, screen: Screen) -> list[str]:
+    """Whether the calibration has moved, in a sentence or two."""
+    found = report.drift
+    if found is None:
+        return []
+    nights = f"{found['nights']} night{'s' if found['nights'] != 1 else ''}"
+    evidence = f"evidence {found['evidence']:.3g} after {nights}; {found['threshold']:.0f} is enough"
+    if not found["drifted"]:
+        return [
+            "",
+            *wrapped(
+                f"{screen.good('no drift')}: the calibration is what it was at the fit ({evidence})", screen.prose
+            ),
+        ]
+    when = f"most likely since night {found['since']}, {str(found['since_at'])[:10]}"
+    return ["", *wrapped(f"{screen.bad('DRIFT')}: {found['what']}, {when} ({evidence})", screen.prose)]
+
+
 def described_facts(pairs: Sequence[facts.Pair], screen: Screen) -> list[str]:
     """Facts under each other, their names dim."""
     return described([(screen.dim(name), said) for name, said in pairs], screen.prose, least=_LEFT)
