@@ -15,6 +15,7 @@ from calcli.metrics import catalog as metrics
 from tests.shell import ROOT, blocks, commands, readers_folder, run
 
 NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
+DRIFT = (ROOT / "docs/drift.md").read_text()
 
 
 def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
@@ -52,9 +53,9 @@ def content(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def nightly_commands() -> list[str]:
-    """The crontab's command lines, without times and with cron's escapes undone."""
-    lines = [line for line in blocks(NEVER_WORSE, "crontab")[0].splitlines() if line[0].isdigit()]
+def nightly_commands(page: str) -> list[str]:
+    """The command lines of a page's crontab, without times and with cron's escapes undone."""
+    lines = [line for line in blocks(page, "crontab")[0].splitlines() if line[0].isdigit()]
     return [
         re.split(r"\s+", line, maxsplit=5)[5].replace(r"\%", "%").replace("cd /srv/scores", "cd .") for line in lines
     ]
@@ -73,7 +74,7 @@ def place(tmp_path: Path) -> Path:
 def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
     yesterday = datetime.date.today() - datetime.timedelta(days=1)
     rows.write_parquet(place / "days" / f"{yesterday}.parquet")
-    refit, evaluate = nightly_commands()
+    refit, evaluate = nightly_commands(NEVER_WORSE)
     done = run(refit, place)
     after = run(evaluate, place)
     assert after.returncode == 0, after.stderr
@@ -108,6 +109,25 @@ def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
     assert code == 1
     assert "right labels?" in " ".join(said.split())
     assert content(place / "clicks.auto") == before
+
+
+def test_nights_of_drift_are_refitted_and_quiet_ones_are_not(place: Path) -> None:
+    """The shift begins on the third night; once it is found, the fit is another, and the nights begin anew."""
+    ask, weekly = nightly_commands(DRIFT)
+    yesterday = datetime.date.today() - datetime.timedelta(days=1)
+    before, renewed = content(place / "clicks.auto")["manifest.json"], []
+    for index in range(1, 7):
+        night(index, shift=0.5 if index > 2 else 0.0).write_parquet(place / "days" / f"{yesterday}.parquet")
+        done = run(ask, place)
+        assert done.returncode == 0, done.stderr
+        now = content(place / "clicks.auto")["manifest.json"]
+        if now != before:
+            before = now
+            renewed.append(index)
+            assert "DRIFT: the predictions are too low" in (place / "drift.txt").read_text()
+    assert len(renewed) == 1
+    assert 3 <= renewed[0] <= 5
+    assert run(weekly, place).returncode == 0
 
 
 @pytest.mark.parametrize("row", methods.rows(), ids=lambda row: row.name)
