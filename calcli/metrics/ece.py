@@ -58,9 +58,7 @@ class BinSums:
 
 def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     """The sums over the rows of each of `count` bins, given the bin of every row; binary only."""
-    of_label = place + count * scored.label.astype(
-        np.int64, copy=False
-    )  # one pass adds up the negative rows, then the positive ones
+    of_label = place + count * scored.label  # one pass adds up the negative rows, then the positive ones
     weighted = scored.prob if scored.weight is None else scored.weight * scored.prob
     weight = np.bincount(of_label, scored.weight, minlength=2 * count).reshape(2, count)
     prob = np.bincount(of_label, weighted, minlength=2 * count).reshape(2, count)

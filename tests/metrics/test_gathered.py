@@ -96,6 +96,16 @@ def test_it_does_not_matter_where_parts_end(rows, data):
         assert value.definition == other[name].definition
 
 
+def test_ties_are_exact_and_near_ties_are_not_also_across_parts():
+    label, near = np.array([0, 1, 1, 0]), np.nextafter(0.3, 1)
+    chosen = [catalog.find("auc")]
+    for prob, bound in (([0.3, 0.3, 0.3, 0.3], "0"), ([0.3, 0.3, near, near], "0.5"), ([0.3, 0.3, 0.8, 0.8], "0")):
+        for cuts in ([], [2]):
+            found = gathered([Scored(label, np.array(prob))], chosen, Options(), cuts).measured()[0]["auc"]
+            assert found.value == 0.5
+            assert found.definition.approximation.endswith(f"right to {bound}")
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_differences_are_those_of_all_rows(weighted):
     scores = [rows_of(3000, sharpness=sharp, weighted=weighted) for sharp in (1.5, 1.0)]
