@@ -56,11 +56,11 @@ def _statistic(blocks: Blocks) -> float | None:
 def _chi_squared(blocks: Blocks) -> tuple[float, int]:
     """The statistic and the number of groups that hold rows; infinite where a certain prediction is wrong."""
     place = bins.assign(blocks.prob, blocks.quantiles(GROUPS))
-    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, blocks.square)
+    rest = blocks.weight * (1.0 - blocks.prob)  # summed by itself: 1 less a mean near 1 has no digits left
+    columns = (blocks.weight, blocks.weight * blocks.prob, rest, blocks.positive, blocks.square)
     sums = np.stack([np.bincount(place, column, minlength=GROUPS) for column in columns])
-    weight, expected, observed, square = sums[:, sums[0] > 0]
-    mean = expected / weight
-    variance = mean * (1.0 - mean) * square / weight**2
+    weight, expected, rest, observed, square = sums[:, sums[0] > 0]
+    variance = (expected / weight) * (rest / weight) * square / weight**2
     gap = (observed - expected) / weight
     some = variance > 0
     if (np.abs(gap[~some]) > 1e-12).any():
@@ -84,4 +84,5 @@ def _z(blocks: Blocks) -> float | None:
     variance = float((blocks.square * (1.0 - 2.0 * p) ** 2 * p * (1.0 - p)).sum())
     if variance <= 0:
         return None
-    return float(((blocks.positive - blocks.weight * p) * (1.0 - 2.0 * p)).sum()) / math.sqrt(variance)
+    gap = blocks.positive * (1.0 - p) - (blocks.weight - blocks.positive) * p  # w (y - p), with its digits near p = 1
+    return float((gap * (1.0 - 2.0 * p)).sum()) / math.sqrt(variance)
