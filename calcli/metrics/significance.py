@@ -13,7 +13,7 @@ from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric import bins
 
 GROUPS = 10
-_CERTAIN = "predictions of exactly 0 or 1 are wrong in a group"
+_CERTAIN = "predictions of exactly 0 or 1, or next to them, are wrong in a group"
 _NO_CHANCE = "every prediction is 0, 1 or 1/2, where the statistic does not vary"
 
 
@@ -65,7 +65,8 @@ def _chi_squared(blocks: Blocks) -> tuple[float, int]:
     some = variance > 0
     if (np.abs(gap[~some]) > 1e-12).any():
         return math.inf, len(weight)
-    return float((gap[some] ** 2 / variance[some]).sum()), len(weight)
+    with np.errstate(over="ignore"):  # as good as certain, and wrong
+        return float((gap[some] ** 2 / variance[some]).sum()), len(weight)
 
 
 def spiegelhalter_z(scored: Scored, options: Options) -> Measured:

@@ -47,6 +47,7 @@ def test_certain_and_wrong_is_no_chi_squared():
     found = hosmer_lemeshow(rows, DEFAULT)
     assert (found.value, found.p) == (None, 0.0)
     assert "exactly 0 or 1" in found.reason
+    assert hosmer_lemeshow(Scored(rows.label, np.full(2, 1e-310)), DEFAULT).value is None
     assert hosmer_lemeshow(Scored(np.array([0, 0]), np.array([0.0, 0.0])), DEFAULT).value == 0.0
 
 
