@@ -58,12 +58,15 @@ class Batch:
         Non-negative, or None for all ones.
     features
         Feature name to column, in the order of the binding.
+    target
+        The number that each row turned out to have, where labels are amounts and not classes.
     """
 
     score: FloatArray
     label: IntArray | None = None
     weight: FloatArray | None = None
     features: Mapping[str, Column] = field(default_factory=dict)
+    target: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -81,6 +84,13 @@ class Batch:
         return self.label
 
     @property
+    def targets(self) -> FloatArray:
+        """The targets of rows that must have them."""
+        if self.target is None:
+            raise ValueError("these rows carry no target")
+        return self.target
+
+    @property
     def weights(self) -> FloatArray:
         """Weights, ones where none were given."""
         return np.ones(len(self)) if self.weight is None else self.weight
@@ -92,6 +102,7 @@ class Batch:
             label=None if self.label is None else self.label[rows],
             weight=None if self.weight is None else self.weight[rows],
             features={name: column.take(rows) for name, column in self.features.items()},
+            target=None if self.target is None else self.target[rows],
         )
 
 

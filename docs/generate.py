@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from calcli.cli.app import COMMANDS, build  # noqa: E402 it is this checkout that is documented
+from calcli.cli.app import build, every_command  # noqa: E402 it is this checkout that is documented
 from calcli.cli.serial import flat  # noqa: E402
 from calcli.methods import catalog as methods  # noqa: E402
 from calcli.metrics import catalog as metrics  # noqa: E402
@@ -26,18 +28,18 @@ MARKER = "<!-- From here on written by docs/generate.py: change the command, not
 PROGRAM = "calcli"
 
 
-def help_text(command: str | None) -> str:
-    """What ``--help`` prints for a command, or for the program, on a terminal of 80 columns without colours."""
+def help_text(command: Sequence[str]) -> str:
+    """What ``--help`` prints for the words of a command, on a terminal of 80 columns without colours."""
     before = {name: os.environ.get(name) for name in ("COLUMNS", "NO_COLOR")}
     os.environ.update(COLUMNS="80", NO_COLOR="1")
     try:
-        program = build()
-        with program.make_context(PROGRAM, [], resilient_parsing=True) as context:
-            if command is None:
-                return f"{program.get_help(context)}\n"
-            chosen = program.get_command(context, command)
-            with chosen.make_context(command, [], parent=context, resilient_parsing=True) as inner:
-                return f"{chosen.get_help(inner)}\n"
+        with ExitStack() as stack:
+            chosen = build()
+            context = stack.enter_context(chosen.make_context(PROGRAM, [], resilient_parsing=True))
+            for word in command:
+                chosen = chosen.get_command(context, word)
+                context = stack.enter_context(chosen.make_context(word, [], parent=context, resilient_parsing=True))
+            return f"{chosen.get_help(context)}\n"
     finally:
         for name, value in before.items():
             if value is None:
@@ -64,15 +66,17 @@ def metric_table() -> str:
     return flat(("metric", "family", "what it is", "better"), rows, "markdown")
 
 
-def generated(command: str | None) -> str:
+def generated(command: Sequence[str]) -> str:
     """What stands below the marker of a page."""
-    name = PROGRAM if command is None else f"{PROGRAM} {command}"
-    text = f"{MARKER}\n\n```console\n$ {name} --help\n{help_text(command)}```\n"
-    tables = {"methods": method_table, "metrics": metric_table}
+    text = f"{MARKER}\n\n```console\n$ {' '.join([PROGRAM, *command])} --help\n{help_text(command)}```\n"
+    tables = {("methods",): method_table, ("metrics",): metric_table}
     if command in tables:
         text += f"\n{tables[command]()}"
-    if command is None:
-        rows = [[f"[{PROGRAM} {each}]({each}.md)", summary] for each, summary in COMMANDS.items()]
+    if not command:
+        rows = [
+            [f"[{' '.join([PROGRAM, *words])}]({'-'.join(words)}.md)", summary]
+            for words, summary in every_command().items()
+        ]
         text += f"\n{flat(('command', 'what it does'), rows, 'markdown')}"
     return text
 
@@ -87,11 +91,10 @@ def opening(page: Path, title: str) -> str:
 def outputs() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     found: dict[Path, str] = {}
-    for command in (None, *COMMANDS):
-        title = PROGRAM if command is None else f"{PROGRAM} {command}"
-        page = PAGES / f"{command or 'README'}.md"
-        found[page] = opening(page, title) + generated(command)
-        found[GOLDEN / f"{command or PROGRAM}.txt"] = help_text(command)
+    for command in ((), *every_command()):
+        page = PAGES / f"{'-'.join(command) or 'README'}.md"
+        found[page] = opening(page, " ".join([PROGRAM, *command])) + generated(command)
+        found[GOLDEN / f"{'-'.join(command) or PROGRAM}.txt"] = help_text(command)
     return found
 
 

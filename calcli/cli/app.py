@@ -6,6 +6,7 @@ A command's module is imported when it is called, so that none costs the others 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -22,11 +23,32 @@ COMMANDS = {
     "compare": "Compare methods on held-out rows, no calibration among them.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
     "export": "Say a calibrator in SQL, or as a formula in JSON.",
+    "uncertainty": "Say how uncertain predictions are, and why.",
     "inspect": "Say what an artifact is, and how good it was.",
     "methods": "List the ways to calibrate, or describe one.",
     "metrics": "List the ways to measure, or describe one.",
 }
 """Each command is the function of this name in the module of this name, and this is the first line of its help."""
+
+GROUPS = {
+    "uncertainty": {
+        "fit": "Train an ensemble of CatBoost models, and keep it.",
+        "apply": "Add predictions and their uncertainty to a table.",
+        "evaluate": "Measure ensembles, and whether their uncertainty finds errors.",
+        "decompose": "Split up the uncertainty of predictions that a table holds.",
+    }
+}
+"""Commands that are groups of commands: ``calcli uncertainty fit`` is `fit` in the module `uncertainty_fit`."""
+
+
+def every_command() -> dict[tuple[str, ...], str]:
+    """All commands by the words that call them, those of groups after the group, with the first line of their help."""
+    found: dict[tuple[str, ...], str] = {}
+    for name, summary in COMMANDS.items():
+        found[(name,)] = summary
+        found |= {(name, inner): said for inner, said in GROUPS.get(name, {}).items()}
+    return found
+
 
 EXAMPLES = """\
 calcli fit train.parquet --method platt                 # keeps ./train.platt/
@@ -36,24 +58,39 @@ calcli evaluate test.parquet --with train.platt         # is it better?"""
 _NAMES = {"help_option_names": ["-h", "--help"]}
 
 
-class Program(Overview):
-    """All commands, each built when it is asked for."""
+class _Lazy(Overview):
+    """Commands by name, each built when it is asked for."""
+
+    commands_by_name: Mapping[str, str] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(self.commands_by_name)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _built(cmd_name) if cmd_name in COMMANDS else None
+        return self.built(cmd_name) if cmd_name in self.commands_by_name else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+        if args[0] not in self.commands_by_name and not ctx.resilient_parsing:
             from calcli.cli.usage import no_such_command
 
-            raise no_such_command(args[0], list(COMMANDS))
+            raise no_such_command(args[0], list(self.commands_by_name), ctx.command_path)
         return super().resolve_command(ctx, args)
 
     def summary(self, name: str) -> str:
-        return COMMANDS[name]
+        return self.commands_by_name[name]
+
+    def built(self, name: str) -> Any:
+        """The command of this name."""
+        raise NotImplementedError
+
+
+class Program(_Lazy):
+    """All commands."""
+
+    commands_by_name = COMMANDS
+
+    def built(self, name: str) -> Any:
+        return _group(name) if name in GROUPS else _command(name, name)
 
 
 def build() -> Any:
@@ -63,8 +100,23 @@ def build() -> Any:
     return get_command(app)
 
 
-def _built(name: str) -> Any:
+def _group(name: str) -> Any:
+    """A command that is several."""
     module = importlib.import_module(f"calcli.cli.commands.{name}")
+
+    class Group(_Lazy):
+        commands_by_name = GROUPS[name]
+
+        def built(self, inner: str) -> Any:
+            return _command(f"{name}_{inner}", inner)
+
+    app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, epilog=module.EXAMPLES)
+    app.callback(invoke_without_command=True)(getattr(module, name))
+    return get_command(app)
+
+
+def _command(module_name: str, name: str) -> Any:
+    module = importlib.import_module(f"calcli.cli.commands.{module_name}")
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.command(name, cls=Command, epilog=module.EXAMPLES)(getattr(module, name))
     return get_command(alone)

@@ -543,6 +543,151 @@ Master = Annotated[
     _option("--master", metavar="URL", help="Of the Spark cluster, as spark://HOST:7077.", rich_help_panel=OUTPUT),
 ]
 
+# Uncertainty
+
+EnsembleDir = Annotated[
+    str,
+    typer.Argument(metavar="ENSEMBLE", help="The directory that `calcli uncertainty fit` made.", rich_help_panel=INPUT),
+]
+Outcome = Annotated[
+    str | None,
+    _option(
+        "--label",
+        metavar="COLUMN",
+        help="The class or the amount that each row turned out to have.",
+        rich_help_panel=COLUMNS,
+    ),
+]
+Task = Annotated[
+    Literal["class", "regression"] | None,
+    _option(
+        "--task",
+        metavar="class|regression",
+        help="What the label is; whole numbers of at most 50 different values are classes by default.",
+        rich_help_panel=COLUMNS,
+    ),
+]
+EnsembleKind = Annotated[
+    Literal["sglb", "sgb", "virtual"] | None,
+    _option(
+        "--ensemble",
+        metavar="KIND",
+        help="sglb: models sampled from the posterior; sgb: models on random halves of the rows; virtual: one sglb "
+        "model, cut at several numbers of trees. sglb by default.",
+        rich_help_panel=METHOD,
+    ),
+]
+MemberCount = Annotated[
+    int, _option("--members", metavar="N", help="How many members the ensemble has.", rich_help_panel=METHOD)
+]
+Trees = Annotated[
+    int | None,
+    _option("--trees", metavar="N", min=1, help="Of each model; 1000 by default.", rich_help_panel=METHOD),
+]
+Depth = Annotated[
+    int | None,
+    _option("--depth", metavar="N", help="Of each tree, up to 16; 6 by default.", rich_help_panel=METHOD),
+]
+LearningRate = Annotated[
+    float | None,
+    _option(
+        "--learning-rate",
+        metavar="RATE",
+        help="By how much each tree moves the prediction; CatBoost's choice by default.",
+        rich_help_panel=METHOD,
+    ),
+]
+Tune = Annotated[
+    bool,
+    _option(
+        "--tune",
+        help="Choose learning rate (0.001, 0.01, 0.1) and depth (3 to 6) by the log-loss on held-out rows.",
+        rich_help_panel=METHOD,
+    ),
+]
+OwnModel = Annotated[
+    str | None,
+    _option(
+        "--model",
+        metavar="FILE",
+        help="A CatBoost model of yours (.cbm), to take as a virtual ensemble: nothing is trained.",
+        rich_help_panel=METHOD,
+    ),
+]
+EnsembleOutput = Annotated[
+    str | None,
+    _option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="Where to keep the ensemble; <name of DATA>.<kind> by default.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+MoreMeasures = Annotated[
+    bool,
+    _option(
+        "--extra",
+        help="Add two more measures of disagreement: epkl, and for classes rmi.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+WithEnsemble = Annotated[
+    list[str] | None,
+    _option(
+        "--with",
+        metavar="[NAME=]DIR",
+        help="An ensemble to measure; can be given several times.",
+        rich_help_panel=INPUT,
+    ),
+]
+Ood = Annotated[
+    str | None,
+    _option(
+        "--ood",
+        metavar="FILE",
+        help="Rows from out of the domain, with the same features: are they found?",
+        rich_help_panel=CHECK,
+    ),
+]
+MakeOod = Annotated[
+    str | None,
+    _option(
+        "--make-ood",
+        metavar="FILE",
+        help="Make such rows: the numbers of this other table, at the scale of the rows trained on.",
+        rich_help_panel=CHECK,
+    ),
+]
+OodPreset = Annotated[
+    Literal["paper"] | None,
+    _option(
+        "--preset",
+        metavar="paper",
+        help="With --make-ood: its first rows, at the scale of DATA, as in the authors' code.",
+        rich_help_panel=CHECK,
+    ),
+]
+MemberStem = Annotated[
+    str,
+    _option(
+        "--members",
+        metavar="STEM",
+        help="The columns STEM_<m>, a probability or a mean, or STEM_<m>_<class>.",
+        show_default=False,
+        rich_help_panel=COLUMNS,
+    ),
+]
+Variances = Annotated[
+    str | None,
+    _option(
+        "--variances",
+        metavar="STEM",
+        help="The columns STEM_<m> with each member's variance, where amounts are predicted.",
+        rich_help_panel=COLUMNS,
+    ),
+]
+
 # What every command has
 
 Threads = Annotated[

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
     from calcli.verbs.report import Report
+    from calcli.verbs.uncertainty.decompose import DecomposeResult
+    from calcli.verbs.uncertainty.fit import EnsembleResult
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 
@@ -135,14 +137,45 @@ def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:
     """What was written, on stderr: stdout may be the table."""
     from calcli.cli.views import report as view
 
-    added = ", ".join(result.columns)
     if dry_run:
-        _lines(view.bound(result.binding.to_json(), [("adds", added), ("output", result.output)], talk.page), talk)
+        more = [("adds", ", ".join(result.columns)), ("output", result.output)]
+        _lines(view.bound(result.binding.to_json(), more, talk.page), talk)
         return
-    place = "standard output" if result.output == "-" else result.output
-    talk.show([f"{place}: {result.rows:,} rows, added {added}"])
+    _written(result.output, result.rows, result.columns, talk)
     if result.rows_bad:
         talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable score and got null")
+
+
+def ensemble_fitted(result: EnsembleResult, talk: Talk) -> None:
+    """The ensemble's path on stdout, and what was trained on stderr."""
+    from calcli.cli.views import uncertainty as view
+
+    if result.model is None:
+        _bound(result.binding.to_json(), [("ensemble", str(result.path))], "table", talk)
+        return
+    talk.show([*view.fitted(result, talk.screen), ""])
+    for warning in result.warnings:
+        talk.warn(warning)
+    if result.path is not None:
+        write_path(result.path)
+
+
+def ensemble_evaluated(report: Report, form: Form, talk: Talk) -> None:
+    """The report on stdout."""
+    from calcli.cli.views import uncertainty as view
+
+    if form == "table":
+        _lines(view.evaluated(report, talk.page), talk)
+        _warn(report, talk, said=True)
+    else:
+        _report(report, form, talk)
+
+
+def decomposed(result: DecomposeResult, talk: Talk) -> None:
+    """What was written, on stderr: stdout may be the table."""
+    _written(result.output, result.rows, result.columns, talk)
+    if result.rows_bad:
+        talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable predictions and got null")
 
 
 def inspected(inspection: Inspection, form: Form, talk: Talk) -> None:
@@ -173,6 +206,11 @@ def metrics(rows: Sequence[metric_rows.Row], form: Form, talk: Talk, *, details:
         _lines(view.metric(rows[0], talk.page) if details else view.metric_list(rows, talk.page), talk)
     else:
         _catalog("metrics", [asdict(row) for row in rows], _METRIC, form, talk)
+
+
+def _written(output: str, rows: int, columns: Sequence[str], talk: Talk) -> None:
+    place = "standard output" if output == "-" else output
+    talk.show([f"{place}: {rows:,} rows, added {', '.join(columns)}"])
 
 
 def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Talk) -> None:

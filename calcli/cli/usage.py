@@ -31,11 +31,11 @@ def explained(error: BaseException) -> UsageError | None:
     return _too_many(str(error), context, hint) or UsageError(_lowered(str(error)), hint=hint)
 
 
-def no_such_command(name: str, known: list[str]) -> UsageError:
-    """A command that does not exist."""
+def no_such_command(name: str, known: list[str], path: str) -> UsageError:
+    """A command that does not exist; `path` is what stands before it."""
     match = nearest(name, known)
     said = f"; did you mean {match}?" if match else f"; there is {', '.join(known)}"
-    return UsageError(f"no command {name!r}{said}", hint="see: calcli --help")
+    return UsageError(f"no command {name!r}{said}", hint=f"see: {path} --help")
 
 
 def _no_such_option(name: str, context: Any, hint: str) -> UsageError:

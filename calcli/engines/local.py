@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -13,7 +14,7 @@ from calcli.batch import FloatArray
 from calcli.engines.columns import Added
 from calcli.errors import CalcliError, DataError
 from calcli.tables.binding import Binding
-from calcli.tables.checks import bound_columns, encode
+from calcli.tables.checks import Mask, bound_columns, encode
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""
@@ -26,7 +27,7 @@ class Watch:
     Attributes
     ----------
     bad
-        Rows that could not be calibrated.
+        Rows that could not be used.
     failure
         The error that ended the stream, as it was raised.
     """
@@ -44,9 +45,35 @@ class Watch:
             self.failure = self.failure or failure
 
 
+class Work(Protocol):
+    """What is read of each row, and what is added to it."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The columns that are read."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are added."""
+        ...
+
+    def done(self, rows: pl.DataFrame) -> Done:
+        """What is added to these rows, which hold the columns that are read."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """How rows are calibrated as they pass.
+class Done:
+    """What is added to some rows: an array for each name, and which rows could not be used, if any."""
+
+    values: Sequence[FloatArray]
+    bad: Mask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrating:
+    """The work of a calibrator.
 
     Attributes
     ----------
@@ -57,19 +84,34 @@ class Stream:
     binding: Binding
     added: Added
     features: bool
-    bad_rows: BadRows
 
     @property
-    def bound(self) -> list[str]:
-        """The columns that are read."""
+    def reads(self) -> list[str]:
         return bound_columns(self.binding, label=False, features=self.features)
 
-    def through(self, frame: pl.LazyFrame, watch: Watch) -> pl.LazyFrame:
-        """The rows with the calibrated columns added, lazily.
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.added.names
 
-        One expression over the bound columns alone, so that polars streams it and never copies the others.
+    def done(self, rows: pl.DataFrame) -> Done:
+        encoded = encode(rows, self.binding, label=False, features=self.features)
+        return Done(self.added.values(encoded.batch), encoded.bad)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How work is done on rows as they pass."""
+
+    work: Work
+    bad_rows: BadRows
+
+    def through(self, frame: pl.LazyFrame, watch: Watch) -> pl.LazyFrame:
+        """The rows with the added columns, lazily.
+
+        One expression over the columns that are read alone, so that polars streams it and never copies the others.
         """
-        kind = pl.Struct({name: pl.Float64() for name in self.added.names})
+        names = self.work.names
+        kind = pl.Struct({name: pl.Float64() for name in names})
 
         def add(rows: pl.Series) -> pl.Series:
             try:
@@ -78,21 +120,19 @@ class Stream:
                 watch.keep(failure)
                 raise
 
-        added = pl.struct(self.bound).map_batches(add, return_dtype=kind, is_elementwise=True)
-        return frame.with_columns(added.alias(self.added.names[0]).struct.unnest())
+        added = pl.struct(self.work.reads).map_batches(add, return_dtype=kind, is_elementwise=True)
+        return frame.with_columns(added.alias(names[0]).struct.unnest())
 
     def added_to(self, rows: pl.DataFrame, watch: Watch | None = None) -> pl.DataFrame:
         """The columns that are added to some rows; null where a row is bad and may be."""
-        encoded = encode(rows, self.binding, label=False, features=self.features)
-        values = self.added.values(encoded.batch)
-        added = pl.DataFrame([_series(name, part) for name, part in zip(self.added.names, values, strict=True)])
-        if encoded.bad is not None:
+        done = self.work.done(rows)
+        added = pl.DataFrame([_series(name, part) for name, part in zip(self.work.names, done.values, strict=True)])
+        if done.bad is not None:
             if watch is not None:
-                watch.count_bad(int(encoded.bad.sum()))
+                watch.count_bad(int(done.bad.sum()))
             if self.bad_rows == "fail":
-                raise DataError("there are rows that cannot be calibrated")
-            good = pl.Series(~encoded.bad)
-            added = added.select(pl.when(good).then(pl.all()))
+                raise DataError("there are rows that cannot be used")
+            added = added.select(pl.when(pl.Series(~done.bad)).then(pl.all()))
         return added
 
 

@@ -99,7 +99,7 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
     from pyspark.sql import Observation, functions
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    names = stream.added.names
+    names = stream.work.names
     added = [StructField(name, DoubleType()) for name in names]
     scored = table.mapInArrow(_Calibrated(stream), StructType([*table.schema.fields, *added])).select(*kept, *names)
     counted = Observation("calcli")
@@ -119,7 +119,7 @@ class _Calibrated:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            frame: Any = pl.from_arrow(batch.select(self.stream.bound))
+            frame: Any = pl.from_arrow(batch.select(list(self.stream.work.reads)))
             added = self.stream.added_to(frame)
             names = [*batch.schema.names, *added.columns]
             yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,18 @@ def _values(column: Column) -> Any:
     return pd.Categorical.from_codes(codes.astype(np.int32), list(levels))
 
 
-def train(data: Pool, params: Mapping[str, Any], *, seed: int, evaluated: Pool | None = None) -> CatBoost:
-    """A model; the same arguments give the same one at the same number of threads. Nothing is written or printed."""
+def train(
+    data: Pool,
+    params: Mapping[str, Any],
+    *,
+    seed: int,
+    evaluated: Pool | None = None,
+    each: Callable[[], None] | None = None,
+) -> CatBoost:
+    """A model; the same arguments give the same one at the same number of threads. Nothing is written or printed.
+
+    `each` is called after each tree.
+    """
     import catboost
 
     settings: dict[str, Any] = {
@@ -65,10 +75,22 @@ def train(data: Pool, params: Mapping[str, Any], *, seed: int, evaluated: Pool |
     }
     model = catboost.CatBoost(settings)
     try:
-        model.fit(data, eval_set=evaluated)
+        model.fit(data, eval_set=evaluated, callbacks=None if each is None else [_AfterEachTree(each)])
     except catboost.CatBoostError as error:
         raise FitError(f"CatBoost could not be trained: {first_line(error)}") from None
     return model
+
+
+class _AfterEachTree:
+    """What CatBoost takes as a callback."""
+
+    def __init__(self, each: Callable[[], None]) -> None:
+        self._each = each
+
+    def after_iteration(self, info: object) -> bool:
+        """Go on."""
+        self._each()
+        return True
 
 
 def threads() -> int:

@@ -237,6 +237,14 @@ class Scored:
         confidence = np.take_along_axis(self.prob, best[:, None], axis=1)[:, 0]
         return Scored((best == self.label).astype(np.int8), confidence, self.weight)
 
+    @cached_property
+    def confidence(self) -> Scored:
+        """The probability of the predicted class, also of two, and whether it was right, as a binary problem."""
+        if not self.binary:
+            return self.top
+        right = (self.prob > 0.5) == (self.label == 1)
+        return Scored(right.astype(np.int8), np.maximum(self.prob, 1.0 - self.prob), self.weight)
+
     def one_vs_rest(self, index: int) -> Scored:
         """Class `index` against all others, as a binary problem."""
         if self.binary:

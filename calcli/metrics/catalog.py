@@ -152,6 +152,16 @@ _ROWS = (
         reduction="macro",
     ),
     Row(
+        "prr",
+        "ranking",
+        "calcli.metrics.detection:prr",
+        "share in percent of an oracle's gain from rejecting the least sure rows first",
+        "higher",
+        "smooth",
+        blocks="calcli.metrics.detection:prr_of",
+        reduction="confidence",
+    ),
+    Row(
         "ece",
         "binned",
         "calcli.metrics.ece:ece",

@@ -55,10 +55,7 @@ class Convention:
 
     def problem(self, scored: Scored) -> Scored:
         """What is binned: the positive class or the predicted one, as a binary problem."""
-        if not (self.top and scored.binary):
-            return scored.top
-        right = (scored.prob > 0.5) == (scored.label == 1)
-        return Scored(right.astype(np.int8), np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
+        return scored.confidence if self.top else scored.top
 
     def mass_edges(self, blocks: Blocks, count: int) -> FloatArray:
         """The edges of bins of equal mass; `blocks` must all hold rows."""

@@ -9,9 +9,10 @@ from typing import Literal, Protocol
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.conventions import convention
 
-Reduction = Literal["top", "binned", "macro", "each", "sum"]
-"""``top``: the predicted class. ``binned``: the same, or what the convention takes. ``macro``: the mean over classes
-one-vs-rest. ``each``: that mean for two classes, too. ``sum``: the sum over classes one-vs-rest."""
+Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum"]
+"""``top``: the predicted class of more than two. ``confidence``: also of two. ``binned``: ``top``, or what the
+convention takes. ``macro``: the mean over classes one-vs-rest. ``each``: that mean for two classes, too. ``sum``: the
+sum over classes one-vs-rest."""
 
 Value = Callable[[Scored, Options], float | None]
 """A metric of a binary problem, None where it is not defined."""
@@ -21,6 +22,8 @@ def problems(scored: Scored, reduction: Reduction, options: Options) -> tuple[Sc
     """The binary problems that a metric is made of."""
     if reduction == "top":
         return (scored.top,)
+    if reduction == "confidence":
+        return (scored.confidence,)
     if reduction == "binned":
         return (convention(options.convention).problem(scored),)
     if scored.binary and reduction != "each":

@@ -39,6 +39,15 @@ def squared_error(prob: FloatArray, label: LabelArray) -> FloatArray:
     return loss
 
 
+def mixture_log_loss(mean: FloatArray, variance: FloatArray, target: FloatArray) -> FloatArray:
+    """-ln mean_m N(y; mu_m, var_m) of each row, for mixtures of M normal distributions, shape (n, M)."""
+    away = np.square(target[:, None] - mean) / variance
+    each: FloatArray = -0.5 * (away + np.log(2.0 * math.pi * variance))
+    top: FloatArray = each.max(axis=1)
+    likelihood: FloatArray = top + np.log(np.exp(each - top[:, None]).mean(axis=1))
+    return -likelihood
+
+
 def shuffled_bins(rows: float, bin_size: float) -> int:
     """How many bins of `bin_size` rows are cut from shuffled rows: floor(n / c), at least one."""
     return max(1, math.floor(rows / bin_size))

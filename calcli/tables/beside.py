@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli.batch import Batch
+from calcli.batch import Batch, FloatArray
 from calcli.errors import DataError, nearest
-from calcli.tables.arrays import UNKNOWN, class_indices, feature_column
+from calcli.tables.arrays import UNKNOWN, class_indices, feature_column, numbers
 from calcli.tables.checks import join_batches
 from calcli.tables.features import known_features
 from calcli.tables.parts import Binding
@@ -49,3 +49,13 @@ def load_beside(source: Source, binding: Binding, *, label: bool) -> Batch:
     if not rows:
         raise DataError(f"{source.name} has no rows")
     return join_batches(parts)
+
+
+def load_numbers(source: Source) -> FloatArray:
+    """All columns of numbers of a table, in order and NaN where there is none, whatever they mean."""
+    names = [name for name, dtype in source.schema.items() if dtype.is_numeric()]
+    if not names:
+        raise DataError(f"{source.name} has no columns of numbers")
+    with reading(source.name):
+        frame = source.typed(names).collect(engine="streaming")
+    return np.column_stack([numbers(column) for column in frame])

@@ -60,11 +60,11 @@ def bind(
         saved; for text files also the one that finds the types. An artifact's features are looked up by name, and what
         else the table has is not judged.
     """
-    _check_flags(source.columns, flags, known)
+    check_flags(source.columns, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
-    label = _label_column(names, flags, known, need=need_label)
+    label = label_column(names, flags, known, need=need_label)
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
-    labels, fixed = _classes(seen, flags, known)
+    labels, fixed = classes_of(seen, flags, known)
     candidates = _find_scores(names, flags, known, Wanted(labels, fixed))
     chosen = candidates[0]
     classes = chosen.classes or labels or Labels("int", (0, 1))
@@ -79,9 +79,9 @@ def bind(
         classes=classes.values,
         positive=known.positive if known else positive_class(classes, flags.positive),
         score=chosen.score,
-        weight=_weight_column(source, flags, known, notes, need=need_label),
+        weight=weight_column(source, flags, known, notes, need=need_label),
     )
-    _check_parts(binding)
+    check_parts(binding)
     for candidate in candidates:
         _check_score_types(source, candidate.score)
     for other in candidates[1:]:
@@ -91,7 +91,7 @@ def bind(
         binding = replace(binding, features=known_features(source, known))
     elif features:
         found, dropped = find_features(source, flags, binding)
-        notes += _label_like(found)
+        notes += label_like(found)
         binding = replace(binding, features=found, dropped=dropped)
     return replace(binding, notes=tuple(notes))
 
@@ -101,12 +101,13 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     wanted = Wanted(Labels(binding.label_type, binding.classes), fixed=True)
     score = named_score(source.columns, stem, "prob", wanted, flag="--score").score
     other = replace(binding, score=score, features=(), dropped=(), notes=())
-    _check_parts(other)
+    check_parts(other)
     _check_score_types(source, score)
     return other
 
 
-def _check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
+def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
+    """Refuse flags that name no column, or other classes than an artifact has."""
     for flag, value in (("--label", flags.label), ("--weight", flags.weight)):
         if value is not None and value not in names:
             raise DataError(f"{flag}: {unknown_name('column', value, names)}")
@@ -122,7 +123,8 @@ def _check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> N
         raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and stays so")
 
 
-def _label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
+def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
+    """The label: by flag, as the artifact has it, or by its name."""
     if flags.label is not None:
         return flags.label
     if known is not None and known.label in names:
@@ -139,7 +141,7 @@ def _label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, 
     raise DataError(f"no label column; {there_is(names)}", hint=hint)
 
 
-def _classes(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[Labels | None, bool]:
+def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[Labels | None, bool]:
     """The classes as far as labels, flags and artifact tell, and whether the score columns may add to them."""
     if known is not None:
         frozen = Labels(known.label_type, known.classes)
@@ -157,7 +159,8 @@ def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, want
     return find_scores(names, flags, wanted)
 
 
-def _weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:
+def weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:
+    """The weight, if there is one; that the artifact's is not here is added to `notes`."""
     name = flags.weight
     if name is None and known is not None and need:
         name = known.weight
@@ -171,7 +174,7 @@ def _weight_column(source: Source, flags: Flags, known: Binding | None, notes: l
     return name
 
 
-def _check_parts(binding: Binding) -> None:
+def check_parts(binding: Binding) -> None:
     """Refuse a column that plays two parts."""
     parts = [("label", binding.label), ("weight", binding.weight), *(("score", name) for name in binding.score.columns)]
     seen: dict[str, str] = {}
@@ -212,7 +215,8 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
             row += len(frame)
 
 
-def _label_like(features: Sequence[Feature]) -> list[str]:
+def label_like(features: Sequence[Feature]) -> list[str]:
+    """What to say of features that are named like labels."""
     return [
         f"{feature.name!r} is named like a label but used as a feature; if it is one: --ignore {feature.name}"
         for feature in features

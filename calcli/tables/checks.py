@@ -130,10 +130,13 @@ def encode(frame: pl.DataFrame, binding: Binding, *, label: bool, features: bool
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
-    """The score columns as numbers: an array for one, a matrix for several; NaN where there is no number."""
+    """The score columns as numbers: an array for one, a matrix for several; NaN where there is no number.
+
+    Rows of a table without a score have zeros.
+    """
     columns = binding.score.columns
-    if len(columns) == 1:
-        return numbers(frame[columns[0]])
+    if len(columns) < 2:
+        return numbers(frame[columns[0]]) if columns else np.zeros(len(frame))
     return np.column_stack([numbers(frame[name]) for name in columns])
 
 
@@ -142,8 +145,10 @@ def _encode(
 ) -> Encoded:
     wrong: dict[str, Mask] = {}
     score = _score(frame, values, binding, wrong)
-    indices = weight = None
-    if label and binding.label is not None:
+    indices = target = weight = None
+    if label and binding.label is not None and binding.regression:
+        target = _amount(frame[binding.label], "label", wrong)
+    elif label and binding.label is not None:
         indices = class_indices(frame[binding.label], binding, offset)
         _mark(wrong, "the label is missing", indices == UNKNOWN)
     if label and binding.weight is not None:
@@ -151,13 +156,14 @@ def _encode(
     columns = {f.name: feature_column(frame[f.name], f, offset) for f in binding.features} if features else {}
     bad = np.logical_or.reduce(list(wrong.values())) if wrong else None
     if bad is None:
-        return Encoded(Batch(score, indices, weight, columns))
+        return Encoded(Batch(score, indices, weight, columns, target))
     score = np.where(bad if score.ndim == 1 else bad[:, None], 0.0, score)
     indices = None if indices is None else np.where(bad, 0, indices)
     weight = None if weight is None else np.where(bad, 0.0, weight)
+    target = None if target is None else np.where(bad, 0.0, target)
     row = int(bad.argmax())
     reason = next(reason for reason, mask in wrong.items() if mask[row])
-    return Encoded(Batch(score, indices, weight, columns), bad, count_reasons(wrong), (row, reason))
+    return Encoded(Batch(score, indices, weight, columns, target), bad, count_reasons(wrong), (row, reason))
 
 
 def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
@@ -166,6 +172,8 @@ def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
 
 
 def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
+    if not binding.score.columns:
+        return values
     if not np.isfinite(values).all():
         _mark_not_finite(frame.select(binding.score.columns), values, wrong)
     if binding.score.kind == "prob":
@@ -212,16 +220,22 @@ def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
 
 
 def _weight(values: pl.Series, wrong: dict[str, Mask]) -> FloatArray:
-    weight = numbers(values)
-    if np.isfinite(weight).all() and (weight >= 0).all():
-        return weight
-    if values.dtype == pl.String:
-        _mark(wrong, "the weight is not a number", no_number(values).to_numpy())
-    word = wrong.get("the weight is not a number", np.zeros(len(weight), dtype=np.bool_))
-    _mark(wrong, "the weight is missing", np.isnan(weight) & ~word)
-    _mark(wrong, "the weight is infinite", np.isinf(weight))
+    weight = _amount(values, "weight", wrong)
     _mark(wrong, "the weight is negative", weight < 0)
     return weight
+
+
+def _amount(values: pl.Series, part: str, wrong: dict[str, Mask]) -> FloatArray:
+    """A column of finite numbers; rows where it has none are added to `wrong`."""
+    amount = numbers(values)
+    if np.isfinite(amount).all():
+        return amount
+    if values.dtype == pl.String:
+        _mark(wrong, f"the {part} is not a number", no_number(values).to_numpy())
+    word = wrong.get(f"the {part} is not a number", np.zeros(len(amount), dtype=np.bool_))
+    _mark(wrong, f"the {part} is missing", np.isnan(amount) & ~word)
+    _mark(wrong, f"the {part} is infinite", np.isinf(amount))
+    return amount
 
 
 def load(
@@ -251,7 +265,7 @@ def load(
         Whether logits that look like probabilities are refused, and the reverse.
     """
     tally = Tally(source.name, keep_going=bad_rows == "null")
-    scale = Scale(binding.score) if check_scale else None
+    scale = Scale(binding.score) if check_scale and binding.score.columns else None
     names = bound_columns(binding, label=label, features=features)
     batches: list[Batch] = []
     with reading(source.name):
@@ -336,6 +350,7 @@ def join_batches(batches: list[Batch]) -> Batch:
     score = [batch.score for batch in batches]
     label = [batch.label for batch in batches if batch.label is not None]
     weight = [batch.weight for batch in batches if batch.weight is not None]
+    target = [batch.target for batch in batches if batch.target is not None]
     features: dict[str, list[Column]] = {name: [batch.features[name] for batch in batches] for name in names}
     batches.clear()
     return Batch(
@@ -343,6 +358,7 @@ def join_batches(batches: list[Batch]) -> Batch:
         label=join_arrays(label) if label else None,
         weight=join_arrays(weight) if weight else None,
         features={name: join_columns(features.pop(name)) for name in names},
+        target=join_arrays(target) if target else None,
     )
 
 

@@ -38,6 +38,10 @@ class Score:
     columns: tuple[str, ...]
 
 
+NO_SCORE = Score("prob", ())
+"""Of a table that a model is to be trained on, or applied to."""
+
+
 @dataclass(frozen=True)
 class Feature:
     """A column that calibration may depend on; `dtype` is what polars calls its type."""
@@ -66,7 +70,8 @@ class Binding:
     label_type
         Of the label in the table that the classes were found in; "float" is integers written as floats.
     classes
-        In the order of the class index, sorted unless the flags order them.
+        In the order of the class index, sorted unless the flags order them. None at all where the label is an amount,
+        for a regression to predict.
     positive
         The class that a binary score speaks of; None for more than two classes.
     notes
@@ -86,6 +91,10 @@ class Binding:
     @property
     def binary(self) -> bool:
         return len(self.classes) == 2
+
+    @property
+    def regression(self) -> bool:
+        return not self.classes
 
     def to_json(self) -> dict[str, Any]:
         """The ``binding`` object of reports and manifests."""

@@ -21,17 +21,31 @@ from calcli.verbs.load import load
 from calcli.verbs.refit import RefitRequest
 from calcli.verbs.refit import refit as run_refit
 from calcli.verbs.sides import SideFiles
+from calcli.verbs.uncertainty.apply import EnsembleApplyRequest
+from calcli.verbs.uncertainty.apply import apply as run_apply_ensemble
+from calcli.verbs.uncertainty.decompose import DecomposeRequest
+from calcli.verbs.uncertainty.decompose import decompose as run_decompose
+from calcli.verbs.uncertainty.evaluate import EnsembleEvaluateRequest
+from calcli.verbs.uncertainty.evaluate import evaluate as run_evaluate_ensembles
+from calcli.verbs.uncertainty.fit import EnsembleRequest
+from calcli.verbs.uncertainty.fit import fit as run_fit_ensemble
+from calcli.verbs.uncertainty.load import load_ensemble
 
 __all__ = [
     "Flags",
     "Options",
     "SideFiles",
     "apply",
+    "apply_ensemble",
     "compare",
+    "decompose",
     "evaluate",
+    "evaluate_ensembles",
     "fit",
+    "fit_ensemble",
     "inspect",
     "load",
+    "load_ensemble",
     "open_source",
     "refit",
 ]
@@ -58,3 +72,7 @@ apply = _verb(ApplyRequest, run_apply, "Add the calibrated columns to a table.")
 compare = _verb(CompareRequest, run_compare, "Predict held-out rows with every method, under the same splits.")
 refit = _verb(RefitRequest, run_refit, "Fit on new rows, and replace the artifact unless that makes it worse.")
 evaluate = _verb(EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows.")
+fit_ensemble = _verb(EnsembleRequest, run_fit_ensemble, "Train an ensemble of CatBoost models, and keep it.")
+apply_ensemble = _verb(EnsembleApplyRequest, run_apply_ensemble, "Add predictions and their uncertainty to a table.")
+evaluate_ensembles = _verb(EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows.")
+decompose = _verb(DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds.")

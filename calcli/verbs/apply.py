@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import polars as pl
-
 from calcli.engines.columns import Added, Scale
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows, Stream, Watch
-from calcli.errors import CalcliError, DataError, UsageError, unknown_name
+from calcli.engines.local import BadRows, Calibrating, Stream
+from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
-from calcli.tables.formats import SEPARATORS, Format, format_of
-from calcli.tables.sink import write
+from calcli.tables.formats import format_of
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.load import Model, load
+from calcli.verbs.passing import kept_columns, write_rows
 
 Engine: TypeAlias = Literal["local", "spark"]
 
@@ -102,12 +100,11 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResul
         plan = _Plan.of(request, model, source)
         if request.dry_run:
             return plan.result(request, 0, 0)
-        # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
-        frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
-        watch = Watch()
         with stage(listener, "calibrating"):
-            rows = _write(plan, frame, source, watch, request.output, output_format)
-    return plan.result(request, rows, watch.bad)
+            passed = write_rows(
+                plan.stream, source, plan.kept, request.output, output_format, lambda: plan.recount(source)
+            )
+    return plan.result(request, passed.rows, passed.bad)
 
 
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResult:
@@ -141,48 +138,24 @@ def _dataset(request: ApplyRequest) -> list[str]:
 class _Plan:
     """What is done to every row, and which columns pass through."""
 
-    stream: Stream
+    work: Calibrating
+    bad_rows: BadRows
     kept: list[str]
 
     @classmethod
     def of(cls, request: ApplyRequest, model: Model, source: Source) -> _Plan:
         binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
         added = Added.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
-        stream = Stream(binding, added, model.needs_features, request.bad_rows)
-        return cls(stream, _kept_columns(source, request.keep, added.names))
+        kept = kept_columns(source, request.keep, added.names, hint="try: --column NAME")
+        return cls(Calibrating(binding, added, model.needs_features), request.bad_rows, kept)
+
+    @property
+    def stream(self) -> Stream:
+        return Stream(self.work, self.bad_rows)
+
+    def recount(self, source: Source) -> None:
+        """Read the table again, and raise an error that names all bad rows."""
+        load_rows(source, self.work.binding, features=self.work.features, label=False, check_scale=False)
 
     def result(self, request: ApplyRequest, rows: int, bad: int) -> ApplyResult:
-        return ApplyResult(str(request.output), rows, bad, self.stream.added.names, self.stream.binding)
-
-
-def _write(
-    plan: _Plan, frame: pl.LazyFrame, source: Source, watch: Watch, output: str | Path, output_format: Format
-) -> int:
-    """Write, and let the error that ended the stream be the one that is seen, not what polars makes of it."""
-    stream = plan.stream
-    scored = stream.through(frame, watch).select(*plan.kept, *stream.added.names)
-    try:
-        return write(scored, output, format=output_format, arrow_types=source.arrow_types)
-    except CalcliError:
-        if watch.bad and stream.bad_rows == "fail":
-            # Another pass counts all bad rows and finds the first, which a stream that stops at one does not know.
-            load_rows(source, stream.binding, features=stream.features, label=False, check_scale=False)
-        if watch.failure is not None:
-            raise watch.failure from None
-        raise
-
-
-def _kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str, ...]) -> list[str]:
-    """The input columns that pass through, in the order of the table."""
-    names = source.columns
-    for name in keep or ():
-        if name not in names:
-            raise UsageError(unknown_name("column to keep:", name, names))
-    kept = [name for name in names if keep is None or name in keep]
-    for name in added:
-        if name in kept:
-            raise DataError(
-                f"the table already has a column {name!r}, which the calibrated one would replace",
-                hint="try: --column NAME",
-            )
-    return kept
+        return ApplyResult(str(request.output), rows, bad, self.work.names, self.work.binding)

@@ -137,7 +137,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     guard = None if request.guard is None else Guard.of(request.guard, chosen)
     features = needs_features(recipe)
     with open_source(request.data, format=request.input_format) as source:
-        target = _target(request, source)
+        target = target_of(source, request.output, request.method)
         if target is not None:
             store.check_target(target)
         binding = bind(source, request.flags, features=features)
@@ -220,15 +220,15 @@ def _refusal(guard: Guard, report: Report) -> str | None:
     return None
 
 
-def _target(request: FitRequest, source: Source) -> Path | None:
-    """Where the artifact goes."""
-    if request.output is not None:
-        return Path(request.output)
+def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | None:
+    """Where the artifact goes; by default ``<input stem>.<suffix>``, and nowhere for a frame."""
+    if output is not None:
+        return Path(output)
     if source.format is None:  # a frame
         return None
     if source.stem is None:
         raise UsageError(
             "the name of the artifact follows from one input file; for several, a directory or stdin it must be given",
-            hint=f"try: -o NAME.{request.method}",
+            hint=f"try: -o NAME.{suffix}",
         )
-    return Path(f"{source.stem}.{request.method}")
+    return Path(f"{source.stem}.{suffix}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
 from calcli.errors import UsageError
 from calcli.methods import catalog
 from calcli.methods.base import Section
 from calcli.state import Json
 from calcli.tables.labels import class_text
-from calcli.verbs.load import load
+from calcli.verbs.load import read_calibrator
+from calcli.verbs.uncertainty.load import read_ensemble
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,10 @@ class Inspection:
 
 def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
     """Read an artifact, check every hash, and say what it holds; with `rules`, all that was learned."""
-    model = load(path)
+    artifact = store.read(path)
+    if artifact.manifest.kind == "ensemble":
+        return _ensemble(artifact, rules=rules)
+    model = read_calibrator(artifact)
     sections: tuple[Section, ...] = ()
     if rules:
         if not model.calibrator.row.explains:
@@ -70,3 +76,13 @@ def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
     state = model.calibrator.state
     shapes = {name: array.shape for name, array in state.arrays.items()}
     return Inspection(Path(path), model.manifest, dict(state.params), shapes, sections)
+
+
+def _ensemble(artifact: Artifact, *, rules: bool) -> Inspection:
+    """An ensemble that can be read; what was learned is trees by the thousand, and no handful of numbers."""
+    if rules:
+        raise UsageError(
+            "an ensemble has no rules to show", hint="its models can be opened with CatBoost: they are the .cbm files"
+        )
+    read_ensemble(artifact)
+    return Inspection(artifact.path, artifact.manifest, {}, {})

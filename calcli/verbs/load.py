@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
 from calcli.batch import FloatArray
 from calcli.errors import ArtifactError
 from calcli.methods import catalog
@@ -58,10 +59,14 @@ class Model:
 
 def load(path: str | Path) -> Model:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code."""
-    artifact = store.read(Path(path))
-    manifest = artifact.manifest
+    return read_calibrator(store.read(Path(path)))
+
+
+def read_calibrator(artifact: Artifact) -> Model:
+    """The calibrator that an artifact holds."""
+    manifest, path = artifact.manifest, artifact.path
     if manifest.kind != "calibrator":
-        raise ArtifactError(f"{path} is an artifact of kind {manifest.kind!r}, not a calibrator")
+        raise ArtifactError(f"{path} is an {manifest.kind}, not a calibrator", hint="see: calcli uncertainty --help")
     if manifest.method not in catalog.names():
         raise ArtifactError(
             f"{path} was fitted with the method {manifest.method!r} of calcli {manifest.calcli}, "
@@ -74,4 +79,4 @@ def load(path: str | Path) -> Model:
         calibrator = Calibrator.from_state(manifest.method, artifact.state, sides)
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise ArtifactError(f"{path} does not hold what a {manifest.method} artifact holds: {error}") from error
-    return Model(Path(path), manifest, binding, artifact.sha256, calibrator)
+    return Model(path, manifest, binding, artifact.sha256, calibrator)

@@ -267,12 +267,14 @@ def report_on(
 
 def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
     """The report's `data`."""
+    if binding.regression:
+        return facts_of(source, binding, loaded.rows, loaded.rows_bad, loaded.batch.weights)
     share = class_weights(loaded.batch.labels, loaded.batch.weight, len(binding.classes))
     return facts_of(source, binding, loaded.rows, loaded.rows_bad, share)
 
 
 def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:
-    """The same from the weight of each class."""
+    """The same from the weight of each class, or of parts of the rows where there are none."""
     return DataFacts(
         files=tuple({"path": file.path, "bytes": file.bytes, "sha256": file.sha256} for file in source.files()),
         rows=rows,
@@ -293,7 +295,9 @@ def class_names(binding: Binding) -> tuple[str, ...]:
 
 
 def label_rate(share: FloatArray, binding: Binding) -> float | dict[str, float] | None:
-    """The share of the positive class, or of each class."""
+    """The share of the positive class, or of each class; None for amounts."""
+    if binding.regression:
+        return None
     total = float(share.sum())
     if total <= 0:
         return None

@@ -43,10 +43,7 @@ def manifest_of(
         seed=report.seed,
         label={"type": binding.label_type, "classes": list(binding.classes), "positive": binding.positive},
         binding=binding.to_json(),
-        features=tuple(
-            {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
-            for feature in binding.features
-        ),
+        features=feature_facts(binding),
         recipe=recipe.to_json() | {"selection": None if learned.choice is None else as_json(asdict(learned.choice))},
         fit=_fit_facts(report, learned, held_out_rows)
         | {
@@ -58,7 +55,7 @@ def manifest_of(
         sides=sides,
         contains_rows=learned.row.contains_rows,
         requires=(),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
@@ -93,9 +90,18 @@ def _fit_facts(report: Report, learned: Learned, held_out_rows: int) -> JsonObje
     )
 
 
-def _versions() -> JsonObject:
+def feature_facts(binding: Binding) -> tuple[JsonObject, ...]:
+    """The features, as a manifest lists them."""
+    return tuple(
+        {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
+        for feature in binding.features
+    )
+
+
+def versions(*more: str) -> JsonObject:
+    """The versions of Python, of what calcli always uses, and of `more` packages."""
     found: JsonObject = {"python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in (*_PACKAGES, *more):
         try:
             found[name] = version(name)
         except PackageNotFoundError:  # a source tree that was never installed

@@ -86,10 +86,9 @@ def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
     """Read what was asked for; tables must have the features and labels of `binding`."""
     sides, facts = NO_SIDES, list[JsonObject]()
     if files.model is not None:
-        path = Path(files.model)
-        content = _content(path)
+        content, fact = read_model(files.model)
         sides |= Sides(blobs={"model": content})
-        facts.append(_fact("model", path.name, hashlib.sha256(content).hexdigest()))
+        facts.append(fact)
     tables = (("partition-data", files.partition_data, True), ("embedding-data", files.embedding_data, False))
     for role, data, label in tables:
         if data is None:
@@ -98,6 +97,12 @@ def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
             sides |= Sides(batches={role: load_beside(source, binding, label=label)})
             facts += [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
     return SidesRead(sides, tuple(facts))
+
+
+def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
+    """The bytes of a model's file, and what a manifest says of it."""
+    content = _content(Path(path))
+    return content, _fact("model", Path(path).name, hashlib.sha256(content).hexdigest())
 
 
 def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable[JsonObject]) -> SidesRead:

@@ -44,6 +44,10 @@ def completed(line: str, here: Path) -> list[str]:
         ("calcli inspect --format ", ["table", "json"]),
         ("calcli fit --input-format p", ["parquet"]),
         ("calcli fit --bad-rows ", ["fail", "null"]),
+        ("calcli uncertainty ", ["fit", "apply", "evaluate", "decompose"]),
+        ("calcli uncertainty d", ["decompose"]),
+        ("calcli uncertainty fit --ens", ["--ensemble"]),
+        ("calcli uncertainty fit --ensemble s", ["sglb", "sgb"]),
     ],
 )
 def test_completion(line: str, offered: list[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from calcli.cli.app import COMMANDS, build
+from calcli.cli.app import GROUPS, build, every_command
 from tests.cli.making import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
@@ -29,16 +29,27 @@ def generator() -> ModuleType:
     return module
 
 
+SUMMARIES = {"-".join(words): summary for words, summary in every_command().items()}
+NAMES = ["calcli", *SUMMARIES]
+
+
 def commands() -> dict[str, Any]:
+    """Every command by its name; of those in groups, both words with a dash between."""
     program = build()
+    found: dict[str, Any] = {}
     with program.make_context("calcli", [], resilient_parsing=True) as context:
-        return {name: program.get_command(context, name) for name in COMMANDS}
+        for words in every_command():
+            command = program
+            for word in words:
+                command = command.get_command(context, word)
+            found["-".join(words)] = command
+    return found
 
 
-@pytest.mark.parametrize("name", ["calcli", *COMMANDS])
+@pytest.mark.parametrize("name", NAMES)
 def test_help_is_as_it_was(name: str, run: Run) -> None:
-    words = ("--help",) if name == "calcli" else (name, "--help")
-    code, out, err = run(*words)
+    words = () if name == "calcli" else next(each for each in every_command() if "-".join(each) == name)
+    code, out, err = run(*words, "--help")
     assert (code, err) == (0, "")
     assert out == (GOLDEN / f"{name}.txt").read_text(), "if it is meant to change: python docs/generate.py"
 
@@ -50,20 +61,20 @@ def test_docs_are_in_step() -> None:
 
 def test_every_page_has_an_opening_and_a_command() -> None:
     pages = {page.stem for page in PAGES.glob("*.md")}
-    assert pages == {"README", *COMMANDS}
+    assert pages == {"README", *SUMMARIES}
     for page in PAGES.glob("*.md"):
         opening = page.read_text().partition("<!--")[0]
         assert len(opening) > 80, page
 
 
-@pytest.mark.parametrize("name", ["calcli", *COMMANDS])
+@pytest.mark.parametrize("name", NAMES)
 def test_help_fits_80_columns(name: str) -> None:
     assert max(map(len, (GOLDEN / f"{name}.txt").read_text().splitlines())) <= 80
 
 
-@pytest.mark.parametrize(("name", "command"), commands().items(), ids=COMMANDS)
+@pytest.mark.parametrize(("name", "command"), commands().items(), ids=SUMMARIES)
 def test_every_option_explains_itself(name: str, command: Any) -> None:
-    assert command.help.partition("\n")[0] == COMMANDS[name]
+    assert command.help.partition("\n")[0] == SUMMARIES[name]
     for param in command.params:
         assert param.help, param
         if param.param_type_name == "option":
@@ -83,12 +94,18 @@ def test_options_of_one_name_are_one_option() -> None:
         "--output",
         "--format",
         "--guard",
+        "--extra",
+        "--label",
+        "--members",
+        "--model",
+        "--preset",
+        "--with",
         "name",
         "data",
     }
 
 
-@pytest.mark.parametrize("name", ["calcli", *COMMANDS])
+@pytest.mark.parametrize("name", NAMES)
 def test_examples_can_be_parsed(name: str) -> None:
     """Every example names a command and options that exist."""
     text = (GOLDEN / f"{name}.txt").read_text()
@@ -100,8 +117,9 @@ def test_examples_can_be_parsed(name: str) -> None:
             words = shlex.split(part)
             if words[0] != "calcli":
                 continue
+            called, given = (words[1], words[2:]) if words[1] not in GROUPS else ("-".join(words[1:3]), words[3:])
             with build().make_context("calcli", [], resilient_parsing=True) as context:
-                known[words[1]].make_context(words[1], words[2:], parent=context)
+                known[called].make_context(called, given, parent=context)
 
 
 def test_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,10 @@ LIGHT = [
     ("methods", "--format", "json"),
     ("metrics",),
     ("metrics", "nll", "--format", "csv"),
+    ("uncertainty",),
+    ("uncertainty", "fit", "--help"),
+    ("uncertainty", "evaluate", "--help"),
+    ("uncertainty", "fiit"),
     ("fit",),
     ("fit", "x", "--metod", "y"),
 ]

@@ -17,15 +17,15 @@ every = pytest.mark.parametrize("name", catalog.names())
 unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows() if row.family != "shuffled"])
 FEW = Options(views=3)
 
-COUNTED = ("nll", "brier", "auc", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
+COUNTED = ("nll", "brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
            "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
            "brier_uncertainty")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
-SIDED = {"pr_auc", "pud", "accuracy", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
+SIDED = {"pr_auc", "pud", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
 """What looks at the positive class alone, or cuts bins of equal mass at values, on one side of them."""
 
-UNDEFINED = {"auc", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z"}
+UNDEFINED = {"auc", "prr", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z"}
 """What may have no value where there is a single prediction or class."""
 
 briefly = settings(max_examples=12, deadline=None)  # each law is tried on every metric

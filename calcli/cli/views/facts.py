@@ -48,11 +48,14 @@ def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
     """Which column plays which part, as the ``binding`` object of a report says it."""
     pairs: list[Pair] = []
     classes = [spelled(each) for each in binding["classes"]]
-    if binding["label"] is not None:
+    if not classes:
+        pairs.append(("label", f"{binding['label'] or 'none'}: an amount"))
+    elif binding["label"] is not None:
         pairs.append(("label", f"{binding['label']}: {_classes(classes, binding['positive'])}"))
     else:
         pairs.append(("label", f"none; of the artifact: {_classes(classes, binding['positive'])}"))
-    pairs.append(("score", _score(binding["score"], binding["positive"])))
+    if binding["score"]["columns"]:
+        pairs.append(("score", _score(binding["score"], binding["positive"])))
     pairs.append(("weight", binding["weight"] or "none, all rows count the same"))
     if binding["features"]:
         pairs.append(("features", _listed(binding["features"])))

@@ -22,7 +22,8 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
     found = findings.of_manifest(manifest)
-    title = f"{inspection.path} is a calibrator ({manifest.method}), fitted {_when(manifest.created)}"
+    what = "an ensemble" if manifest.kind == "ensemble" else "a calibrator"
+    title = f"{inspection.path} is {what} ({manifest.method}), fitted {_when(manifest.created)}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if found.scores:
         lines += ["", *headline(found, screen), "", *scores.table(found, screen)]

@@ -1,0 +1,80 @@
+"""``calcli uncertainty apply`` beside CatBoost's own calls on the same rows.
+
+``python benchmarks/speed/uncertainty.py [--rows N] [--trees N] [--runs N]`` writes Markdown. calcli reads Parquet,
+predicts, decomposes and writes Parquet; CatBoost makes a pool of columns that are in memory already and predicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+import calcli
+from calcli.learners import catboost as learner
+from calcli.tables.checks import load
+from calcli.tables.source import open_source
+from calcli.verbs.uncertainty.load import load_ensemble
+
+SAMPLE = Path(__file__).parents[2] / "sample_data" / "train.parquet"
+CLICKS = ("hour", "user_id", "country", "device", "slot", "campaign", "age", "price", "recency_days", "logged_in")
+NUMBERS = ("hour", "user_id", "age", "price", "recency_days")
+
+
+def seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=600_000)
+    parser.add_argument("--trees", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=3)
+    asked = parser.parse_args()
+    sample = pl.read_parquet(SAMPLE)
+    print("| features | ensemble | calcli apply | CatBoost's calls | ratio |\n| --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.parquet"
+        pl.concat([sample] * -(-asked.rows // len(sample))).head(asked.rows).write_parquet(rows)
+        for kind, names in (("numbers", NUMBERS), ("numbers and categories", CLICKS)):
+            flags = calcli.Flags(features=names)
+            for ensemble, members in (("virtual", 10), ("sglb", 3)):
+                place = Path(folder) / f"{ensemble}-{len(names)}"
+                calcli.fit_ensemble(
+                    sample.head(3000), place, ensemble=ensemble, members=members, trees=asked.trees, flags=flags
+                )
+                ours, theirs = compared(place, rows, Path(folder) / "out.parquet", asked.runs)
+                print(
+                    f"| {kind} | {ensemble}, {members} members of {asked.trees} trees | {ours:.2f} s | {theirs:.2f} s "
+                    f"| {ours / theirs:.2f} x |",
+                    flush=True,
+                )
+
+
+def compared(place: Path, rows: Path, out: Path, runs: int) -> tuple[float, float]:
+    """Medians of both, in turn."""
+    model = load_ensemble(place)
+    with open_source(rows) as source:
+        columns = load(source, model.binding, features=True, label=False).batch.features
+
+    def theirs() -> None:
+        pool = learner.pool(columns)
+        for each in model.ensemble.models:
+            if model.ensemble.virtual:
+                each.virtual_ensembles_predict(pool, "VirtEnsembles", virtual_ensembles_count=model.ensemble.count)
+            else:
+                each.predict(pool)
+
+    pairs = [(seconds(lambda: calcli.apply_ensemble(place, rows, out)), seconds(theirs)) for _ in range(runs)]
+    return statistics.median(one for one, _ in pairs), statistics.median(other for _, other in pairs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Tables that hold what the members of an ensemble predicted: a column for each member, or each member and class."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from calcli.batch import FloatArray
+from calcli.errors import DataError, nearest
+from calcli.tables.arrays import count_reasons, no_number, numbers
+from calcli.tables.checks import SLACK, SUM_SLACK, Mask, bad_rows_error
+from calcli.tables.labels import there_is
+from calcli.tables.source import Source
+from calcli.tables.trouble import reading
+
+_OUTSIDE = "a probability is outside [0, 1]"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberColumns:
+    """Where the predictions are.
+
+    Attributes
+    ----------
+    means
+        A tuple for each member, in the order of their numbers: one column, or one for each class.
+    variances
+        The column of each member's variance; none where classes are predicted.
+    classes
+        Their names; none where there is one column a member.
+    """
+
+    means: tuple[tuple[str, ...], ...]
+    variances: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All columns."""
+        return [*(name for member in self.means for name in member), *self.variances]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedMembers:
+    """Some rows as arrays; bad ones have numbers that do no harm.
+
+    Attributes
+    ----------
+    mean, variance
+        Shape (n, M), or (n, M, K) where there is a column for each class.
+    bad, why, first
+        As of `checks.Encoded`.
+    """
+
+    mean: FloatArray
+    variance: FloatArray | None
+    bad: Mask | None = None
+    why: Mapping[str, int] = field(default_factory=dict)
+    first: tuple[int, str] | None = None
+
+
+def find_members(source: Source, stem: str, variances: str | None = None) -> MemberColumns:
+    """The columns ``<stem>_<m>`` or ``<stem>_<m>_<class>``, and ``<variances>_<m>`` where that is given."""
+    alone = _numbered(source.columns, stem)
+    by_class = _numbered_classes(source.columns, stem)
+    if alone and by_class:
+        (one, *_), (other, *_) = alone.values(), next(iter(by_class.values())).values()
+        raise DataError(
+            f"--members {stem}: {one!r} has no class and {other!r} has one",
+            hint="members are <stem>_<m>, or <stem>_<m>_<class>",
+        )
+    members = sorted(alone or by_class)
+    if len(members) < 2:
+        raise _too_few(source, stem, members)
+    if by_class:
+        if variances is not None:
+            raise DataError(f"--variances is for amounts, and {stem}_{members[0]}_<class> are classes")
+        return _per_class(stem, by_class, members)
+    found = MemberColumns(tuple((alone[member],) for member in members))
+    if variances is None:
+        return found
+    theirs = _numbered(source.columns, variances)
+    if sorted(theirs) != members:
+        lost = next((member for member in members if member not in theirs), None)
+        extra = next((member for member in theirs if member not in members), None)
+        what = f"{variances}_{lost}" if lost is not None else f"{stem}_{extra}"
+        raise DataError(f"each member needs a mean and a variance, and there is no {what!r}")
+    return MemberColumns(found.means, tuple(theirs[member] for member in members))
+
+
+def _numbered(names: Sequence[str], stem: str) -> dict[int, str]:
+    """Columns ``<stem>_<m>`` by m."""
+    return {int(found[1]): name for name in names if (found := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})", name))}
+
+
+def _numbered_classes(names: Sequence[str], stem: str) -> dict[int, dict[str, str]]:
+    """Columns ``<stem>_<m>_<class>`` by m and class."""
+    by_class: dict[int, dict[str, str]] = {}
+    for name in names:
+        found = re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})_(.+)", name, re.DOTALL)
+        if found:
+            by_class.setdefault(int(found[1]), {})[found[2]] = name
+    return by_class
+
+
+def _too_few(source: Source, stem: str, members: Sequence[int]) -> DataError:
+    if members:
+        return DataError(f"--members {stem}: there is only member {members[0]}, and one has nobody to disagree with")
+    heads = {found[1] for name in source.columns if (found := re.fullmatch(r"(.+)_\d{1,9}", name))}
+    match = nearest(stem, sorted(heads))
+    hint = f"did you mean --members {match}?" if match else "--members STEM stands for STEM_0, STEM_1, …"
+    return DataError(f"no columns {stem}_0, {stem}_1, …; {there_is(source.columns)}", hint=hint)
+
+
+def _per_class(stem: str, by_class: Mapping[int, Mapping[str, str]], members: Sequence[int]) -> MemberColumns:
+    classes = tuple(by_class[members[0]])
+    for member in members:
+        theirs = by_class[member]
+        if set(theirs) != set(classes):
+            raise DataError(
+                f"member {member} predicts the classes {', '.join(sorted(theirs))}, "
+                f"and member {members[0]} {', '.join(sorted(classes))}",
+                hint=f"there must be a column {stem}_<m>_<class> for each member and class",
+            )
+    if len(classes) < 2:
+        raise DataError(f"--members {stem}: there is one class only: {classes[0]!r}")
+    return MemberColumns(tuple(tuple(by_class[member][name] for name in classes) for member in members), (), classes)
+
+
+def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMembers:
+    """Some rows, typed or the String columns of a text file, as arrays."""
+    wrong: dict[str, Mask] = {}
+    raw = _matrix(frame, [name for member in columns.means for name in member], "prediction", wrong)
+    mean = raw if not columns.classes else raw.reshape(len(raw), len(columns.means), len(columns.classes))
+    variance = None
+    if columns.variances:
+        variance = _matrix(frame, columns.variances, "variance", wrong)
+        _mark(wrong, "a variance is not positive", _any(variance <= 0.0))
+    else:
+        mean = _as_probabilities(mean, wrong)
+    if not wrong:
+        return EncodedMembers(mean, variance)
+    bad: Mask = np.logical_or.reduce(list(wrong.values()))
+    harmless = 1.0 / len(columns.classes) if columns.classes else 0.5
+    mean = np.where(bad.reshape(-1, *[1] * (mean.ndim - 1)), harmless, mean)
+    variance = None if variance is None else np.where(bad[:, None], 1.0, variance)
+    row = int(bad.argmax())
+    reason = next(reason for reason, mask in wrong.items() if mask[row])
+    return EncodedMembers(mean, variance, bad, count_reasons(wrong), (row, reason))
+
+
+def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[str, Mask]) -> FloatArray:
+    values: FloatArray = np.column_stack([numbers(frame[name]) for name in names])
+    if np.isfinite(values).all():
+        return values
+    words = np.zeros(len(frame), dtype=np.bool_)
+    for name in names:
+        if frame[name].dtype == pl.String:
+            words |= no_number(frame[name]).to_numpy()
+    _mark(wrong, f"a {part} is not a number", words)
+    _mark(wrong, f"a {part} is missing", _any(np.isnan(values)) & ~words)
+    _mark(wrong, f"a {part} is infinite", _any(np.isinf(values)))
+    return values
+
+
+def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
+    """Clipped to [0, 1], as float32 rounds, and of classes adding up to 1."""
+    with np.errstate(invalid="ignore"):
+        _mark(wrong, _OUTSIDE, _any(((values < -SLACK) | (values > 1.0 + SLACK)) & np.isfinite(values)))
+        clipped = np.clip(values, 0.0, 1.0)
+        if values.ndim == 2:
+            return clipped
+        total = clipped.sum(axis=2, keepdims=True)
+        _mark(wrong, "the probabilities of a member do not add up to 1", _any(np.abs(total - 1.0) > SUM_SLACK))
+        return clipped / np.where(total > 0.0, total, 1.0)
+
+
+def _any(mask: Mask) -> Mask:
+    """Whether it holds of any member, for each row."""
+    found: Mask = np.logical_or.reduce(mask.reshape(len(mask), -1), axis=1)
+    return found
+
+
+def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
+    if mask.any():
+        wrong[reason] = mask
+
+
+def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
+    """Read the table and raise an error that says how many rows are bad, why, and which is the first."""
+    rows, bad, why = 0, 0, Counter[str]()
+    first: tuple[int, str] | None = None
+    with reading(source.name):
+        for frame in source.raw.select(columns.names).collect_batches():
+            chunk = encode_members(frame, columns)
+            if chunk.bad is not None and chunk.first is not None:
+                bad += int(chunk.bad.sum())
+                why.update(chunk.why)
+                first = first or (rows + chunk.first[0], chunk.first[1])
+            rows += len(frame)
+    if why[_OUTSIDE] > rows / 10:
+        raise DataError(
+            f"{columns.names[0]!r} and the others look like logits or amounts, not probabilities: "
+            f"{why[_OUTSIDE]:,} of {rows:,} rows lie outside [0, 1]",
+            hint="amounts need --variances STEM; of logits take the sigmoid or the softmax before",
+        )
+    if bad:
+        raise bad_rows_error(source.name, bad, rows, why, first)

@@ -1,0 +1,132 @@
+"""Rows from out of the domain, made from another table (paper, section 5).
+
+They have the scale of the rows that the ensemble was trained on, so that no single value gives them away, and the
+shape of something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import Column, FloatArray
+from calcli.errors import DataError
+from calcli.numeric.rng import stream
+from calcli.state import Json, State, pack_texts, unpack_texts
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What rows looked like, feature by feature.
+
+    Attributes
+    ----------
+    scale
+        Mean and standard deviation of each number, without missing values.
+    values
+        Each category and boolean, as a column that holds every value once, also the missing one if there was any.
+    """
+
+    scale: Mapping[str, tuple[float, float]]
+    values: Mapping[str, Column]
+
+    @classmethod
+    def of(cls, features: Mapping[str, Column]) -> Seen:
+        scale: dict[str, tuple[float, float]] = {}
+        values: dict[str, Column] = {}
+        for name, column in features.items():
+            if column.role == "number":
+                scale[name] = _scale(column.values)
+            else:
+                values[name] = _as_column(column.role, np.unique(column.values), column.levels)
+        return cls(scale, values)
+
+    def to_state(self) -> State:
+        """What is kept of it."""
+        scale: NDArray[np.generic] = np.array(list(self.scale.values()), dtype=np.float64).reshape(-1, 2)
+        arrays = {"scale": scale}
+        roles: list[Json] = []
+        for place, column in enumerate(self.values.values()):
+            roles.append(column.role)
+            arrays[f"{place}/values"] = column.values
+            arrays |= {f"{place}/{key}": array for key, array in pack_texts(column.levels).items()}
+        return State({"numbers": list(self.scale), "values": list(self.values), "roles": roles}, arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> Seen:
+        """What `to_state` kept."""
+        numbers, names, roles = (state.params[key] for key in ("numbers", "values", "roles"))
+        if not (isinstance(numbers, list) and isinstance(names, list) and isinstance(roles, list)):
+            raise TypeError("it does not say what the features looked like")
+        pairs = zip(numbers, state.array("scale"), strict=True)
+        scale = {str(name): (float(mean), float(sd)) for name, (mean, sd) in pairs}
+        values: dict[str, Column] = {}
+        for place, (name, role) in enumerate(zip(names, roles, strict=True)):
+            start = f"{place}/"
+            arrays = {key.removeprefix(start): array for key, array in state.arrays.items() if key.startswith(start)}
+            values[str(name)] = _as_column(str(role), arrays["values"], unpack_texts(arrays))
+        return cls(scale, values)
+
+
+def _as_column(role: str, values: NDArray[np.generic], levels: tuple[str, ...]) -> Column:
+    if role == "category":
+        return Column("category", values.astype(np.int32), levels)
+    return Column("boolean", values.astype(np.float64))
+
+
+def _scale(values: NDArray[np.generic]) -> tuple[float, float]:
+    """Mean and standard deviation of what is known; (0, 0) where nothing is."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = numbers[np.isfinite(numbers)]
+    return (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+
+
+def make(
+    features: tuple[str, ...], seen: Seen, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
+) -> dict[str, Column]:
+    """So many rows of such features that come from elsewhere.
+
+    Parameters
+    ----------
+    features
+        Their names, in order.
+    seen
+        The scale of numbers and the values of categories, which are drawn uniformly.
+    foreign
+        The numbers of another table, a column for each; those of zero variance are left out. The i-th number among the
+        features is the i-th of them, at the scale of `seen`: x = (u - mean u)/sd u * sd + mean.
+    rows
+        How many.
+    seed
+        Of what is drawn.
+    first
+        Take its first rows, and their own mean and deviation, in place of rows drawn without replacement.
+    """
+    if rows > len(foreign):
+        raise DataError(
+            f"the table to make rows from has {len(foreign):,} rows, and it takes {rows:,}",
+            hint="use a larger one, or evaluate on fewer rows",
+        )
+    drawn = np.arange(rows) if first else stream(seed, "strangers", "rows").permutation(len(foreign))[:rows]
+    scales = [_scale(column) for column in (foreign[drawn] if first else foreign).T]
+    usable = [place for place, (_, sd) in enumerate(scales) if sd > 0.0]
+    if len(usable) < len(seen.scale):
+        raise DataError(
+            f"the table to make rows from has {len(usable)} columns of numbers that vary, "
+            f"and there are {len(seen.scale)} features that are numbers",
+            hint="use another one",
+        )
+    made: dict[str, Column] = {}
+    numbers = iter(usable)
+    for name in features:
+        if name in seen.scale:
+            place = next(numbers)
+            (mean, sd), ours = scales[place], seen.scale[name]
+            made[name] = Column("number", (foreign[drawn, place] - mean) / sd * ours[1] + ours[0])
+        else:
+            column = seen.values[name]
+            made[name] = column.take(stream(seed, "strangers", name).integers(len(column.values), size=rows))
+    return made

@@ -1,0 +1,66 @@
+"""Rows that pass from a table to another, with columns added: what `apply` and its relatives have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calcli.engines.local import Stream, Watch
+from calcli.errors import CalcliError, DataError, UsageError, unknown_name
+from calcli.tables.formats import SEPARATORS, Format
+from calcli.tables.sink import write
+from calcli.tables.source import Source
+
+
+def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str, ...], *, hint: str) -> list[str]:
+    """The input columns that pass through, in the order of the table; None keeps all.
+
+    `hint` is what to do about one that has the name of a column to add.
+    """
+    names = source.columns
+    for name in keep or ():
+        if name not in names:
+            raise UsageError(unknown_name("column to keep:", name, names))
+    kept = [name for name in names if keep is None or name in keep]
+    for name in added:
+        if name in kept:
+            raise DataError(f"the table already has a column {name!r}, which the one to add would replace", hint=hint)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How many rows there were, and how many of them could not be used."""
+
+    rows: int
+    bad: int
+
+
+def write_rows(
+    stream: Stream,
+    source: Source,
+    kept: Sequence[str],
+    output: str | Path,
+    output_format: Format,
+    recount: Callable[[], object],
+) -> Passed:
+    """Write the columns that are kept and those that are added.
+
+    The error that ended the stream is the one that is seen, not what polars makes of it. `recount` reads the table
+    again and raises an error that names all bad rows and the first of them, which a stream that stops at one does not
+    know.
+    """
+    # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
+    frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
+    watch = Watch()
+    rows = stream.through(frame, watch).select(*kept, *stream.work.names)
+    try:
+        count = write(rows, output, format=output_format, arrow_types=source.arrow_types)
+    except CalcliError:
+        if watch.bad and stream.bad_rows == "fail":
+            recount()
+        if watch.failure is not None:
+            raise watch.failure from None
+        raise
+    return Passed(count, watch.bad)

@@ -1,0 +1,316 @@
+"""`uncertainty evaluate`: how well ensembles predict, and how well their uncertainty finds errors and strange rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+
+from calcli.batch import Batch, Column, FloatArray
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
+from calcli.errors import DataError, UsageError
+from calcli.metrics.base import Definition, Measured, Scored
+from calcli.metrics.detection import ood_auc, rejection_curve, rejection_ratio
+from calcli.metrics.paired import paired_difference
+from calcli.metrics.ranking import accuracy_rows
+from calcli.state import Json
+from calcli.tables.beside import load_beside, load_numbers
+from calcli.tables.binding import Binding, Flags
+from calcli.tables.checks import load as load_rows
+from calcli.tables.source import Data, Source, open_source
+from calcli.tables.unscored import bind_unscored
+from calcli.uncertainty.decomposition import Decomposed, Members, decompose
+from calcli.uncertainty.strangers import Seen, make
+from calcli.uncertainty.training import mean_log_loss
+from calcli.verbs.asjson import as_json
+from calcli.verbs.measuring import data_facts
+from calcli.verbs.report import (
+    DataFacts,
+    Difference,
+    MetricValue,
+    Report,
+    ScoreRow,
+    ScoreSource,
+    Seconds,
+    Warned,
+    finite,
+)
+from calcli.verbs.uncertainty.load import EnsembleModel, load_ensemble
+from calcli.version import VERSION
+
+COMMAND = "uncertainty evaluate"
+
+SHARES = np.linspace(0.0, 1.0, 101)
+"""Where the rejection curves of a report have points."""
+
+SINGLE = ".single"
+"""What follows an ensemble's name in the name of the model that one would have without it."""
+
+_ONE_MODEL = "one model alone cannot tell knowledge from data uncertainty"
+
+Preset = Literal["paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleEvaluateRequest:
+    """What `uncertainty evaluate` is asked.
+
+    Attributes
+    ----------
+    data
+        Rows with labels that the ensembles were not trained on.
+    ensembles
+        Directories, each as ``DIR`` or ``NAME=DIR``.
+    ood
+        Rows from out of the domain, with the same features; no label is needed.
+    make_ood
+        A table of something else, from whose numbers such rows are made.
+    preset
+        ``paper``: made rows get the mean and deviation of the rows in `data`, not of those trained on, and come from
+        the first rows of `make_ood`, as in the authors' code.
+    """
+
+    data: Data
+    ensembles: tuple[str, ...]
+    ood: Data | None = None
+    make_ood: Data | None = None
+    preset: Preset | None = None
+    flags: Flags = Flags()
+    input_format: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse what cannot go together."""
+        if not self.ensembles:
+            raise UsageError("which ensemble?", hint="name one or more: --with DIR")
+        if self.ood is not None and self.make_ood is not None:
+            raise UsageError("--ood and --make-ood are both given", hint="keep one")
+        if self.preset is not None and self.make_ood is None:
+            raise UsageError("--preset paper says how rows are made, and none are", hint="add --make-ood FILE")
+
+
+def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> Report:
+    """Measure each ensemble, and beside it the model that one would have without it, on the same rows."""
+    request.check()
+    models = _named(request.ensembles)
+    with open_source(request.data, format=request.input_format) as source:
+        binding = _common_binding(source, request.flags, models)
+        for note in binding.notes:
+            listener.note(note)
+        with stage(listener, "reading"):
+            loaded = load_rows(source, binding, features=True, bad_rows=request.bad_rows)
+            foreign = None if request.make_ood is None else _numbers(request.make_ood)
+        rows = loaded.batch
+        if not rows.weights.sum() > 0:
+            raise DataError("the weights add up to zero: no row counts")
+        judged: list[_Judged] = []
+        with stage(listener, "predicting", len(models)):
+            for name, model in models.items():
+                outside = _outside(request, model, rows, foreign)
+                judged += _both(name, model, rows, outside)
+                listener.advance(1, name)
+        facts = data_facts(source, loaded, binding)
+        return Report(
+            command=COMMAND,
+            version=VERSION,
+            seed=request.seed,
+            data=facts,
+            binding=binding.to_json(),
+            definitions=_definitions(judged),
+            scores=tuple(one.row() for one in judged),
+            differences=tuple(_differences(judged, rows)),
+            warnings=tuple(_warnings(models, facts)),
+            curves={"reliability": (), "rejection": tuple(point for one in judged for point in one.curves(rows))},
+        )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """An ensemble or a single model on the rows.
+
+    Attributes
+    ----------
+    losses
+        What each row adds to ``nll`` and to ``error`` or ``rmse``.
+    """
+
+    name: str
+    source: ScoreSource
+    seconds: Seconds
+    parts: Decomposed
+    losses: Mapping[str, FloatArray]
+    metrics: Mapping[str, Measured]
+    single: bool
+
+    @property
+    def loss(self) -> FloatArray:
+        """By which rows are rejected: wrong or not, or the squared error."""
+        return self.losses["rmse" if "rmse" in self.losses else "error"]
+
+    def row(self) -> ScoreRow:
+        values = {name: MetricValue.of(value, ()) for name, value in self.metrics.items()}
+        return ScoreRow(self.name, self.source, values, seconds=self.seconds)
+
+    def curves(self, rows: Batch) -> list[Mapping[str, Json]]:
+        """What is left of the loss as rows are rejected: by each uncertainty, and by the loss itself."""
+        orders = {"total": self.parts.total} | ({} if self.single else {"knowledge": self.parts.knowledge})
+        points: list[Mapping[str, Json]] = []
+        for by, order in (orders | {"oracle": self.loss}).items():
+            curve = rejection_curve(order, self.loss, rows.weight, shares=SHARES)
+            for x, n, y in zip(curve.rejected, curve.accepted, curve.loss, strict=True):
+                point = {"score": self.name, "class": None, "by": by, "x": x, "y": y, "n": n, "lo": None, "hi": None}
+                points.append(as_json(point))
+        return points
+
+
+def _named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
+    """The ensembles by the name they have in the report: as given, or the base name of the directory."""
+    models: dict[str, EnsembleModel] = {}
+    for text in ensembles:
+        name, separator, path = text.partition("=")
+        if not separator:
+            name, path = Path(text).resolve().name, text
+        if name in models:
+            raise UsageError(f"two ensembles are named {name!r}", hint=f"try: --with NAME={path}")
+        models[name] = load_ensemble(path)
+    return models
+
+
+def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleModel]) -> Binding:
+    """The binding under which all ensembles can be applied: the first's, with the features of all."""
+    names = list(models)
+    first = models[names[0]].binding
+    features = {feature.name: feature for feature in first.features}
+    for name in names[1:]:
+        other = models[name].binding
+        if (other.classes, other.positive) != (first.classes, first.positive):
+            raise UsageError(f"{name} and {names[0]} predict different things", hint="evaluate it on its own")
+        for feature in other.features:
+            if features.setdefault(feature.name, feature).role != feature.role:
+                raise UsageError(
+                    f"{name} takes {feature.name!r} as a {feature.role}, and {names[0]} does not",
+                    hint="evaluate it on its own",
+                )
+    known = Binding(
+        first.label,
+        first.label_type,
+        first.classes,
+        first.positive,
+        first.score,
+        first.weight,
+        tuple(features.values()),
+    )
+    return bind_unscored(source, flags, known=known)
+
+
+def _numbers(data: Data) -> FloatArray:
+    with open_source(data) as source:
+        return load_numbers(source)
+
+
+def _outside(
+    request: EnsembleEvaluateRequest, model: EnsembleModel, rows: Batch, foreign: FloatArray | None
+) -> Mapping[str, Column] | None:
+    """The features of rows from out of the domain, if there are to be any."""
+    if request.ood is not None:
+        with open_source(request.ood) as source:
+            return load_beside(source, replace(model.binding, label=None), label=False).features
+    if foreign is None:
+        return None
+    paper = request.preset == "paper"
+    seen = Seen.of({name: rows.features[name] for name in model.features}) if paper else model.seen
+    return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
+
+
+def _both(name: str, model: EnsembleModel, rows: Batch, outside: Mapping[str, Column] | None) -> list[_Judged]:
+    """The ensemble, and the model that one would have without it."""
+    started = time.perf_counter()
+    members = model.ensemble.members({name: rows.features[name] for name in model.features})
+    seconds = Seconds(apply=time.perf_counter() - started)
+    strange = None if outside is None else model.ensemble.members(outside)
+    single = model.ensemble.single
+    alone = None if strange is None else strange.only(single)
+    source = ScoreSource("ensemble", path=str(model.path), method=model.manifest.method, sha256=model.sha256)
+    return [
+        _judged(name, source, seconds, members, strange, rows, single=False),
+        _judged(f"{name}{SINGLE}", source, Seconds(), members.only(single), alone, rows, single=True),
+    ]
+
+
+def _judged(
+    name: str,
+    source: ScoreSource,
+    seconds: Seconds,
+    members: Members,
+    strange: Members | None,
+    rows: Batch,
+    *,
+    single: bool,
+) -> _Judged:
+    parts = decompose(members)
+    regression = members.variance is not None
+    error = np.square(parts.mean - rows.targets) if regression else _errors(parts.mean, rows)
+    losses = {"nll": mean_log_loss(members, rows), "rmse" if regression else "error": error}
+    metrics = {"nll": Measured(_mean(losses["nll"], rows), _NLL[regression])}
+    if regression:
+        metrics["rmse"] = Measured(float(np.sqrt(_mean(error, rows))), Definition("lower", norm=2.0))
+    else:
+        metrics["error"] = Measured(_mean(error, rows), Definition("lower", reduction="top label"))
+    orders = {"total": parts.total, "knowledge": parts.knowledge}
+    found = {f"prr_{by}": rejection_ratio(order, error, rows.weight) for by, order in orders.items()}
+    if strange is not None:
+        beyond = decompose(strange)
+        found["ood_auc_total"] = ood_auc(parts.total, beyond.total, rows.weight)
+        found["ood_auc_knowledge"] = ood_auc(parts.knowledge, beyond.knowledge, rows.weight)
+    for metric, value in found.items():
+        unknown = single and metric.endswith("_knowledge")
+        metrics[metric] = Measured(None, value.definition, reason=_ONE_MODEL) if unknown else value
+    return _Judged(name, source, seconds, parts, losses, metrics, single)
+
+
+_NLL = {
+    False: Definition("lower", approximation="probabilities are held inside [1e-12, 1 - 1e-12]"),
+    True: Definition("lower", approximation="a mixture of the members' normal distributions"),
+}
+
+
+def _errors(mean: FloatArray, rows: Batch) -> FloatArray:
+    return 1.0 - accuracy_rows(Scored(rows.labels, mean))
+
+
+def _mean(values: FloatArray, rows: Batch) -> float:
+    return float(np.average(values, weights=rows.weight))
+
+
+def _definitions(judged: Sequence[_Judged]) -> dict[str, Definition]:
+    return {name: value.definition for name, value in judged[0].metrics.items()}
+
+
+def _differences(judged: Sequence[_Judged], rows: Batch) -> list[Difference]:
+    """Each ensemble against its single model, with intervals by normal theory where a metric is a mean over rows."""
+    found: list[Difference] = []
+    for one, alone in zip(judged[::2], judged[1::2], strict=True):
+        for metric, value in one.metrics.items():
+            here, there = value.value, alone.metrics[metric].value
+            if here is None or there is None:
+                continue
+            ends: tuple[float | None, ...] = (None, None, None)
+            if metric in ("nll", "error"):
+                _, *ends_found = paired_difference(one.losses[metric], alone.losses[metric], rows.weight)
+                ends = tuple(map(finite, ends_found))
+            found.append(Difference(one.name, alone.name, metric, here - there, *ends))
+    return found
+
+
+def _warnings(models: Mapping[str, EnsembleModel], facts: DataFacts) -> Iterator[Warned]:
+    measured = {file["sha256"] for file in facts.files}
+    for name, model in models.items():
+        trained = cast("list[dict[str, object]]", model.manifest.data.get("files", []))
+        if measured & {file["sha256"] for file in trained}:
+            yield Warned("training-rows", f"{name} was trained on these rows: on others it is worse than this says")

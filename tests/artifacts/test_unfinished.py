@@ -1,0 +1,84 @@
+"""What a killed run leaves behind: found again by the same run, by no other, and gone in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calcli.artifacts.store import exists
+from calcli.artifacts.unfinished import unfinished
+from calcli.errors import CalcliError, FileSystemError
+from calcli.tables.paths import find_inputs
+
+
+class Killed(Exception):
+    pass
+
+
+def run(target: Path, key: str, parts: dict[str, bytes]) -> None:
+    with unfinished(target, key) as kept:
+        for name, content in parts.items():
+            kept.put(name, content)
+        raise Killed
+
+
+def stopped(target: Path, key: str, **parts: bytes) -> None:
+    with pytest.raises(Killed):
+        run(target, key, parts)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_same_run_finds_its_parts(tmp_path: Path) -> None:
+    stopped(tmp_path / "ens", "aa", one=b"1", two=b"2")
+    with unfinished(tmp_path / "ens", "aa") as kept:
+        assert (kept.get("one"), kept.get("two"), kept.get("three")) == (b"1", b"2", None)
+        kept.finish()
+    assert names(tmp_path) == []
+
+
+def test_another_run_finds_nothing_and_sweeps_in_the_end(tmp_path: Path) -> None:
+    stopped(tmp_path / "ens", "aa", one=b"1")
+    with unfinished(tmp_path / "ens", "bb") as kept:
+        assert kept.get("one") is None
+        kept.finish()
+    assert names(tmp_path) == []
+
+
+def test_a_run_that_kept_nothing_leaves_nothing(tmp_path: Path) -> None:
+    stopped(tmp_path / "deep" / "ens", "aa")
+    assert names(tmp_path) == []
+
+
+def test_damaged_parts_are_not_taken(tmp_path: Path) -> None:
+    stopped(tmp_path / "ens", "aa", one=b"1")
+    part = next(path for path in (tmp_path / ".ens.unfinished").iterdir() if path.name.endswith("one"))
+    part.write_bytes(part.read_bytes()[:-1] + b"2")
+    with unfinished(tmp_path / "ens", "aa") as kept:
+        assert kept.get("one") is None
+
+
+def test_two_runs_at_one_artifact_are_one_too_many(tmp_path: Path) -> None:
+    with (
+        unfinished(tmp_path / "ens", "aa") as kept,
+        pytest.raises(FileSystemError, match="another calcli is writing"),
+        unfinished(tmp_path / "ens", "aa"),
+    ):
+        raise AssertionError(kept)
+
+
+def test_without_an_artifact_nothing_is_kept() -> None:
+    with unfinished(None, "aa") as kept:
+        kept.put("one", b"1")
+        assert kept.get("one") is None
+        kept.finish()
+
+
+def test_no_command_takes_it_for_anything(tmp_path: Path) -> None:
+    stopped(tmp_path / "ens", "aa", one=b"1")
+    assert not exists(tmp_path / ".ens.unfinished")
+    with pytest.raises(CalcliError, match="holds no table"):
+        find_inputs(tmp_path, None)
