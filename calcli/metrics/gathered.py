@@ -38,7 +38,7 @@ class Gathered:
             if metric is not None:
                 _add(self._sums, row.name, [metric.gather(one, self._options) for one in scored])
             if per_row is not None:
-                _add(self._paired, row.name, [paired_sums(one, scored[0], per_row) for one in scored])
+                _add(self._paired, row.name, [paired_sums(one, scored[0], per_row) for one in scored[1:]])
 
     def measured(self) -> list[dict[str, Measured]]:
         """The metrics of each score."""
@@ -53,8 +53,8 @@ class Gathered:
         return [replace(row.load()(none, self._options), reason=reason) for none in self._nothing]
 
     def difference(self, score: int, metric: str) -> Paired | None:
-        """A score less the first, in a metric that is a mean over rows; None for others."""
-        return self._paired[metric][score].difference() if metric in self._paired else None
+        """The score at a place from 1 less the first, in a metric that is a mean over rows; None for others."""
+        return self._paired[metric][score - 1].difference() if metric in self._paired else None
 
 
 def _add(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:

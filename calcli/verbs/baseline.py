@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -94,19 +94,16 @@ class Baseline:
         by, group, score = place
         held = self.values.get(place)
         old = None if held is None else held.get(metric)
+        found = Change(score, metric, by, group, old, new, change=None)
         if different is not None:
-            return Change(
-                score, metric, by, group, old, new, None, False, f"{metric} is another one in the baseline: {different}"
-            )
-        reason = None
+            return replace(found, comparable=False, reason=f"{metric} is another one in the baseline: {different}")
+        if old is not None and new is not None:
+            return replace(found, change=new - old)
         if held is None:
-            reason = f"the baseline has no score {score!r}" if by is None else "the baseline has no such group"
-        elif metric not in held:
-            reason = f"the baseline has no {metric}"
-        elif old is None or new is None:
-            reason = f"it has no value {'here' if new is None else 'in the baseline'}"
-        change = None if old is None or new is None else new - old
-        return Change(score, metric, by, group, old, new, change, reason=reason)
+            return replace(found, reason=f"the baseline has no {f'score {score!r}' if by is None else 'such group'}")
+        if metric not in held:
+            return replace(found, reason=f"the baseline has no {metric}")
+        return replace(found, reason=f"it has no value {'here' if new is None else 'in the baseline'}")
 
 
 def _content(path: str | Path) -> bytes:

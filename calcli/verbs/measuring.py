@@ -89,10 +89,10 @@ def measure_all(
     Without `against` each score is held against the first. Intervals of differences come from `resampling`; without,
     from normal theory where the metric is a mean over rows.
     """
-    scored = {candidate.name: candidate.scored(rows) for candidate in candidates}
-    options = settled(chosen, list(scored.values()), options)
-    # What a metric keeps of the rows for others, their order above all, goes with each score.
+    # What metrics keep of the rows for each other, their order above all, is held for one score at a time.
+    options = settled(chosen, [candidate.scored(rows) for candidate in candidates], options)
     measured = {candidate.name: measure(chosen, candidate.scored(rows), options) for candidate in candidates}
+    scored = {candidate.name: candidate.scored(rows) for candidate in candidates}
     drawn = None if resampling is None else _Drawn.of(scored, chosen, options, resampling)
     if drawn is not None:
         measured = {name: drawn.completed(name, values) for name, values in measured.items()}

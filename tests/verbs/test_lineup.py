@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -10,8 +12,13 @@ import pytest
 from sklearn.metrics import log_loss
 
 import calcli
+from calcli.batch import Batch, Sides
 from calcli.engines.listener import Silent
 from calcli.errors import DataError, UsageError
+from calcli.methods import catalog
+from calcli.methods.row import Row
+from calcli.numeric.links import sigmoid
+from calcli.state import State
 from calcli.verbs.evaluate import EvaluateRequest, evaluate
 from tests.verbs.conftest import breeds, clicks
 
@@ -166,6 +173,39 @@ def test_which_column_an_artifact_reads_is_said(fitted: Path) -> None:
     calcli.fit(scored(seed=0), method="platt", output="of_logit2", flags=calcli.Flags(logit="logit2"))
     evaluate(EvaluateRequest(scored(), artifacts=("m", "of_logit2"), metrics="nll"), Notes())
     assert said == ["of_logit2 reads the logit in logit2"]
+
+
+class Sum(ModuleType):
+    """sigmoid(z + the sum of the features)."""
+
+    @staticmethod
+    def fit(batch: Batch, sides: Sides, params: object, seed: int) -> State:
+        return State({})
+
+    @staticmethod
+    def predict(state: State, batch: Batch, sides: Sides) -> np.ndarray:
+        return sigmoid(batch.score + sum(column.values for column in batch.features.values()))
+
+
+def test_artifacts_of_different_features_each_read_their_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tests.sum", Sum("sum"))
+    row = Row(
+        name="sum", family="trees", target="tests.sum", summary="", reference="", simplicity=99, needs_features=True
+    )
+    monkeypatch.setattr(catalog, "_ROWS", (*catalog.rows(), row))
+    frame = scored().with_columns(a=pl.col("row_id") % 7 / 8, b=pl.col("row_id") % 5 / 8)
+    names = ("a", "b", "a,b")
+    for name in names:
+        calcli.fit(frame, method="sum", output=name, flags=calcli.Flags(features=tuple(name.split(","))))
+    chunked = pl.concat([part.lazy() for part in frame.iter_slices(300)])
+    report = calcli.evaluate(chunked, artifacts=names, metrics="nll")
+    assert report.to_json()["binding"]["features"] == ["a", "b"]
+    for name in names:
+        shift = frame.select(pl.sum_horizontal(name.split(","))).to_series()
+        prob = sigmoid((frame["logit"] + shift).to_numpy())
+        assert report.value(name, "nll") == pytest.approx(log_loss(frame["label"], prob), rel=1e-12)
+    with pytest.raises(DataError, match="'b'"):
+        calcli.evaluate(frame.drop("b"), artifacts=names)
 
 
 def test_artifacts_agree_on_the_classes(fitted: Path) -> None:
