@@ -7,7 +7,7 @@ from calcli.cli.console import Talk
 
 EXAMPLES = """\
 calcli uncertainty decompose nets.parquet --members net -o out.parquet
-calcli uncertainty decompose prices.csv --members mu --variances var -o out.csv"""
+calcli uncertainty decompose p.csv --members mu --variances var -o out.csv"""
 
 
 def decompose(
