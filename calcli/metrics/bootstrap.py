@@ -241,7 +241,7 @@ class Resampler:
 
     def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with labels drawn from the score, one uniform number for each row."""
-        drawn = Scored(_labels(self.scored.prob, uniform), self.scored.prob, self.scored.weight)
+        drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
         pooled: dict[Reduction, list[Blocks]] = {}
         found: dict[str, float] = {}
         for name in wanted:
@@ -259,10 +259,10 @@ class Resampler:
 
     def _of_clusters(self, rows: Scored, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics that have clusters as bins, of the same rows with other weights or labels."""
-        clusters, names = self.scored.clusters, [name for name in wanted if name in self._clusters]
-        if clusters is None or not names:
+        names = [name for name in wanted if name in self._clusters]
+        if not names:
             return {}
-        sums = ClusterSums.of(rows, clusters)
+        sums = ClusterSums.of(rows)
         values = {name: self._clusters[name](sums) for name in names}
         return {name: math.nan if value is None else value for name, value in values.items()}
 

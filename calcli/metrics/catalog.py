@@ -271,7 +271,9 @@ _ROWS = (
         "mean gap over clusters of rows (CCL)",
         "lower",
         "gap",
+        default=True,
         clusters="calcli.metrics.cece:cece_of",
+        sums="calcli.metrics.cece:CECE_SUMS",
     ),
     Row(
         "cece_ada",
@@ -281,6 +283,7 @@ _ROWS = (
         "lower",
         "gap",
         clusters="calcli.metrics.cece:cece_ada_of",
+        sums="calcli.metrics.cece:CECE_ADA_SUMS",
     ),
     Row(
         "cece_mce",
@@ -290,6 +293,7 @@ _ROWS = (
         "lower",
         "gap",
         clusters="calcli.metrics.cece:cece_mce_of",
+        sums="calcli.metrics.cece:CECE_MCE_SUMS",
     ),
     Row(
         "pud",
@@ -387,15 +391,19 @@ def find(name: str) -> Row:
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
-def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
-    """The rows meant by ``default``, ``all`` or a list of names (comma-separated as text)."""
+def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Row, ...]:
+    """The rows meant by ``default``, ``all`` or a list of names (comma-separated as text).
+
+    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
+    """
+    rows = [row for row in _ROWS if clusters or row.clusters is None]
     given = wanted.split(",") if isinstance(wanted, str) else list(wanted)
     chosen: dict[str, Row] = {}
     for name in (part.strip() for part in given):
         if name == "all":
-            chosen |= {row.name: row for row in _ROWS}
+            chosen |= {row.name: row for row in rows}
         elif name == "default":
-            chosen |= {row.name: row for row in _ROWS if row.default}
+            chosen |= {row.name: row for row in rows if row.default}
         elif name:
             chosen[name] = find(name)
     if not chosen:

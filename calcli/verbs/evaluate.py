@@ -16,12 +16,14 @@ from calcli.tables.checks import Scale, Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
+from calcli.verbs.clustering import Clustering, clustering
 from calcli.verbs.collect import Collector, Summed
 from calcli.verbs.columns import Numbered, groups, ranks
 from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
+from calcli.verbs.rejecting import rejection_curves
 from calcli.verbs.report import RAW, Report
 from calcli.version import VERSION
 
@@ -47,6 +49,10 @@ class EvaluateRequest:
         A column whose values are drawn together: rows of one user, one day.
     by
         Columns; the metrics are shown within each of their values too.
+    clusters_from
+        A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
+    rejection
+        Whether the report's `curves` shall say how often rows are wrong when the least sure ones are rejected.
     baseline
         A report that `evaluate` wrote before as JSON; every number is held against it.
     fail_if
@@ -63,6 +69,8 @@ class EvaluateRequest:
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    clusters_from: str | None = None
+    rejection: bool = False
     baseline: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
@@ -74,7 +82,7 @@ class EvaluateRequest:
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
-    chosen = metrics.choose(request.metrics)
+    chosen = metrics.choose(request.metrics, clusters=True)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     named = Named.parse(request.artifacts, request.scores)
@@ -83,21 +91,30 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         binding = entrants[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            collected = _collect(request, source, entrants, tally, chosen)
+            clusters = None
+            if any(row.clusters for row in chosen):
+                clusters = clustering(
+                    source, entrants, named.models, request.clusters_from, request.flags, request.seed
+                )
+            collected = _collect(request, source, entrants, tally, chosen, clusters)
             resampling = _resampling(request, source, tally)
             parts = [(column, groups(source, column, tally)) for column in request.by]
         with stage(listener, "measuring"):
             names = class_names(binding)
             rows, options = collected.done(), request.options
             if isinstance(rows, Summed):
-                measured, grouped = rows.measured(names), []
+                measured, grouped, rejected = rows.measured(names), [], []
             else:
-                measured = measure_all(rows.candidates, rows, chosen, options, names, resampling=resampling)
+                place = rows.clusters
+                measured = measure_all(
+                    rows.candidates, rows, chosen, options, names, resampling=resampling, clusters=place
+                )
                 grouped = [
                     entry
                     for column, part in parts
-                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part)
+                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part, place)
                 ]
+                rejected = rejection_curves(rows.candidates, rows) if request.rejection else []
         report = Report(
             command="evaluate",
             version=VERSION,
@@ -108,6 +125,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             scores=measured.scores,
             differences=measured.differences,
             groups=tuple(grouped),
+            curves={"reliability": (), "rejection": tuple(rejected)},
         )
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
@@ -121,18 +139,24 @@ def _collect(
     entrants: Sequence[Entrant],
     tally: Tally,
     chosen: tuple[metrics.Row, ...],
+    clusters: Clustering | None,
 ) -> Collector:
-    """What each score says of every good row. Features pass by, and are never held."""
+    """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    flag = "--bootstrap" if request.bootstrap else "--by" if request.by else None
-    rows = Collector(entrants, classes, chosen, request.options, whole_for=flag)
+    flags = {"--bootstrap": request.bootstrap, "--by": request.by, "--rejection": request.rejection}
+    flag = next((name for name, given in flags.items() if given), None)
+    rows = Collector(entrants, classes, chosen, request.options, clusters, whole_for=flag)
     suspect = [
         Scale(one.binding.score, flags=one.name == RAW)
         if one.source.kind == "column" or (one.name == RAW and not request.artifacts)
         else None
         for one in entrants
     ]
-    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspect):
+    bindings = [one.binding for one in entrants]
+    if clusters is not None:
+        bindings.append(clusters.binding)
+        suspect.append(None)
+    for batches in read_together(source, bindings, tally, suspect=suspect):
         rows.add(batches)
     return rows
 

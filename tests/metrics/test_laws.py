@@ -153,7 +153,7 @@ def test_a_definition_can_be_written_down(name, rows):
 @given(any_rows(), st.sampled_from(["width", "mass"]))
 def test_labels_of_one_byte_are_labels(name, rows, binning):
     """Sums over many bins do not fit into the byte."""
-    narrow = Scored(rows.label.astype(np.int8), rows.prob, rows.weight)
+    narrow = replace(rows, label=rows.label.astype(np.int8))
     options = Options(bins=300, binning=binning, views=3)
     assert same(measured(name, narrow, options), measured(name, rows, options))
 
@@ -163,7 +163,7 @@ def test_labels_of_one_byte_are_labels(name, rows, binning):
 @given(any_rows(least=2), st.integers(0, 2**32 - 1))
 def test_a_definition_holds_for_every_score_of_the_same_rows(name, rows, seed):
     rng = np.random.default_rng(seed)
-    scores = [rows] + [Scored(rows.label, rng.permutation(rows.prob), rows.weight) for _ in range(2)]
+    scores = [rows] + [replace(rows, prob=rng.permutation(rows.prob)) for _ in range(2)]
     chosen = [catalog.find(name)]
     options = catalog.settled(chosen, scores, Options(views=2, bin_size=2))
     first, *others = (catalog.measure(chosen, one, options)[name].definition for one in scores)
