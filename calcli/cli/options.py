@@ -359,6 +359,23 @@ Baseline = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+ClustersFrom = Annotated[
+    str | None,
+    _option(
+        "--clusters-from",
+        metavar="COLUMN",
+        help="What CECE has for bins; else the clusters of a CCL artifact, or clusters of the features.",
+        rich_help_panel=CHECK,
+    ),
+]
+Rejection = Annotated[
+    bool,
+    _option(
+        "--rejection",
+        help="How often predictions are wrong when those that are least sure are rejected.",
+        rich_help_panel=CHECK,
+    ),
+]
 FailIf = Annotated[
     list[str] | None,
     _option(

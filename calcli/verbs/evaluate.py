@@ -91,11 +91,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         binding = entrants[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            clusters = None
-            if any(row.clusters for row in chosen):
-                clusters = clustering(
-                    source, entrants, named.models, request.clusters_from, request.flags, request.seed
-                )
+            clusters = _clustering(request, source, entrants, named, chosen)
             collected = _collect(request, source, entrants, tally, chosen, clusters)
             resampling = _resampling(request, source, tally)
             parts = [(column, groups(source, column, tally)) for column in request.by]
@@ -131,6 +127,23 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     judged = judge(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in judged))
+
+
+def _clustering(
+    request: EvaluateRequest,
+    source: Source,
+    entrants: Sequence[Entrant],
+    named: Named,
+    chosen: tuple[metrics.Row, ...],
+) -> Clustering | None:
+    """What forms clusters of the rows, where a metric has them for bins."""
+    if any(row.clusters for row in chosen):
+        return clustering(source, entrants, named.models, request.clusters_from, request.flags, request.seed)
+    if request.clusters_from is not None:
+        raise UsageError(
+            "--clusters-from says what CECE has for bins, but it is not measured", hint="add cece to --metrics"
+        )
+    return None
 
 
 def _collect(

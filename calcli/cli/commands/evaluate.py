@@ -10,6 +10,7 @@ calcli evaluate test.parquet
 calcli evaluate test.parquet --with train.platt --with new=train.isotonic
 calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
+calcli evaluate test.parquet --with train.ccl --rejection
 calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
 calcli evaluate test.csv --metrics nll,ece --format json > old.json
 calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'"""
@@ -38,6 +39,8 @@ def evaluate(
     bootstrap: options.Bootstrap = 0,
     resample_by: options.ResampleBy = None,
     by: options.By = None,
+    clusters_from: options.ClustersFrom = None,
+    rejection: options.Rejection = False,
     baseline: options.Baseline = None,
     fail_if: options.FailIf = None,
     allow_null: options.AllowNull = False,
@@ -66,6 +69,8 @@ def evaluate(
         bootstrap=bootstrap,
         resample_by=resample_by,
         by=arguments.names(by) or (),
+        clusters_from=clusters_from,
+        rejection=rejection,
         baseline=baseline,
         fail_if=tuple(fail_if or ()),
         allow_null=allow_null,
