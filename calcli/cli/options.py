@@ -464,7 +464,7 @@ Extra = Annotated[
     bool,
     _option(
         "--extra",
-        help="Add the log-odds too, and an interval where the method has one.",
+        help="Add the log-odds too, and an interval or the cluster where the method has one.",
         rich_help_panel=OUTPUT,
     ),
 ]
