@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from calcli.metrics.base import Scored
+from calcli.metrics.base import Clusters, Scored
 
 EXTREMES = (0.0, 1.0, 0.5, 1e-15, 1.0 - 1e-15)
 
@@ -29,12 +29,19 @@ def _weighted(draw: st.DrawFn, rows: int, weighted: bool | None) -> NDArray[np.f
 
 
 @st.composite
+def _clusters(draw: st.DrawFn, rows: int) -> Clusters:
+    """Up to four clusters, some of which may hold no row."""
+    place = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
+    return Clusters(np.array(place, dtype=np.int64), 4, "drawn")
+
+
+@st.composite
 def binary_rows(draw: st.DrawFn, *, least: int = 1, most: int = 24, weighted: bool | None = None) -> Scored:
     """Rows of two classes. `weighted` None: sometimes."""
     rows = draw(st.integers(least, most))
     prob = draw(probabilities(rows))
     label = np.array(draw(st.lists(st.integers(0, 1), min_size=rows, max_size=rows)), dtype=np.int64)
-    return Scored(label, prob, _weighted(draw, rows, weighted))
+    return Scored(label, prob, _weighted(draw, rows, weighted), draw(_clusters(rows)))
 
 
 @st.composite
@@ -45,7 +52,8 @@ def multiclass_rows(draw: st.DrawFn, *, least: int = 1, most: int = 14, weighted
     table = np.array(parts, dtype=np.float64).reshape(rows, classes)
     table[table.sum(axis=1) == 0.0] = 1.0
     label = np.array(draw(st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows)), dtype=np.int64)
-    return Scored(label, table / table.sum(axis=1, keepdims=True), _weighted(draw, rows, weighted))
+    weight = _weighted(draw, rows, weighted)
+    return Scored(label, table / table.sum(axis=1, keepdims=True), weight, draw(_clusters(rows)))
 
 
 def any_rows(*, least: int = 1, weighted: bool | None = None) -> st.SearchStrategy[Scored]:

@@ -377,6 +377,23 @@ DriftState = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+ClustersFrom = Annotated[
+    str | None,
+    _option(
+        "--clusters-from",
+        metavar="COLUMN",
+        help="What CECE has for bins; else the clusters of a CCL artifact, or clusters of the features.",
+        rich_help_panel=CHECK,
+    ),
+]
+Rejection = Annotated[
+    bool,
+    _option(
+        "--rejection",
+        help="How often predictions are wrong when those that are least sure are rejected.",
+        rich_help_panel=CHECK,
+    ),
+]
 FailIf = Annotated[
     list[str] | None,
     _option(
@@ -465,7 +482,7 @@ Extra = Annotated[
     bool,
     _option(
         "--extra",
-        help="Add the log-odds too, and an interval where the method has one.",
+        help="Add the log-odds too, and an interval or the cluster where the method has one.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -109,7 +109,7 @@ def refuse(answer: str, talk: Talk) -> NoReturn:
 
 def evaluated(report: Report, form: Form, talk: Talk) -> None:
     """The report on stdout; exit code 1 where a gate failed."""
-    from calcli.cli.views import changes, groups
+    from calcli.cli.views import changes, groups, rejection
     from calcli.cli.views import report as view
 
     if form == "table":
@@ -117,6 +117,7 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
             [
                 *view.evaluated(report, talk.page),
                 *groups.tables(report, talk.page),
+                *rejection.tables(report, talk.page),
                 *changes.table(report, talk.page),
                 *groups.verdicts(report, talk.page),
                 *view.drift(report, talk.page),

@@ -94,7 +94,8 @@ class Calibrator:
     def predict(self, batch: Batch, sides: Sides = NO_SIDES) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
-        return self.ending.apply(prob, self.rows, self.classes, reaches_ends=self.row.reaches_ends)
+        reaches_ends = self.row.reaches_ends and bool(self.state.params.get("reaches_ends", True))
+        return self.ending.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
 
     def extras(self, batch: Batch, sides: Sides = NO_SIDES) -> Mapping[str, FloatArray]:
         """What else the method can say of these rows, under the names that its catalog row lists."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from calcli.errors import UsageError, unknown_name
 from calcli.methods.binning.catalog import ROWS as BINNING
+from calcli.methods.clusters.catalog import ROWS as CLUSTERS
 from calcli.methods.row import Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
 
 AUTO = "auto"
 """The method that stands for the best of several, chosen on held-out rows: a name, not a row."""
 
-_ROWS = (*SCALING, *BINNING)
+_ROWS = (*SCALING, *BINNING, *CLUSTERS)
 
 
 def rows() -> tuple[Row, ...]:

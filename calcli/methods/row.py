@@ -13,13 +13,13 @@ from calcli.errors import UsageError, unknown_name
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.methods.base import Method, Params, ParamValue, SumsMethod
 
-Kind = Literal["float", "int", "bool", "choice"]
+Kind = Literal["float", "int", "bool", "choice", "text"]
 Side = Literal["model", "partition-data", "embedding-data", "edges"]
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter that ``--set KEY=VALUE`` can change."""
+    """One parameter that ``--set KEY=VALUE`` can change; a number can have `choices`, words that may stand for it."""
 
     name: str
     kind: Kind
@@ -45,13 +45,18 @@ class Param:
 
     def _converted(self, given: ParamValue) -> ParamValue:
         text = str(given).strip()
+        if text in self.choices:
+            return text
         try:
             if self.kind == "float":
                 return float(text)
             if self.kind == "int":
                 return int(text)
         except ValueError:
-            raise UsageError(f"{self.name}={given} is not a number", hint=f"the default is {self.default}") from None
+            others = "".join(f", nor {word!r}" for word in self.choices)
+            raise UsageError(
+                f"{self.name}={given} is not a number{others}", hint=f"the default is {self.default}"
+            ) from None
         if self.kind == "bool":
             words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
             if text.casefold() not in words:
@@ -76,6 +81,7 @@ class Row:
         Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``no``.
     reaches_ends
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
+        Where that depends on how it was fitted, a parameter ``reaches_ends`` of its state says so.
     interval
         It has a function ``interval(state, batch)``: two probabilities between which the right one is taken to lie.
     needs_features

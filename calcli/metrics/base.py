@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, LabelArray
+from calcli.batch import FloatArray, IntArray, LabelArray, Rows
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
 
@@ -132,6 +132,35 @@ class Measured:
     hi: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Which cluster each row belongs to.
+
+    Attributes
+    ----------
+    place
+        0 .. `count` - 1.
+    source
+        Where they came from, in words.
+    sha256
+        Of what decides, where it is kept somewhere.
+    """
+
+    place: IntArray
+    count: int
+    source: str
+    sha256: str | None = None
+
+    def take(self, rows: Rows) -> Clusters:
+        """Those of some rows."""
+        return Clusters(self.place[rows], self.count, self.source, self.sha256)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What the definition of a metric says of them."""
+        return {"source": self.source, "k": self.count, "sha256": self.sha256}
+
+
 @dataclass(frozen=True)
 class Scored:
     """Rows with labels and predicted probabilities.
@@ -144,11 +173,14 @@ class Scored:
         P(positive), shape (n,), or a row per class, shape (n, K).
     weight
         Non-negative, or None for all ones.
+    clusters
+        Of the rows, for metrics that have them as bins.
     """
 
     label: LabelArray
     prob: FloatArray
     weight: FloatArray | None = None
+    clusters: Clusters | None = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -174,6 +206,12 @@ class Scored:
             return "the weights add up to zero"
         return None
 
+    def take(self, rows: Rows) -> Scored:
+        """The rows of an index array, a mask or a slice."""
+        weight = None if self.weight is None else self.weight[rows]
+        clusters = None if self.clusters is None else self.clusters.take(rows)
+        return Scored(self.label[rows], self.prob[rows], weight, clusters)
+
     def mean(self, values: FloatArray) -> float:
         """The weighted mean over rows of a value for each."""
         return self._weigh(values) / self.total_weight
@@ -192,8 +230,8 @@ class Scored:
     def parts(self) -> Iterator[Scored]:
         """These rows, some at a time and in order, with labels that can be counted with."""
         for rows in spans(len(self)):
-            label = self.label[rows].astype(np.int64, copy=False)
-            yield Scored(label, self.prob[rows], None if self.weight is None else self.weight[rows])
+            part = self.take(rows)
+            yield replace(part, label=part.label.astype(np.int64, copy=False))
 
     @property
     def moderate(self) -> Scored:
@@ -201,15 +239,14 @@ class Scored:
         largest = 1.0 if self.weight is None or len(self) == 0 else float(self.weight.max())
         if self.weight is None or largest == 0.0 or 1e-100 < largest < 1e100:
             return self
-        return Scored(self.label, self.prob, self.weight / largest)
+        return replace(self, weight=self.weight / largest)
 
     @property
     def held(self) -> Scored:
         """The rows of positive weight."""
         if self.weight is None or self.weight.all():
             return self
-        rows = self.weight > 0
-        return Scored(self.label[rows], self.prob[rows], self.weight[rows])
+        return self.take(self.weight > 0)
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -235,7 +272,7 @@ class Scored:
     def _top(self) -> Scored:
         best = self.prob.argmax(axis=1)
         confidence = np.take_along_axis(self.prob, best[:, None], axis=1)[:, 0]
-        return Scored((best == self.label).astype(np.int8), confidence, self.weight)
+        return replace(self, label=(best == self.label).astype(np.int8), prob=confidence)
 
     @cached_property
     def confidence(self) -> Scored:
@@ -248,8 +285,9 @@ class Scored:
     def one_vs_rest(self, index: int) -> Scored:
         """Class `index` against all others, as a binary problem."""
         if self.binary:
-            return self if index == 1 else Scored(1 - self.label, 1.0 - self.prob, self.weight)
-        return Scored((self.label == index).astype(np.int8), np.ascontiguousarray(self.prob[:, index]), self.weight)
+            return self if index == 1 else replace(self, label=1 - self.label, prob=1.0 - self.prob)
+        label = (self.label == index).astype(np.int8)
+        return replace(self, label=label, prob=np.ascontiguousarray(self.prob[:, index]))
 
 
 def spans(rows: int, size: int = _CHUNK) -> Iterator[slice]:

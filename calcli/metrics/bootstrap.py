@@ -27,11 +27,12 @@ from calcli.metrics import mvce
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, SortedRows, dot
 from calcli.metrics.catalog import Row
+from calcli.metrics.cece import ClusterSums
 from calcli.metrics.reduce import Reduction, combined, problems
 from calcli.numeric.rng import stream
 
 if TYPE_CHECKING:
-    from calcli.metrics.catalog import BlockMetric
+    from calcli.metrics.catalog import BlockMetric, ClusterMetric
 
 CHUNK = 20
 """Replicates that share a stream of random numbers, so that results do not depend on the number of threads."""
@@ -192,16 +193,17 @@ class Resampler:
         self._rows: dict[str, FloatArray] = {}
         self._blocks: dict[str, tuple[Reduction, BlockMetric]] = {}
         self._sorted: dict[Reduction, tuple[SortedRows, ...]] = {}
+        self._clusters: dict[str, ClusterMetric] = {}
         self._errors: FloatArray | None = None
         self._if_negative: FloatArray = np.empty(0)
         self._if_positive: FloatArray = np.empty((0, 0))
         if scored.nothing is None:
             for row in chosen:
                 self._prepare(row)
-        self.names = {*self._rows, *self._blocks, *(("mvce",) if self._errors is not None else ())}
+        self.names = {*self._rows, *self._blocks, *self._clusters, *(("mvce",) if self._errors is not None else ())}
 
     def _prepare(self, row: Row) -> None:
-        per_row, of_blocks = row.load_rows(), row.load_blocks()
+        per_row, of_blocks, of_clusters = row.load_rows(), row.load_blocks(), row.load_clusters()
         if row.kind == "test":
             return
         if per_row is not None:
@@ -211,6 +213,9 @@ class Resampler:
             if row.reduction not in self._sorted:
                 parts = problems(self.scored, row.reduction, self.options)
                 self._sorted[row.reduction] = tuple(part.sorted for part in parts)
+        elif of_clusters is not None:
+            if self.scored.clusters is not None:
+                self._clusters[row.name] = of_clusters
         elif row.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
             top = self.scored.top
             negative, positive = (mvce.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
@@ -230,13 +235,13 @@ class Resampler:
                 if reduction not in pooled:
                     pooled[reduction] = [part.pool(counts) for part in self._sorted[reduction]]
                 found[name] = self._of_blocks(name, pooled[reduction])
-            elif self._errors is not None and name in self.names:
+            elif self._errors is not None and name == "mvce":
                 found[name] = self._mvce([dot(column, counts) for column in self._errors])
-        return found
+        return found | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
 
     def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with labels drawn from the score, one uniform number for each row."""
-        drawn = Scored(_labels(self.scored.prob, uniform), self.scored.prob, self.scored.weight)
+        drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
         pooled: dict[Reduction, list[Blocks]] = {}
         found: dict[str, float] = {}
         for name in wanted:
@@ -246,11 +251,20 @@ class Resampler:
                     parts = zip(self._sorted[reduction], problems(drawn, reduction, self.options), strict=True)
                     pooled[reduction] = [one.pool(label=part.label.astype(np.float64)) for one, part in parts]
                 found[name] = self._of_blocks(name, pooled[reduction])
-            elif name in self.names:
+            elif self._errors is not None and name == "mvce":
                 label = drawn.top.label.astype(np.float64)
                 more = [dot(column, label) for column in self._if_positive]
                 found[name] = self._mvce((self._if_negative + more).tolist())
-        return found
+        return found | self._of_clusters(drawn, wanted)
+
+    def _of_clusters(self, rows: Scored, wanted: Sequence[str]) -> dict[str, float]:
+        """The metrics that have clusters as bins, of the same rows with other weights or labels."""
+        names = [name for name in wanted if name in self._clusters]
+        if not names:
+            return {}
+        sums = ClusterSums.of(rows)
+        values = {name: self._clusters[name](sums) for name in names}
+        return {name: math.nan if value is None else value for name, value in values.items()}
 
     def _of_blocks(self, name: str, pooled: list[Blocks]) -> float:
         reduction, metric = self._blocks[name]

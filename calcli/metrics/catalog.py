@@ -15,12 +15,14 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.metrics.additive import Additive
     from calcli.metrics.base import Direction, Measured, Options, Scored
     from calcli.metrics.blocks import Blocks
+    from calcli.metrics.cece import ClusterSums
     from calcli.metrics.reduce import Reduction
 
     Metric: TypeAlias = Callable[[Scored, Options], Measured]
     RowMetric: TypeAlias = Callable[[Scored], FloatArray]
     BlockMetric: TypeAlias = Callable[[Blocks, Options], float | None]
     Settle: TypeAlias = Callable[[Sequence[Scored], Options], Options]
+    ClusterMetric: TypeAlias = Callable[[ClusterSums], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Row:
     blocks
         ``module:function`` of the metric from rows pooled by their probability, for one that is not: the bootstrap
         needs it.
+    clusters
+        ``module:function`` of the metric from sums over clusters, for one that has them as bins.
     reduction
         The binary problems that `blocks` is about, and what is made of their numbers.
     sums
@@ -52,7 +56,9 @@ class Row:
     """
 
     name: str
-    family: Literal["proper", "ranking", "binned", "smoothed", "shuffled", "decomposition", "regression", "test"]
+    family: Literal[
+        "proper", "ranking", "binned", "smoothed", "shuffled", "clustered", "decomposition", "regression", "test"
+    ]
     target: str
     summary: str
     direction: Direction
@@ -60,6 +66,7 @@ class Row:
     default: bool = False
     rows: str | None = None
     blocks: str | None = None
+    clusters: str | None = None
     reduction: Reduction = "top"
     sums: str | None = None
     settle: str | None = None
@@ -72,6 +79,9 @@ class Row:
 
     def load_blocks(self) -> BlockMetric | None:
         return None if self.blocks is None else cast("BlockMetric", _resolve(self.blocks))
+
+    def load_clusters(self) -> ClusterMetric | None:
+        return None if self.clusters is None else cast("ClusterMetric", _resolve(self.clusters))
 
     def load_sums(self, options: Options) -> Additive[Any] | None:
         """None also where bins of equal mass are cut, for which all rows must be there."""
@@ -265,6 +275,37 @@ _ROWS = (
         settle="calcli.metrics.mvce:settled",
     ),
     Row(
+        "cece",
+        "clustered",
+        "calcli.metrics.cece:cece",
+        "mean gap over clusters of rows (CCL)",
+        "lower",
+        "gap",
+        default=True,
+        clusters="calcli.metrics.cece:cece_of",
+        sums="calcli.metrics.cece:CECE_SUMS",
+    ),
+    Row(
+        "cece_ada",
+        "clustered",
+        "calcli.metrics.cece:cece_ada",
+        "root mean square gap over clusters of rows: the paper's CECE",
+        "lower",
+        "gap",
+        clusters="calcli.metrics.cece:cece_ada_of",
+        sums="calcli.metrics.cece:CECE_ADA_SUMS",
+    ),
+    Row(
+        "cece_mce",
+        "clustered",
+        "calcli.metrics.cece:cece_mce",
+        "largest gap of a cluster of rows",
+        "lower",
+        "gap",
+        clusters="calcli.metrics.cece:cece_mce_of",
+        sums="calcli.metrics.cece:CECE_MCE_SUMS",
+    ),
+    Row(
         "pud",
         "regression",
         "calcli.metrics.ratio:pud",
@@ -360,15 +401,19 @@ def find(name: str) -> Row:
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
-def choose(wanted: str | Iterable[str]) -> tuple[Row, ...]:
-    """The rows meant by ``default``, ``all`` or a list of names (comma-separated as text)."""
+def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Row, ...]:
+    """The rows meant by ``default``, ``all`` or a list of names (comma-separated as text).
+
+    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
+    """
+    rows = [row for row in _ROWS if clusters or row.clusters is None]
     given = wanted.split(",") if isinstance(wanted, str) else list(wanted)
     chosen: dict[str, Row] = {}
     for name in (part.strip() for part in given):
         if name == "all":
-            chosen |= {row.name: row for row in _ROWS}
+            chosen |= {row.name: row for row in rows}
         elif name == "default":
-            chosen |= {row.name: row for row in _ROWS if row.default}
+            chosen |= {row.name: row for row in rows if row.default}
         elif name:
             chosen[name] = find(name)
     if not chosen:

@@ -22,7 +22,7 @@ def folds_by_score(score: FloatArray, label: IntArray, count: int, seed: int, pu
     Distinct scores, in an order drawn for `purpose`, are dealt out class by class, so that the folds keep the classes
     in proportion. A score that several classes share counts for the first of them.
     """
-    _, first, place = np.unique(_keys(score, seed, purpose), return_index=True, return_inverse=True)
+    _, first, place = np.unique(row_keys(score, seed, purpose), return_index=True, return_inverse=True)
     of_score = label[first].copy()
     np.minimum.at(of_score, place, label)
     fold = np.empty(len(first), dtype=np.int64)
@@ -30,11 +30,11 @@ def folds_by_score(score: FloatArray, label: IntArray, count: int, seed: int, pu
     return fold[place]
 
 
-def _keys(score: FloatArray, seed: int, purpose: str) -> NDArray[np.uint64]:
-    """A 64-bit number for each distinct score: equal rows, equal keys (Steele et al. 2014, splitmix64)."""
+def row_keys(rows: FloatArray, seed: int, purpose: str) -> NDArray[np.uint64]:
+    """A 64-bit number for each distinct row: equal rows, equal keys (Steele et al. 2014, splitmix64)."""
     salt = stream(seed, purpose).integers(0, 2**63, dtype=np.uint64)
-    columns = score.reshape(len(score), -1) + 0.0  # -0.0 is 0.0
-    key = np.full(len(score), salt, dtype=np.uint64)
+    columns = rows.reshape(len(rows), -1) + 0.0  # -0.0 is 0.0
+    key = np.full(len(rows), salt, dtype=np.uint64)
     for column in columns.T:
         key = (key ^ np.ascontiguousarray(column).view(np.uint64)) * _MIX + _ODD
         key ^= key >> np.uint64(29)

@@ -94,9 +94,11 @@ def root_between(
     """Where an increasing function of one variable is zero: Newton's method, held inside a shrinking bracket.
 
     `slope` gives the function and its derivative. A function that stays negative has its root at `high`, one that
-    stays positive at `low`, and one that is zero at `start` keeps `start`.
+    stays positive at `low`, and one that is zero at `start` keeps `start`. Where Newton's steps do not get shorter
+    (the tail of an exponential gives steps of one length for ever), the bracket is halved in between.
     """
     x = start
+    last = np.inf
     for _ in range(200):
         value, derivative = slope(x)
         if value == 0.0:
@@ -106,10 +108,11 @@ def root_between(
         else:
             low = x
         step = x - value / derivative if derivative > 0 else np.nan
-        inside = low < step < high
+        inside = low < step < high and abs(step - x) <= 0.5 * last
         # Without a usable Newton step the bracket is halved on the log scale, on which temperatures live.
         following = float(step) if inside else float(np.sqrt(low * high))
-        if abs(following - x) <= tolerance * abs(x) or high - low <= tolerance * high:
+        last = abs(following - x)
+        if last <= tolerance * abs(x) or high - low <= tolerance * high:
             return following
         x = following
     raise FitError("the search for the temperature did not converge")

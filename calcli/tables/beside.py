@@ -1,15 +1,17 @@
-"""Tables that stand beside the rows to calibrate: the same features, perhaps labels, and no need of a score."""
+"""Features without a score: of tables that stand beside the one to calibrate, or of some of its own rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch, Column, FloatArray
 from calcli.errors import DataError, nearest
-from calcli.tables.arrays import UNKNOWN, class_indices, feature_column, numbers
+from calcli.tables.arrays import UNKNOWN, class_indices, feature_column, join_columns, numbers
 from calcli.tables.checks import join_batches
 from calcli.tables.features import known_features
-from calcli.tables.parts import Binding
+from calcli.tables.parts import Binding, Feature
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading
 
@@ -59,3 +61,18 @@ def load_numbers(source: Source) -> FloatArray:
     with reading(source.name):
         frame = source.typed(names).collect(engine="streaming")
     return np.column_stack([numbers(column) for column in frame])
+
+
+def sample_features(source: Source, features: Sequence[Feature], most: int) -> dict[str, Column]:
+    """These columns of at most so many rows, evenly spaced over the table."""
+    apart = -(-source.rows() // most)
+    names = [feature.name for feature in features]
+    parts: dict[str, list[Column]] = {name: [] for name in names}
+    rows = 0
+    with reading(source.name):
+        for frame in source.raw.select(names).collect_batches():
+            some = frame.gather_every(apart, -rows % apart)
+            for feature in features:
+                parts[feature.name].append(feature_column(some[feature.name], feature, rows))
+            rows += len(frame)
+    return {name: join_columns(columns) for name, columns in parts.items()}

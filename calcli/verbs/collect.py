@@ -11,11 +11,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from calcli.batch import Batch, FloatArray, LabelArray
+from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.errors import UsageError
-from calcli.metrics.base import Options, Scored, spans
+from calcli.metrics.base import Clusters, Options, Scored, spans
 from calcli.metrics.catalog import Row
 from calcli.metrics.gathered import Gathered
+from calcli.verbs.clustering import Clustering
 from calcli.verbs.lineup import Entrant
 from calcli.verbs.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
 from calcli.verbs.report import ScoreSource, Seconds
@@ -31,11 +32,12 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The labels and weights of all rows, and what each score says of them."""
+    """The labels, weights and clusters of all rows, and what each score says of them."""
 
     labels: LabelArray
     weight: FloatArray | None
     candidates: tuple[Candidate, ...]
+    clusters: Clusters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Collector:
         The scores, and of how many classes they are.
     chosen, options
         The metrics, and how they are computed.
+    clustering
+        What forms clusters, if anything does: its rows come after those of the scores.
     whole_for
         A flag that needs all rows at once: too many are then an error.
 
@@ -90,31 +94,37 @@ class Collector:
         classes: int,
         chosen: Sequence[Row],
         options: Options,
+        clustering: Clustering | None = None,
         *,
         whole_for: str | None = None,
     ) -> None:
         self.share = np.zeros(classes)
         self._entrants, self._chosen, self._options = entrants, chosen, options
-        self._whole_for = whole_for
+        self._clustering, self._whole_for = clustering, whole_for
         self._spent = [0.0 for _ in entrants]
         self._width = () if classes == 2 else (classes,)
         self._most = HELD // math.prod(self._width)
         self._labels: _Growing[Any] = _Growing(np.int8 if classes < 128 else np.int32)
         self._weight: _Growing[np.float64] = _Growing(np.float64)
+        self._place: _Growing[np.int16] = _Growing(np.int16)
         self._probs: list[_Growing[np.float64]] = [_Growing(np.float64, self._width) for _ in entrants]
         self._gathered: Gathered | None = None
 
     def add(self, batches: Sequence[Batch]) -> None:
-        """Rows more: a batch for each score."""
+        """Rows more: a batch for each score, and one for the clusters."""
         label, weight = batches[0].labels, batches[0].weight
-        probs = [self._predict(place, batch) for place, batch in enumerate(batches)]
+        probs = [self._predict(place, batches[place]) for place in range(len(self._entrants))]
+        place = None if self._clustering is None else self._clustering.place(batches[-1])
         self.share += class_weights(label, weight, len(self.share))
         if self._gathered is None and self._labels.size + len(label) > self._most:
             self._gathered = self._let_go()
         if self._gathered is not None:
-            self._gathered.add([Scored(label, prob, weight) for prob in probs])
+            clusters = self._clusters(place)
+            self._gathered.add([Scored(label, prob, weight, clusters) for prob in probs])
             return
         self._labels.append(label)
+        if place is not None:
+            self._place.append(place)
         if weight is not None:
             self._weight.append(weight)
         for held, prob in zip(self._probs, probs, strict=True):
@@ -142,7 +152,12 @@ class Collector:
             Candidate(entrant.name, entrant.source, prob.whole(), self._seconds(place))
             for place, (entrant, prob) in enumerate(zip(self._entrants, self._probs, strict=True))
         )
-        return Held(self._labels.whole(), self._weight.whole() if self._weight.size else None, candidates)
+        weight = self._weight.whole() if self._weight.size else None
+        place = None if self._clustering is None else self._place.whole().astype(np.int64)
+        return Held(self._labels.whole(), weight, candidates, self._clusters(place))
+
+    def _clusters(self, place: IntArray | None) -> Clusters | None:
+        return None if self._clustering is None or place is None else self._clustering.clusters(place)
 
     def _let_go(self) -> Gathered:
         """What the rows so far add up to; from now on none are held."""
@@ -155,8 +170,7 @@ class Collector:
         gathered = Gathered(self._chosen, self._options, [nothing for _ in self._entrants])
         held = self._held()
         for some in spans(len(held.labels), _TOGETHER):
-            weight = None if held.weight is None else held.weight[some]
-            gathered.add([Scored(held.labels[some], one.prob[some], weight) for one in held.candidates])
+            gathered.add([one.scored(held, held.clusters).take(some) for one in held.candidates])
         self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []
         return gathered
 

@@ -10,6 +10,7 @@ import polars as pl
 from calcli.batch import IntArray
 from calcli.errors import DataError, unknown_name
 from calcli.tables.source import Source
+from calcli.tables.trouble import reading
 
 MOST_GROUPS = 1000
 """More groups than this are no report that anybody reads."""
@@ -28,6 +29,14 @@ def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
     if values.null_count():
         raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
     return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
+    """The distinct values of a column as text, without null; of very many as many as it takes to know that they are."""
+    with reading(source.name):
+        values = source.raw.select(pl.col(column).cast(pl.String).drop_nulls().unique())
+        found = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
+    return tuple(sorted(found.to_list()))
 
 
 def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:

@@ -17,6 +17,7 @@ from calcli.tables.checks import Scale, Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
+from calcli.verbs.clustering import Clustering, clustering
 from calcli.verbs.collect import Collector, Held, Summed
 from calcli.verbs.columns import Numbered, groups, ranks
 from calcli.verbs.drift import look
@@ -24,6 +25,7 @@ from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
+from calcli.verbs.rejecting import rejection_curves
 from calcli.verbs.report import RAW, Report
 from calcli.version import VERSION
 
@@ -49,6 +51,10 @@ class EvaluateRequest:
         A column whose values are drawn together: rows of one user, one day.
     by
         Columns; the metrics are shown within each of their values too.
+    clusters_from
+        A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
+    rejection
+        Whether the report's `curves` shall say how often rows are wrong when the least sure ones are rejected.
     baseline
         A report that `evaluate` wrote before as JSON; every number is held against it.
     drift
@@ -69,6 +75,8 @@ class EvaluateRequest:
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    clusters_from: str | None = None
+    rejection: bool = False
     baseline: str | Path | None = None
     drift: str | None = None
     state: str | Path | None = None
@@ -88,7 +96,7 @@ class EvaluateRequest:
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
-    chosen = metrics.choose(request.metrics)
+    chosen = metrics.choose(request.metrics, clusters=True)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
@@ -99,21 +107,26 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         binding = entrants[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            collected = _collect(request, source, entrants, tally, chosen)
+            clusters = _clustering(request, source, entrants, named, chosen)
+            collected = _collect(request, source, entrants, tally, chosen, clusters)
             resampling = _resampling(request, source, tally)
             parts = [(column, groups(source, column, tally)) for column in request.by]
         with stage(listener, "measuring"):
             names = class_names(binding)
             rows, options = collected.done(), request.options
             if isinstance(rows, Summed):
-                measured, grouped = rows.measured(names), []
+                measured, grouped, rejected = rows.measured(names), [], []
             else:
-                measured = measure_all(rows.candidates, rows, chosen, options, names, resampling=resampling)
+                place = rows.clusters
+                measured = measure_all(
+                    rows.candidates, rows, chosen, options, names, resampling=resampling, clusters=place
+                )
                 grouped = [
                     entry
                     for column, part in parts
-                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part)
+                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part, place)
                 ]
+                rejected = rejection_curves(rows.candidates, rows) if request.rejection else []
         report = Report(
             command="evaluate",
             version=VERSION,
@@ -124,6 +137,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             scores=measured.scores,
             differences=measured.differences,
             groups=tuple(grouped),
+            curves={"reliability": (), "rejection": tuple(rejected)},
         )
         if isinstance(rows, Held):
             report = replace(report, drift=_drift(request, named, rows, report, names))
@@ -133,25 +147,52 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     return replace(report, gates=tuple(result.to_json() for result in judged))
 
 
+def _clustering(
+    request: EvaluateRequest,
+    source: Source,
+    entrants: Sequence[Entrant],
+    named: Named,
+    chosen: tuple[metrics.Row, ...],
+) -> Clustering | None:
+    """What forms clusters of the rows, where a metric has them for bins."""
+    if any(row.clusters for row in chosen):
+        return clustering(source, entrants, named.models, request.clusters_from, request.flags, request.seed)
+    if request.clusters_from is not None:
+        raise UsageError(
+            "--clusters-from says what CECE has for bins, but it is not measured", hint="add cece to --metrics"
+        )
+    return None
+
+
 def _collect(
     request: EvaluateRequest,
     source: Source,
     entrants: Sequence[Entrant],
     tally: Tally,
     chosen: tuple[metrics.Row, ...],
+    clusters: Clustering | None,
 ) -> Collector:
-    """What each score says of every good row. Features pass by, and are never held."""
+    """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    asked = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
-    flag = next((flag for flag, value in asked.items() if value), None)
-    rows = Collector(entrants, classes, chosen, request.options, whole_for=flag)
+    flags = {
+        "--bootstrap": request.bootstrap,
+        "--by": request.by,
+        "--drift": request.drift,
+        "--rejection": request.rejection,
+    }
+    flag = next((name for name, given in flags.items() if given), None)
+    rows = Collector(entrants, classes, chosen, request.options, clusters, whole_for=flag)
     suspect = [
         Scale(one.binding.score, flags=one.name == RAW)
         if one.source.kind == "column" or (one.name == RAW and not request.all_artifacts)
         else None
         for one in entrants
     ]
-    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspect):
+    bindings = [one.binding for one in entrants]
+    if clusters is not None:
+        bindings.append(clusters.binding)
+        suspect.append(None)
+    for batches in read_together(source, bindings, tally, suspect=suspect):
         rows.add(batches)
     return rows
 

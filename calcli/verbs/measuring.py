@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
-from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.catalog import Row, measure, settled
 from calcli.metrics.groups import by_group
 from calcli.metrics.paired import Paired, paired_sums
@@ -60,9 +60,9 @@ class Candidate:
     prob: FloatArray
     seconds: Seconds = Seconds()
 
-    def scored(self, rows: Labelled) -> Scored:
+    def scored(self, rows: Labelled, clusters: Clusters | None = None) -> Scored:
         """With the labels of the same rows."""
-        return Scored(rows.labels, self.prob, rows.weight)
+        return Scored(rows.labels, self.prob, rows.weight, clusters)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ def measure_all(
     *,
     against: Sequence[str] = (),
     resampling: Resampling | None = None,
+    clusters: Clusters | None = None,
 ) -> Measurements:
     """Every metric of every score, and the differences of the scores to those `against`, on the same rows.
 
@@ -90,9 +91,9 @@ def measure_all(
     from normal theory where the metric is a mean over rows.
     """
     # What metrics keep of the rows for each other, their order above all, is held for one score at a time.
-    options = settled(chosen, [candidate.scored(rows) for candidate in candidates], options)
-    measured = {candidate.name: measure(chosen, candidate.scored(rows), options) for candidate in candidates}
-    scored = {candidate.name: candidate.scored(rows) for candidate in candidates}
+    options = settled(chosen, [one.scored(rows, clusters) for one in candidates], options)
+    measured = {one.name: measure(chosen, one.scored(rows, clusters), options) for one in candidates}
+    scored = {one.name: one.scored(rows, clusters) for one in candidates}
     drawn = None if resampling is None else _Drawn.of(scored, chosen, options, resampling)
     if drawn is not None:
         measured = {name: drawn.completed(name, values) for name, values in measured.items()}
@@ -192,13 +193,15 @@ def measure_groups(
     classes: tuple[str, ...],
     by: str,
     groups: tuple[tuple[str | None, ...], IntArray],
+    clusters: Clusters | None = None,
 ) -> list[dict[str, Json]]:
     """The report's `groups`: every metric of every score within each group of rows."""
     names, codes = groups
-    values = [_in_group(candidates, rows, chosen, options, codes == place) for place in range(len(names))]
+    scored = [candidate.scored(rows, clusters) for candidate in candidates]
+    values = [_in_group(scored, chosen, options, codes == place) for place in range(len(names))]
     found: list[dict[str, Json]] = []
     for index, candidate in enumerate(candidates):
-        facts = by_group(candidate.scored(rows), codes, len(names))
+        facts = by_group(scored[index], codes, len(names))
         for place, (name, fact) in enumerate(zip(names, facts, strict=True)):
             measured, count = values[place]
             metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in measured[index].items()}
@@ -209,17 +212,12 @@ def measure_groups(
 
 
 def _in_group(
-    candidates: Sequence[Candidate],
-    rows: Labelled,
-    chosen: Sequence[Row],
-    options: Options,
-    inside: NDArray[np.bool_],
+    everyone: Sequence[Scored], chosen: Sequence[Row], options: Options, inside: NDArray[np.bool_]
 ) -> tuple[list[dict[str, Measured]], int]:
     """The metrics of each score within a group, and how many rows it has."""
-    label, weight = rows.labels[inside], None if rows.weight is None else rows.weight[inside]
-    scored = [Scored(label, candidate.prob[inside], weight) for candidate in candidates]
+    scored = [one.take(inside) for one in everyone]
     options = settled(chosen, scored, options)
-    return [measure(chosen, one, options) for one in scored], len(label)
+    return [measure(chosen, one, options) for one in scored], int(inside.sum())
 
 
 def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:

@@ -70,6 +70,14 @@ def test_separable_rows_end_at_the_bound_or_where_nothing_is_left_to_gain(least:
     assert loss(ours, batch) <= loss(np.exp(10), batch) + 1e-12
 
 
+def test_a_few_separable_rows_of_many_classes_end_too() -> None:
+    """The least lead of a right class is 2.2: Newton's steps alone would be of 1/2.2 each, hundreds of them."""
+    batch = Batch(np.array([[0.0, 2.2, 0.1], [1.0, 5.0, 0.0], [0.0, -1.0, 6.0]]), np.array([1, 1, 2]))
+    ours = beta(batch)
+    assert ours <= np.exp(10) * (1 + 1e-12)
+    assert loss(ours, batch) == 0.0
+
+
 def test_upside_down_rows_stop_at_the_other_bound() -> None:
     z = np.linspace(-3, 3, 50)
     assert beta(Batch(z, (z < 0).astype(np.int64))) == pytest.approx(np.exp(-10))

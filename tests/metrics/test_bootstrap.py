@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.metrics import catalog, mvce
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
 from tests.strategies import any_rows, binary_rows
 
@@ -16,9 +16,7 @@ dyadic = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])  # sums of these are exact,
 
 def literal(rows: Scored, counts) -> Scored:
     """The table of the drawn rows, written out."""
-    times = counts.astype(int)
-    weight = None if rows.weight is None else np.repeat(rows.weight, times)
-    return Scored(np.repeat(rows.label, times), np.repeat(rows.prob, times, axis=0), weight)
+    return rows.take(np.repeat(np.arange(len(rows)), counts.astype(int)))
 
 
 def value(row: catalog.Row, rows: Scored, options: Options) -> float | None:
@@ -39,7 +37,7 @@ def drawn(data, rows: Scored):
 def test_counts_give_what_the_drawn_rows_give(row, binning, rows, data):
     if data.draw(st.booleans()):
         weight = np.array(data.draw(st.lists(dyadic, min_size=len(rows), max_size=len(rows))))
-        rows = Scored(rows.label, rows.prob, weight)
+        rows = replace(rows, weight=weight)
     counts, options = drawn(data, rows), Options(bins=data.draw(st.integers(1, 6)), binning=binning)
     resampler = Resampler(rows, [row], options)
     found = resampler.resampled(counts, [row.name]).get(row.name)
@@ -68,14 +66,15 @@ def test_mvce_from_counts(weighted):
 def test_other_labels_give_what_rows_with_these_labels_give(row, classes):
     rng = np.random.default_rng(1)
     prob = rng.random(300) if classes == 2 else rng.dirichlet(np.ones(3), 300)
-    rows = Scored(rng.integers(0, classes, 300), prob, rng.integers(1, 3, 300).astype(float))
+    clusters = Clusters(rng.integers(0, 7, 300), 7, "drawn")
+    rows = Scored(rng.integers(0, classes, 300), prob, rng.integers(1, 3, 300).astype(float), clusters)
     uniform, options = rng.random(300), Options(bin_size=60)
     if classes == 2:
         label = uniform < prob
     else:
         label = np.array([np.searchsorted(np.cumsum(p), u, "right") for p, u in zip(prob, uniform, strict=True)])
     resampler = Resampler(rows, [row], options)
-    expected = value(row, Scored(label.astype(np.int64), prob, rows.weight), options)
+    expected = value(row, replace(rows, label=label.astype(np.int64)), options)
     assert resampler.calibrated(uniform, [row.name])[row.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 

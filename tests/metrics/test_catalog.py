@@ -5,10 +5,12 @@ import pytest
 
 from calcli.errors import UsageError
 from calcli.metrics import catalog
-from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
+from calcli.metrics.cece import ClusterSums
 from calcli.metrics.proper import nll_rows
 
-ROWS = Scored(np.array([0, 1, 1, 0]), np.array([0.2, 0.6, 0.9, 0.7]))
+CLUSTERS = Clusters(np.array([0, 0, 1, 1]), 2, "given")
+ROWS = Scored(np.array([0, 1, 1, 0]), np.array([0.2, 0.6, 0.9, 0.7]), clusters=CLUSTERS)
 
 
 def test_names_are_distinct_and_found():
@@ -25,6 +27,9 @@ def test_targets_exist_and_measure(row):
     pooled = row.load_blocks()
     if pooled is not None and row.reduction not in {"each", "confidence"}:
         assert pooled(ROWS.blocks, Options()) == pytest.approx(row.load()(ROWS, Options()).value, rel=1e-12)
+    of_clusters = row.load_clusters()
+    if of_clusters is not None:
+        assert of_clusters(ClusterSums.of(ROWS)) == row.load()(ROWS, Options()).value
     if per_row is not None:
         assert row.load()(ROWS, Options()).value == pytest.approx(per_row(ROWS).mean())
 
@@ -33,7 +38,16 @@ def test_choosing():
     assert [row.name for row in catalog.choose("default")] == ["nll", "brier", "auc", "ece", "mvce"]
     assert [row.name for row in catalog.choose(" ece, nll,ece ")] == ["ece", "nll"]
     assert [row.name for row in catalog.choose(["auc", "default"])][:2] == ["auc", "nll"]
-    assert catalog.choose("all") == catalog.rows()
+    assert catalog.choose("all", clusters=True) == catalog.rows()
+
+
+def test_metrics_over_clusters_are_chosen_where_there_are_some():
+    cece = catalog.find("cece")
+    assert cece in catalog.choose("default", clusters=True)
+    assert {row.name for row in catalog.rows()} - {row.name for row in catalog.choose("all")} == {
+        "cece", "cece_ada", "cece_mce"
+    }  # fmt: skip
+    assert catalog.choose("nll,cece")[1] is cece
 
 
 def test_an_unknown_name_gets_the_nearest_one():

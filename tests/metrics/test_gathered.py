@@ -1,5 +1,7 @@
 """Metrics from sums over parts of the rows, beside the same of all rows at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics import catalog
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Clusters, Options, Scored
+from calcli.metrics.cece import NO_CLUSTERS
 from calcli.metrics.gathered import MANY, Gathered
 from calcli.metrics.paired import paired_sums
 from calcli.metrics.ranking import Cells
@@ -20,28 +23,32 @@ PLAIN = Options(bin_size=1)  # the closed form holds for few rows in one bin onl
 def rows_of(n: int, *, seed: int = 0, classes: int = 2, sharpness: float = 1.5, weighted: bool = False) -> Scored:
     rng = np.random.default_rng(seed)
     weight = rng.gamma(2.0, size=n) if weighted else None
+    clusters = Clusters(rng.integers(0, 6, n), 7, "drawn")
     if classes == 2:
         z = rng.normal(-1, 1.2, n)
-        return Scored((rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int64), 1 / (1 + np.exp(-sharpness * z)), weight)
+        label = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int64)
+        return Scored(label, 1 / (1 + np.exp(-sharpness * z)), weight, clusters)
     v = rng.normal(0, 1.5, (n, classes))
     label = (v + rng.gumbel(size=v.shape)).argmax(axis=1)
     prob = np.exp(sharpness * v)
-    return Scored(label, prob / prob.sum(axis=1, keepdims=True), weight)
-
-
-def part(rows: Scored, some: slice) -> Scored:
-    return Scored(rows.label[some], rows.prob[some], None if rows.weight is None else rows.weight[some])
+    return Scored(label, prob / prob.sum(axis=1, keepdims=True), weight, clusters)
 
 
 def gathered(scores: list[Scored], chosen, options: Options, cuts: list[int]) -> Gathered:
-    found = Gathered(chosen, options, [part(one, slice(0, 0)) for one in scores])
+    found = Gathered(chosen, options, [one.take(slice(0, 0)) for one in scores])
     for start, stop in zip([0, *cuts], [*cuts, len(scores[0])], strict=True):
-        found.add([part(one, slice(start, stop)) for one in scores])
+        found.add([one.take(slice(start, stop)) for one in scores])
     return found
 
 
 def test_the_default_metrics_can_be_summed():
-    assert [row.name for row in SUMMED] == [row.name for row in catalog.choose("default")]
+    assert {row.name for row in SUMMED} >= {row.name for row in catalog.choose("default", clusters=True)}
+
+
+def test_without_clusters_sums_say_why_there_is_no_number():
+    rows = replace(rows_of(50), clusters=None)
+    (found,) = gathered([rows], [catalog.find("cece")], Options(), [20]).measured()
+    assert (found["cece"].value, found["cece"].reason) == (None, NO_CLUSTERS)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

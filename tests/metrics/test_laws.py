@@ -1,7 +1,7 @@
 """What holds for every metric in the catalog."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 
 import numpy as np
@@ -19,7 +19,7 @@ FEW = Options(views=3)
 
 COUNTED = ("nll", "brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
            "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
-           "brier_uncertainty")  # fmt: skip
+           "brier_uncertainty", "cece_mce")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
 SIDED = {"pr_auc", "pud", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
@@ -51,7 +51,7 @@ def same(one: Measured, other: Measured, rel: float = 1e-9) -> bool:
 
 
 def with_weight(rows: Scored, weight) -> Scored:
-    return Scored(rows.label, rows.prob, weight)
+    return replace(rows, weight=weight)
 
 
 @unshuffled
@@ -59,8 +59,7 @@ def with_weight(rows: Scored, weight) -> Scored:
 @given(any_rows(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(name, rows, random):
     order = np.array(random.sample(range(len(rows)), len(rows)))
-    weight = None if rows.weight is None else rows.weight[order]
-    assert same(measured(name, rows), measured(name, Scored(rows.label[order], rows.prob[order], weight)))
+    assert same(measured(name, rows), measured(name, rows.take(order)))
 
 
 @every
@@ -76,10 +75,12 @@ def test_the_scale_of_weights_does_not_matter(name, rows, scale):
 @given(any_rows(weighted=True), st.integers(0, 2**32 - 1))
 def test_rows_of_weight_zero_count_for_nothing(name, rows, seed):
     rng = np.random.default_rng(seed)
-    more = Scored(
-        np.concatenate([rows.label, rng.permutation(rows.label)]),
-        np.concatenate([rows.prob, rng.permutation(rows.prob)]),
-        np.concatenate([rows.weight, np.zeros(len(rows))]),
+    twice = rows.take(np.tile(np.arange(len(rows)), 2))
+    more = replace(
+        twice,
+        label=np.concatenate([rows.label, rng.permutation(rows.label)]),
+        prob=np.concatenate([rows.prob, rng.permutation(rows.prob)]),
+        weight=np.concatenate([rows.weight, np.zeros(len(rows))]),
     )
     assert same(measured(name, rows), measured(name, more))
 
@@ -89,7 +90,7 @@ def test_rows_of_weight_zero_count_for_nothing(name, rows, seed):
 @given(any_rows(weighted=False), st.data())
 def test_a_row_of_weight_two_is_two_rows(name, rows, data):
     count = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))))
-    repeated = Scored(np.repeat(rows.label, count), np.repeat(rows.prob, count, axis=0))
+    repeated = rows.take(np.repeat(np.arange(len(rows)), count))
     assert same(measured(name, with_weight(rows, count.astype(float))), measured(name, repeated))
 
 
@@ -99,7 +100,7 @@ def test_a_row_of_weight_two_is_two_rows(name, rows, data):
 def test_swapping_the_classes(name, rows, data):
     """P(negative) scores the negative class as P(positive) does the positive: off the edges, where bins differ."""
     prob = np.array(data.draw(st.lists(st.integers(1, 97), min_size=len(rows), max_size=len(rows)))) / 98
-    rows = Scored(rows.label, prob, rows.weight)
+    rows = replace(rows, prob=prob)
     options = Options(bins=5)
     assert same(measured(name, rows, options), measured(name, rows.one_vs_rest(0), options))
 
@@ -131,7 +132,7 @@ def test_without_rows_or_weight_there_is_a_reason_and_no_number(name, classes, r
 @briefly
 @given(any_rows(least=3))
 def test_a_single_value_is_measured_too(name, rows):
-    constant = Scored(rows.label, np.broadcast_to(rows.prob[:1], rows.prob.shape).copy(), rows.weight)
+    constant = replace(rows, prob=np.broadcast_to(rows.prob[:1], rows.prob.shape).copy())
     found = measured(name, constant)
     assert found.value is not None or (name in UNDEFINED and found.reason)
     if name == "auc" and found.value is not None:
@@ -152,7 +153,7 @@ def test_a_definition_can_be_written_down(name, rows):
 @given(any_rows(), st.sampled_from(["width", "mass"]))
 def test_labels_of_one_byte_are_labels(name, rows, binning):
     """Sums over many bins do not fit into the byte."""
-    narrow = Scored(rows.label.astype(np.int8), rows.prob, rows.weight)
+    narrow = replace(rows, label=rows.label.astype(np.int8))
     options = Options(bins=300, binning=binning, views=3)
     assert same(measured(name, narrow, options), measured(name, rows, options))
 
@@ -162,7 +163,7 @@ def test_labels_of_one_byte_are_labels(name, rows, binning):
 @given(any_rows(least=2), st.integers(0, 2**32 - 1))
 def test_a_definition_holds_for_every_score_of_the_same_rows(name, rows, seed):
     rng = np.random.default_rng(seed)
-    scores = [rows] + [Scored(rows.label, rng.permutation(rows.prob), rows.weight) for _ in range(2)]
+    scores = [rows] + [replace(rows, prob=rng.permutation(rows.prob)) for _ in range(2)]
     chosen = [catalog.find(name)]
     options = catalog.settled(chosen, scores, Options(views=2, bin_size=2))
     first, *others = (catalog.measure(chosen, one, options)[name].definition for one in scores)

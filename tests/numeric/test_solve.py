@@ -62,3 +62,12 @@ def test_a_function_without_a_root_ends_at_its_bound() -> None:
 
 def test_a_function_that_is_zero_keeps_the_start() -> None:
     assert root_between(lambda x: (0.0, 0.0), 0.01, 100.0, 1.5) == 1.5
+
+
+@pytest.mark.parametrize("rate", [0.01, 2.0, 40.0])
+def test_the_tail_of_an_exponential_is_left_behind(rate: float) -> None:
+    """Newton's steps there are 1/rate each: without halving, the end would be thousands of them away."""
+    found = root_between(
+        lambda x: (-float(np.exp(-rate * x)), rate * float(np.exp(-rate * x))), np.exp(-10), np.exp(10), 1.0
+    )
+    assert found == pytest.approx(np.exp(10)) or np.exp(-rate * found) == 0.0

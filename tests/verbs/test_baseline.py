@@ -47,8 +47,8 @@ def test_old_new_and_change_of_every_number(fitted: Path, capsys: pytest.Capture
     old_rows.write_parquet("old.parquet")
     assert main(["evaluate", "old.parquet", "--with", "m", "--by", "town", "--format", "json"]) == 0
     Path("old.json").write_text(capsys.readouterr().out)
-    found = calcli.evaluate(new_rows, artifacts=("m",), by=("town",), baseline="old.json")
-    old = calcli.evaluate(old_rows, artifacts=("m",), by=("town",))
+    found = calcli.evaluate(new_rows, artifacts=("m",), by=("town",), baseline="old.json", metrics=PLAIN)
+    old = calcli.evaluate(old_rows, artifacts=("m",), by=("town",), metrics=PLAIN)
     assert [(one.by, one.group, one.score, one.metric) for one in found.changes] == [
         *((None, None, score, metric) for score in ("raw", "m") for metric in PLAIN.split(",")),
         *(("town", group, score, metric) for score in ("raw", "m") for group in ("oslo", "rome")
@@ -175,7 +175,8 @@ def test_shuffled_bins_are_alike_if_they_hold_about_as_many_rows(fitted: Path, r
     write("old.json", "test.parquet")
     found = calcli.evaluate(clicks(rows, seed=1), baseline="old.json")
     assert {one.metric: one.comparable for one in found.changes} == dict.fromkeys(PLAIN.split(","), True) | {
-        "mvce": alike
+        "mvce": alike,
+        "cece": rows == 2000,  # clusters of the features: others where the rows are others
     }
 
 

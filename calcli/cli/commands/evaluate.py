@@ -10,6 +10,7 @@ calcli evaluate test.parquet
 calcli evaluate test.parquet --with train.platt --with new=train.isotonic
 calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
+calcli evaluate test.parquet --with train.ccl --rejection
 calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
 calcli evaluate test.csv --metrics nll,ece --format json > old.json
 calcli evaluate yesterday.parquet --drift train.platt
@@ -39,6 +40,8 @@ def evaluate(
     bootstrap: options.Bootstrap = 0,
     resample_by: options.ResampleBy = None,
     by: options.By = None,
+    clusters_from: options.ClustersFrom = None,
+    rejection: options.Rejection = False,
     baseline: options.Baseline = None,
     drift: options.Drift = None,
     state: options.DriftState = None,
@@ -69,6 +72,8 @@ def evaluate(
         bootstrap=bootstrap,
         resample_by=resample_by,
         by=arguments.names(by) or (),
+        clusters_from=clusters_from,
+        rejection=rejection,
         baseline=baseline,
         drift=drift,
         state=state,

@@ -77,9 +77,13 @@ def _parameter(param: methods.Param) -> tuple[str, str]:
 
 def _range(param: methods.Param) -> str:
     """The values that a parameter takes."""
-    if param.choices:
+    if param.kind == "choice":
         return " or ".join(param.choices)
-    kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "choice": "a word"}[param.kind]
+    return " or ".join([_numbers(param), *param.choices])
+
+
+def _numbers(param: methods.Param) -> str:
+    kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "text": "a text"}[param.kind]
     if param.low is not None and param.high is not None:
         return f"{kind} from {param.low:,g} to {param.high:,g}"
     if param.low is not None:

@@ -106,6 +106,8 @@ def _details(one: Mapping[str, Any]) -> list[str]:
     found = []
     if one["bins"] is not None:
         found.append(_bins(one))
+    if one["clusters"] is not None:
+        found.append(f"{one['clusters']['k']:,} of {one['clusters']['source']}")
     if one["reduction"] not in {None, "positive class"}:
         found.append(str(one["reduction"]))
     if str(one["approximation"]).startswith("sampled"):

@@ -54,8 +54,9 @@ def _when(created: str) -> str:
 def _fitted(inspection: Inspection) -> list[facts.Pair]:
     """What was learned, and what it was told to be."""
     pairs: list[facts.Pair] = []
-    if inspection.numbers:
-        pairs.append(("learned", ", ".join(f"{name} = {_short(value)}" for name, value in inspection.numbers.items())))
+    numbers = {name: value for name, value in inspection.numbers.items() if not isinstance(value, dict)}
+    if numbers:
+        pairs.append(("learned", ", ".join(f"{name} = {_short(value)}" for name, value in numbers.items())))
     if inspection.arrays:
         shapes = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in inspection.arrays.items()]
         pairs.append(("arrays", ", ".join(shapes)))

@@ -1,0 +1,1 @@
+"""Clusters of rows, and a calibrator for each: CCL."""

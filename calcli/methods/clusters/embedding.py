@@ -1,0 +1,178 @@
+"""What rows are clustered by: how a model sees them, or the columns themselves.
+
+SHAP values say how much each feature moves the model's score for a row; leaves say where the row falls in each tree
+(He et al. 2014). Both come from the user's model or from its stand-in. The other embeddings read the columns alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from calcli.batch import Batch, Column, FloatArray, IntArray, Sides
+from calcli.errors import DataError, UsageError
+from calcli.learners import catboost, foreign
+from calcli.learners.encoding import Encoding
+from calcli.learners.surrogate import surrogate
+from calcli.learners.tree_model import CatBoostTrees, TreeModel
+from calcli.methods.base import Params
+from calcli.state import State, nest, unnest
+
+Kind: TypeAlias = Literal["shap", "leaves", "columns", "features", "top"]
+
+TREES = 16
+"""Of more trees than this, so many evenly spaced ones give their leaves."""
+
+TOP = 0.15
+"""The share of the features that the embedding ``top`` keeps, as the paper's comparison does."""
+
+_STAND_IN = "surrogate.cbm"
+
+
+class Embedding(Protocol):
+    """From features to points."""
+
+    def points(self, features: Mapping[str, Column]) -> FloatArray:
+        """Shape (n, d)."""
+        ...
+
+    def to_state(self) -> State:
+        """Everything but a model that the user handed in."""
+        ...
+
+
+def pieces(features: Mapping[str, Column], rows: int = 8192) -> Iterator[dict[str, Column]]:
+    """Some rows at a time: what is looked at to embed a row takes far more room than where it ends up."""
+    for start in range(0, len(next(iter(features.values())).values), rows):
+        yield {name: column.take(slice(start, start + rows)) for name, column in features.items()}
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> Embedding:
+    """The embedding that the parameters ask for, from rows that all weigh something."""
+    kind = cast(Kind, params["embedding"])
+    features, weight = batch.features, batch.weights
+    if kind == "features":
+        return Plain(Encoding.of(features, weight))
+    if kind == "columns":
+        return Plain(Encoding.of(_named(features, str(params["columns"])), weight, standardise=False))
+    theirs = sides.blobs.get("model")
+    own = _stand_in(batch, seed) if theirs is None else None
+    model = own if theirs is None else foreign.read_model(theirs)
+    if model is None:
+        return Nothing()
+    if kind == "top":
+        return Plain(Encoding.of(_most_important(model, features), weight))
+    return Shap(model, own) if kind == "shap" else Leaves.of(model, own, features)
+
+
+def of_state(state: State, sides: Sides) -> Embedding:
+    """The embedding that `to_state` kept; `sides` hold the user's model, if it was one."""
+    kind = state.params["kind"]
+    if kind == "plain":
+        return Plain(Encoding.of_state(unnest(state, ["encoding"])["encoding"]))
+    if kind == "nothing":
+        return Nothing()
+    ours = state.blobs.get(_STAND_IN)
+    own = None if ours is None else CatBoostTrees(catboost.read(ours))
+    model = own or foreign.read_model(sides.blobs["model"])
+    if kind == "shap":
+        return Shap(model, own)
+    return Leaves(model, own, *(state.array(name).astype(np.int64) for name in ("tree", "leaf")))
+
+
+def _stand_in(batch: Batch, seed: int) -> CatBoostTrees | None:
+    model = surrogate(batch, seed)
+    return None if model is None else CatBoostTrees(model)
+
+
+def _blobs(own: CatBoostTrees | None) -> dict[str, bytes]:
+    return {} if own is None else {_STAND_IN: catboost.to_bytes(own.model)}
+
+
+def _named(features: Mapping[str, Column], start: str) -> dict[str, Column]:
+    """The numbers whose names begin so."""
+    found = {name: column for name, column in features.items() if name.startswith(start) and column.role != "category"}
+    if not found:
+        raise DataError(
+            f"no numeric feature has a name that starts with {start!r}", hint="say how: --set columns=PREFIX"
+        )
+    return found
+
+
+def _most_important(model: TreeModel, features: Mapping[str, Column]) -> dict[str, Column]:
+    """The top 15 % of the model's features, at least one."""
+    names = [name for name in model.names if name in features]
+    if len(names) < len(model.names):
+        raise UsageError(
+            "embedding=top needs a model that knows its features by the table's names",
+            hint="leave out --model, or: --set embedding=shap",
+        )
+    count = max(1, round(TOP * len(names)))
+    order = np.argsort(-model.importances(), kind="stable")[:count]
+    return {names[place]: features[names[place]] for place in sorted(order)}
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Where no two rows differ: one point for all."""
+
+    def points(self, features: Mapping[str, Column]) -> FloatArray:
+        return np.zeros((len(next(iter(features.values())).values), 1))
+
+    def to_state(self) -> State:
+        return State({"kind": "nothing"})
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Columns as they are encoded."""
+
+    encoding: Encoding
+
+    def points(self, features: Mapping[str, Column]) -> FloatArray:
+        return self.encoding.coordinates(features)
+
+    def to_state(self) -> State:
+        whole = nest({"encoding": self.encoding.to_state()})
+        return State({**whole.params, "kind": "plain"}, whole.arrays)
+
+
+@dataclass(frozen=True)
+class Shap:
+    """A model's SHAP values; `own` is the model again where it is ours to keep."""
+
+    model: TreeModel
+    own: CatBoostTrees | None
+
+    def points(self, features: Mapping[str, Column]) -> FloatArray:
+        return self.model.shap(features)
+
+    def to_state(self) -> State:
+        return State({"kind": "shap"}, blobs=_blobs(self.own))
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """A coordinate for each leaf that rows of the fit fell into: 1 for rows that fall into it, else 0."""
+
+    model: TreeModel
+    own: CatBoostTrees | None
+    tree: IntArray
+    leaf: IntArray
+
+    @classmethod
+    def of(cls, model: TreeModel, own: CatBoostTrees | None, features: Mapping[str, Column]) -> Leaves:
+        count = model.leaves(next(pieces(features, 1))).shape[1]
+        trees = np.unique(np.linspace(0, count - 1, min(count, TREES)).astype(np.int64))
+        found = np.concatenate([model.leaves(piece)[:, trees] for piece in pieces(features)])
+        leaves = [np.unique(column) for column in found.T]
+        return cls(model, own, np.repeat(trees, [len(each) for each in leaves]), np.concatenate(leaves))
+
+    def points(self, features: Mapping[str, Column]) -> FloatArray:
+        return np.asarray(self.model.leaves(features)[:, self.tree] == self.leaf, dtype=np.float64)
+
+    def to_state(self) -> State:
+        return State({"kind": "leaves"}, {"tree": self.tree, "leaf": self.leaf}, _blobs(self.own))

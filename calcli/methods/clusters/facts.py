@@ -1,0 +1,190 @@
+"""What is known of each cluster: how many rows, how often the label, how far off the scores, what sets it apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from calcli.batch import Batch, Column, FloatArray, IntArray
+from calcli.methods.clusters.partition import homogeneity
+from calcli.numeric import bins
+from calcli.numeric.totals import totals
+
+BINS = 15
+TELLING = 3
+"""So many features are named that set a cluster apart."""
+
+SCORES = ("raw", "unified", "ccl")
+"""No calibration, one calibrator for all, and CCL."""
+
+ERRORS = ("pud", "gap", "ece", "mce", "ada_ece")
+COLUMNS = ("rows", "weight", "rate", *(f"{error}_{score}" for error in ERRORS for score in SCORES))
+
+
+def of_clusters(batch: Batch, cluster: IntArray, count: int, probs: Mapping[str, FloatArray]) -> FloatArray:
+    """A row for each cluster, a value for each of `COLUMNS`; NaN where a cluster has no rows.
+
+    Of more than two classes the predicted one is judged, and whether it was right.
+
+    Parameters
+    ----------
+    batch
+        The calibration rows.
+    cluster, count
+        The nearest cluster of each row, 0 .. count - 1.
+    probs
+        By the names of `SCORES`.
+    """
+    weight = batch.weights
+    found: dict[str, FloatArray] = {
+        "rows": totals(cluster, np.ones(len(cluster)), count),
+        "weight": totals(cluster, weight, count),
+    }
+    for score in SCORES:
+        label, prob = _judged(batch.labels, probs[score])
+        sums = _sums(cluster, count, label, prob, weight)
+        if score == "raw":
+            found["rate"] = sums[1] / sums[0]
+        found[f"pud_{score}"] = np.divide(sums[2], sums[1], out=np.full(count, np.nan), where=sums[1] > 0)
+        found[f"gap_{score}"] = (sums[2] - sums[1]) / sums[0]
+        errors = [_errors(label[rows], prob[rows], weight[rows]) for rows in _rows_of(cluster, count)]
+        for place, error in enumerate(ERRORS[2:]):
+            found[f"{error}_{score}"] = np.array([each[place] for each in errors])
+    return np.stack([found[name] for name in COLUMNS], axis=1)
+
+
+def _rows_of(cluster: IntArray, count: int) -> list[IntArray]:
+    order = np.argsort(cluster, kind="stable")
+    return np.split(order, np.searchsorted(cluster[order], np.arange(1, count)))
+
+
+def _judged(label: IntArray, prob: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The label and the probability as a binary problem."""
+    if prob.ndim == 1:
+        return label, prob
+    return (prob.argmax(axis=1) == label).astype(np.int64), prob.max(axis=1)
+
+
+def _sums(place: IntArray, count: int, label: IntArray, prob: FloatArray, weight: FloatArray) -> FloatArray:
+    """Of w, w y and w p for each place; NaN where there are no rows."""
+    columns = (weight, weight * label, weight * prob)
+    sums = np.stack([totals(place, column, count) for column in columns])
+    sums[:, sums[0] == 0.0] = np.nan
+    return sums
+
+
+def _errors(label: IntArray, prob: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
+    """ECE and MCE over bins of equal width, and the root mean square gap over bins of equal mass (AdaECE)."""
+    if not len(label):
+        return math.nan, math.nan, math.nan
+    share, gap = _gaps(label, prob, weight, bins.width_edges(BINS))
+    share_of_mass, gap_of_mass = _gaps(label, prob, weight, bins.mass_edges(prob, BINS, weight))
+    return float(share @ gap), float(gap.max()), math.sqrt(float(share_of_mass @ np.square(gap_of_mass)))
+
+
+def _gaps(label: IntArray, prob: FloatArray, weight: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The share of the weight in each bin that has some, and |mean p - mean y| there."""
+    sums = _sums(bins.assign(prob, edges), len(edges) - 1, label, prob, weight)
+    mass, positive, predicted = sums[:, ~np.isnan(sums[0])]
+    return mass / mass.sum(), np.abs(predicted - positive) / mass
+
+
+def cece(facts: FloatArray, score: str) -> dict[str, float]:
+    """The three forms of CECE of one of `SCORES`, from what `of_clusters` found."""
+    held = facts[facts[:, COLUMNS.index("weight")] > 0]
+    mass = held[:, COLUMNS.index("weight")]
+    gap = np.abs(held[:, COLUMNS.index(f"gap_{score}")])
+    share = mass / mass.sum()
+    return {
+        "cece": float(share @ gap),
+        "cece_mce": float(gap.max()),
+        "cece_ada": math.sqrt(float(share @ np.square(gap))),
+    }
+
+
+def improved(facts: FloatArray, versus: str) -> float:
+    """The share of rows in clusters whose ECE is lower with CCL than with another score."""
+    weight = facts[:, COLUMNS.index("weight")]
+    better = facts[:, COLUMNS.index("ece_ccl")] < facts[:, COLUMNS.index(f"ece_{versus}")]
+    return float(weight[better].sum() / weight.sum())
+
+
+CLUSTERING = ("size_variance", "rate_variance", "homogeneity")
+
+
+def of_clustering(batch: Batch, cluster: IntArray, facts: FloatArray) -> FloatArray:
+    """The three `CLUSTERING`: how even clusters are in size, how much they tell of the label (the paper's 3.2.1)."""
+    sizes, rates = facts[:, COLUMNS.index("rows")], facts[:, COLUMNS.index("rate")]
+    found = (np.var(sizes), np.nanvar(rates), homogeneity(batch.labels, cluster, batch.weights))
+    return np.array(found, dtype=np.float64)
+
+
+def set_apart(batch: Batch, cluster: IntArray, count: int) -> list[str]:
+    """For each cluster the features by which it differs most from all rows, as text.
+
+    A number differs by its mean, in standard deviations; a category by the share of one level, in standard deviations
+    of having that level where the share lies halfway between.
+    """
+    said: list[list[tuple[float, str]]] = [[] for _ in range(count)]
+    for name, column in batch.features.items():
+        found = _levels if column.role == "category" else _means
+        for place, one in enumerate(found(name, column, cluster, count, batch.weights)):
+            if one is not None:
+                said[place].append(one)
+    return ["; ".join(text for _, text in sorted(each, reverse=True)[:TELLING]) for each in said]
+
+
+def _means(
+    name: str, column: Column, cluster: IntArray, count: int, weight: FloatArray
+) -> list[tuple[float, str] | None]:
+    known = np.isfinite(column.values)
+    values, mass = column.values[known].astype(np.float64), weight[known]
+    if not mass.sum() > 0:
+        return [None] * count
+    mean = float(np.average(values, weights=mass))
+    spread = math.sqrt(float(np.average(np.square(values - mean), weights=mass)))
+    inside = totals(cluster[known], mass, count)
+    sums = totals(cluster[known], mass * values, count)
+    if not spread > 0:
+        return [None] * count
+    means = np.divide(sums, inside, out=np.full(count, mean), where=inside > 0)
+    show = _percent if column.role == "boolean" else _short
+    return [
+        (abs(float(one) - mean) / spread, f"{name} {show(float(one))} (all {show(mean)})") if total > 0 else None
+        for one, total in zip(means, inside, strict=True)
+    ]
+
+
+def _levels(
+    name: str, column: Column, cluster: IntArray, count: int, weight: FloatArray
+) -> list[tuple[float, str] | None]:
+    levels = len(column.levels) + 1  # the first one is missing
+    code = cluster * levels + column.values.astype(np.int64) + 1
+    table = totals(code, weight, count * levels).reshape(count, levels)
+    mass = table.sum(axis=1)
+    share = table.sum(axis=0) / mass.sum()
+    inside = np.divide(table, mass[:, None], out=np.zeros_like(table), where=mass[:, None] > 0)
+    halfway = (inside + share) / 2.0
+    spread = np.sqrt(halfway * (1.0 - halfway))
+    effect = np.divide(np.abs(inside - share), spread, out=np.zeros_like(table), where=spread > 0)
+    best = effect.argmax(axis=1)
+    names = ("missing", *column.levels)
+    return [
+        (
+            float(effect[place, level]),
+            f"{name}={names[level]} {_percent(inside[place, level])} (all {_percent(share[level])})",
+        )
+        if mass[place] > 0
+        else None
+        for place, level in enumerate(best)
+    ]
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %" if share >= 0.01 or share == 0.0 else f"{100.0 * share:.1g} %"

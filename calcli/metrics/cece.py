@@ -1,0 +1,188 @@
+"""CECE, the clustered calibration error (CCL paper, section 2.4): clusters of rows are the bins.
+
+Which clusters they are is not for the metric to decide: it gets the cluster of each row with the rows, and its
+definition says where they came from. Numbers over other clusters do not compare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.metrics.additive import Additive
+from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
+from calcli.numeric.totals import totals
+
+NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (--clusters-from), or features"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """What the rows of each cluster add up to. Sums over parts of the rows add up to those over all.
+
+    Attributes
+    ----------
+    clusters
+        Which they are, without the rows; None where there are none.
+    weight
+        Of w, shape (k,).
+    error, noise
+        Of w (p - y) and of w^2 p (1 - p), shape (k, m): of the positive class, or of each class where there are more.
+    """
+
+    clusters: Clusters | None
+    weight: FloatArray
+    error: FloatArray
+    noise: FloatArray
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        return ClusterSums(
+            self.clusters, self.weight + other.weight, self.error + other.error, self.noise + other.noise
+        )
+
+    @classmethod
+    def of(cls, scored: Scored) -> ClusterSums:
+        clusters = scored.clusters
+        problems = (1,) if scored.binary else range(scored.classes)
+        if clusters is None:
+            nothing = np.zeros((0, len(problems)))
+            return cls(None, np.zeros(0), nothing, nothing)
+        weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        parts = [scored.one_vs_rest(index) for index in problems]
+
+        def added(values: FloatArray) -> FloatArray:
+            return totals(clusters.place, values, clusters.count)
+
+        error = [added(weight * (part.prob - part.label)) for part in parts]
+        noise = [added(np.square(weight) * part.prob * (1.0 - part.prob)) for part in parts]
+        return cls(clusters.take(slice(0)), added(weight), np.stack(error, axis=1), np.stack(noise, axis=1))
+
+    @property
+    def held(self) -> ClusterSums:
+        """The clusters that hold any weight."""
+        some = self.weight > 0
+        return ClusterSums(self.clusters, self.weight[some], self.error[some], self.noise[some])
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of the weight that each cluster holds, shape (k, 1)."""
+        shares: FloatArray = self.weight / self.weight.sum()
+        return shares[:, None]
+
+    @property
+    def gaps(self) -> FloatArray:
+        """|mean p - mean y| of each cluster."""
+        gaps: FloatArray = np.abs(self.error) / self.weight[:, None]
+        return gaps
+
+    @property
+    def variances(self) -> FloatArray:
+        """Of mean p - mean y, if the score were calibrated: sum w^2 p (1 - p) / (sum w)^2."""
+        variances: FloatArray = self.noise / np.square(self.weight)[:, None]
+        return variances
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to make a number of the gaps.
+
+    Attributes
+    ----------
+    value
+        From the clusters that hold rows to a number for each class.
+    floor
+        The same of what a calibrated score would show, if that has a closed form.
+    """
+
+    norm: float | None
+    value: Callable[[ClusterSums], FloatArray]
+    floor: Callable[[ClusterSums], FloatArray] | None = None
+    note: str | None = None
+
+    def of(self, sums: ClusterSums) -> float | None:
+        """The mean over classes; None without rows."""
+        held = sums.held
+        return float(self.value(held).mean()) if len(held.weight) else None
+
+    def measured(self, sums: ClusterSums, nothing: str | None) -> Measured:
+        """The metric; `nothing` is why nothing can be measured, if nothing can."""
+        clusters, held, binary = sums.clusters, sums.held, sums.error.shape[1] == 1
+        definition = Definition(
+            "lower",
+            binning="clusters",
+            reduction="positive class" if binary else "macro one-vs-rest",
+            norm=self.norm,
+            clusters=None if clusters is None else clusters.facts,
+            approximation=self.note,
+        )
+        if clusters is None or nothing is not None:
+            return Measured(None, definition, reason=nothing or NO_CLUSTERS)
+        values = self.value(held)
+        floor = None if self.floor is None else float(self.floor(held).mean())
+        per_class = None if binary else tuple(map(float, values))
+        return Measured(float(values.mean()), definition, floor=floor, per_class=per_class)
+
+
+def _mean(sums: ClusterSums, gaps: FloatArray) -> FloatArray:
+    return np.asarray((sums.shares * gaps).sum(axis=0), dtype=np.float64)
+
+
+_ECE = Form(
+    1.0,
+    lambda sums: _mean(sums, sums.gaps),
+    lambda sums: _mean(sums, np.sqrt(2.0 / math.pi * sums.variances)),  # a cluster's gap is then close to normal
+)
+_ADA = Form(
+    2.0,
+    lambda sums: np.sqrt(_mean(sums, np.square(sums.gaps))),
+    lambda sums: np.sqrt(_mean(sums, sums.variances)),
+)
+_MCE = Form(
+    None,
+    lambda sums: np.asarray(sums.gaps.max(axis=0), dtype=np.float64),
+    note="the largest gap of any cluster that holds rows",
+)
+
+
+def cece(scored: Scored, options: Options) -> Measured:
+    """Clustered ECE: the mean over clusters of |mean p - mean y|, each counting by its weight.
+
+    Of the positive class; of more than two classes the mean over all, each against the rest.
+    """
+    return _ECE.measured(ClusterSums.of(scored), scored.nothing)
+
+
+def cece_ada(scored: Scored, options: Options) -> Measured:
+    """Clustered AdaECE: the root of the weighted mean of squared gaps over clusters; CECE in the paper's tables."""
+    return _ADA.measured(ClusterSums.of(scored), scored.nothing)
+
+
+def cece_mce(scored: Scored, options: Options) -> Measured:
+    """Clustered MCE: the largest gap of any cluster."""
+    return _MCE.measured(ClusterSums.of(scored), scored.nothing)
+
+
+def cece_of(sums: ClusterSums) -> float | None:
+    return _ECE.of(sums)
+
+
+def cece_ada_of(sums: ClusterSums) -> float | None:
+    return _ADA.of(sums)
+
+
+def cece_mce_of(sums: ClusterSums) -> float | None:
+    return _MCE.of(sums)
+
+
+def _additive(form: Form) -> Additive[ClusterSums]:
+    def finish(scores: Sequence[ClusterSums], options: Options) -> list[Measured]:
+        return [form.measured(sums, None) for sums in scores]
+
+    return Additive(lambda scored, _: ClusterSums.of(scored), finish)
+
+
+CECE_SUMS, CECE_ADA_SUMS, CECE_MCE_SUMS = _additive(_ECE), _additive(_ADA), _additive(_MCE)
