@@ -10,11 +10,12 @@ from calcli.errors import UsageError, unknown_name
 from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.row import Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.trees.catalog import ROWS as TREES
 
 AUTO = "auto"
 """The method that stands for the best of several, chosen on held-out rows: a name, not a row."""
 
-_ROWS = (*SCALING, *BINNING)
+_ROWS = (*SCALING, *BINNING, *TREES)
 
 
 def rows() -> tuple[Row, ...]:

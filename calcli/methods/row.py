@@ -19,7 +19,7 @@ Side = Literal["model", "partition-data", "embedding-data", "edges"]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter that ``--set KEY=VALUE`` can change."""
+    """One parameter that ``--set KEY=VALUE`` can change; `choices` of a number are words that may stand for one."""
 
     name: str
     kind: Kind
@@ -31,6 +31,9 @@ class Param:
 
     def parse(self, given: ParamValue) -> ParamValue:
         """The value that `given` (text from a command line, or a Python value) stands for."""
+        word = str(given).strip()
+        if self.kind != "choice" and word in self.choices:
+            return word
         value = self._converted(given)
         if self.kind == "choice" and value not in self.choices:
             raise UsageError(unknown_name(f"value for {self.name}:", str(given), self.choices))
@@ -51,7 +54,10 @@ class Param:
             if self.kind == "int":
                 return int(text)
         except ValueError:
-            raise UsageError(f"{self.name}={given} is not a number", hint=f"the default is {self.default}") from None
+            words = "".join(f" and not {word!r}" for word in self.choices)
+            raise UsageError(
+                f"{self.name}={given} is not a number{words}", hint=f"the default is {self.default}"
+            ) from None
         if self.kind == "bool":
             words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
             if text.casefold() not in words:

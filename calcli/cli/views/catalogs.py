@@ -77,8 +77,12 @@ def _parameter(param: methods.Param) -> tuple[str, str]:
 
 def _range(param: methods.Param) -> str:
     """The values that a parameter takes."""
-    if param.choices:
+    if param.kind == "choice":
         return " or ".join(param.choices)
+    return " or ".join([*param.choices, _numbers(param)])
+
+
+def _numbers(param: methods.Param) -> str:
     kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "choice": "a word"}[param.kind]
     if param.low is not None and param.high is not None:
         return f"{kind} from {param.low:,g} to {param.high:,g}"
