@@ -54,9 +54,9 @@ class Param:
             if self.kind == "int":
                 return int(text)
         except ValueError:
-            words = "".join(f" and not {word!r}" for word in self.choices)
+            others = "".join(f" and not {word!r}" for word in self.choices)
             raise UsageError(
-                f"{self.name}={given} is not a number{words}", hint=f"the default is {self.default}"
+                f"{self.name}={given} is not a number{others}", hint=f"the default is {self.default}"
             ) from None
         if self.kind == "bool":
             words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

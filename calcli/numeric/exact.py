@@ -12,10 +12,10 @@ import math
 def grid(bound: float) -> float:
     """A number that rounds terms by being added and subtracted again.
 
-    ``(x + grid) - grid`` is x rounded to a multiple of a power of two, the smallest one for which sums of terms are
-    exact whose absolute values add up to no more than `bound`. What is lost of a term is below 2^-52 of `bound`.
+    ``(x + grid) - grid`` is x rounded to a multiple of a power of two, so small that less than 2^-51 of `bound` is lost,
+    and so large that sums of terms are exact whose absolute values add up to no more than `bound`.
     """
     if not 0.0 < bound < math.inf:
         raise ValueError(f"no grid for sums up to {bound}")
     _, exponent = math.frexp(bound)
-    return 1.5 * 2.0**exponent
+    return 3.0 * 2.0**exponent  # with any term added it stays between 2 and 4 times the power: one step for all

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
-
-from calcli.methods.trees import kernels, passes, rowlosses
+from calcli.methods.trees import passes, rowlosses
 from calcli.methods.trees.forest import applied
 from calcli.methods.trees.growing import Search, Tree, grow
 from calcli.methods.trees.kernels import Places

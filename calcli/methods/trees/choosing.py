@@ -1,13 +1,13 @@
 """How large, how deep, how bold: chosen by log-loss on rows that the trees have not seen.
 
-No trees at all is always among the choices, and stays unless trees are better by more than one standard error of the
-difference, row by row. So at worst the scores are left as they were when the trees came to them.
+What counts is the mean change beside no trees at all plus `CAUTION` standard errors of it, row by row: the least such
+number wins, and where none is below 0 there will be no trees. So at worst the scores are left as they came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -19,10 +19,19 @@ from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.forest import Forest, score_of
 from calcli.methods.trees.kernels import Places
 from calcli.methods.trees.nodes import Mask, Rows
+from calcli.numeric.score_folds import folds_by_score, share_by_score
+
+CAUTION = 1.5
 
 PATIENCE = 10
 """So many trees without a lower loss on held-out rows end the search for more."""
 
+FOLDS = 5
+CROSS_VALIDATED_ROWS = 100_000
+"""Up to so many rows each fold is held out in turn, above it one."""
+
+MOST_ROWS = 1_000_000
+"""More rows than this are chosen on a sample of them."""
 
 LOSS, CHANGE, SQUARE = 0, 1, 2
 """Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""
@@ -36,33 +45,43 @@ class Chosen:
     trees: int
 
 
-def choose(
-    rows: Rows, offsets: Places, tests: Sequence[Mask], candidates: Sequence[Boosting], most: int, seed: int
-) -> Chosen:
-    """The candidate and the number of trees, up to `most`, of least log-loss on held-out rows.
-
-    Parameters
-    ----------
-    tests
-        Which rows are held out each time; the trees are grown on all others.
-    candidates
-        The simplest first: it stays where another is no better.
-    """
-    tasks = [(how, test) for how in candidates for test in tests]
+def choose(score: FloatArray, rows: Rows, offsets: Places, ways: Sequence[Boosting], most: int, seed: int) -> Chosen:
+    """One of the `ways`, and how many trees, up to `most`; `score` is what the rows came with."""
+    part, share = np.ones(len(rows), dtype=np.bool_), 1.0
+    if len(rows) > MOST_ROWS:
+        part = share_by_score(score, MOST_ROWS / len(rows), seed, "mbct/sample")
+        rows, score, share = rows.take(part), score[part], float(part.mean())
+    tests = _tests(score, rows, seed)
+    if not tests:
+        return Chosen(ways[0], 0)  # rows that are all the same
+    tasks = [(_on_a_share(how, share), test) for how in ways for test in tests]
 
     def work(task: tuple[Boosting, Mask]) -> FloatArray:
         how, test = task
         return _curve(rows.take(~test), rows.take(test), offsets, how, most, seed)
 
     curves = on_threads(work, tasks)
-    of_each = [_added(curves[place : place + len(tests)]) for place in range(0, len(curves), len(tests))]
-    best = min(range(len(candidates)), key=lambda place: float(of_each[place][:, LOSS].min()))
-    sums = of_each[best]
-    trees = int(sums[:, LOSS].argmin())
     mass = sum(rows.take(test).mass for test in tests)
-    change, square = sums[trees, CHANGE], sums[trees, SQUARE]
-    error = float(np.sqrt(max(square - change**2 / mass, 0.0)))
-    return Chosen(candidates[best], trees if -change > error else 0)
+    best = (0.0, 0, 0)
+    for way in range(len(ways)):
+        bound = _bound(_added(curves[way * len(tests) : (way + 1) * len(tests)]), mass)
+        best = min(best, (float(bound.min()), way, int(bound.argmin())))
+    return Chosen(ways[best[1]], best[2])
+
+
+def _on_a_share(how: Boosting, share: float) -> Boosting:
+    """The same leaves from a share of the rows: so much fewer must be in each."""
+    return replace(how, growth=replace(how.growth, least=max(1.0, share * how.growth.least)))
+
+
+def _tests(score: FloatArray, rows: Rows, seed: int) -> list[Mask]:
+    """Which rows are held out each time. Rows that are the same are held out together."""
+    if len(rows) > CROSS_VALIDATED_ROWS:
+        tests = [share_by_score(score, 1 / FOLDS, seed, "mbct")]
+    else:
+        fold = folds_by_score(np.column_stack([score, rows.codes]), rows.label.astype(np.int64), FOLDS, seed, "mbct")
+        tests = [fold == index for index in range(FOLDS)]
+    return [test for test in tests if test.any() and not test.all()]
 
 
 def _curve(seen: Rows, unseen: Rows, offsets: Places, how: Boosting, most: int, seed: int) -> FloatArray:
@@ -91,3 +110,9 @@ def _added(curves: Sequence[FloatArray]) -> FloatArray:
     length = max(len(curve) for curve in curves)
     longer = [np.concatenate([curve, np.repeat(curve[-1:], length - len(curve), axis=0)]) for curve in curves]
     return np.asarray(np.sum(longer, axis=0))
+
+
+def _bound(curve: FloatArray, mass: float) -> FloatArray:
+    """How much higher the summed loss is than without trees, `CAUTION` standard errors of that added."""
+    variance = np.maximum(curve[:, SQUARE] - curve[:, CHANGE] ** 2 / mass, 0.0)
+    return curve[:, CHANGE] + CAUTION * np.sqrt(variance)

@@ -6,20 +6,22 @@ itself. Missing is a value of its own. Code 0 takes whatever is rarer than a bra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.kernels import Codes
 from calcli.numeric.links import logit, sigmoid
-from calcli.state import Json, State, pack_texts, unpack_texts
+from calcli.state import pack_texts, unpack_texts
 
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Kind = Literal["category", "number", "boolean", "score"]
 
 MOST_LEVELS = 65_000
@@ -58,11 +60,6 @@ class Coding:
         values = len(self.levels) if self.kind == "category" else len(self.cuts) + 1
         return 1 + self.missing + values
 
-    @property
-    def splits(self) -> bool:
-        """Whether rows may differ in their codes."""
-        return self.codes > 2 or bool(self.levels)
-
     def said(self, code: int) -> str:
         """A code in words, as the condition of a rule."""
         name = self.name or "score"
@@ -75,10 +72,16 @@ class Coding:
             return f"{name} is {self.levels[place]}"
         if self.kind == "boolean":
             return f"{name} is {'true' if place else 'false'}"
-        cuts = sigmoid(self.cuts) if self.kind == "score" else self.cuts
-        low = f"{cuts[place - 1]:.6g} < " if place > 0 else ""
-        high = f" <= {cuts[place]:.6g}" if place < len(cuts) else ""
-        return f"{low}{name}{high}"
+        low = f"{self._cut(place - 1)} < " if place > 0 else ""
+        high = f" <= {self._cut(place)}" if place < len(self.cuts) else ""
+        return f"{low}{name}{high}" if low or high else f"{name} is there"
+
+    def _cut(self, place: int) -> str:
+        """A cut as it is written: that of the score as a probability."""
+        cut = float(self.cuts[place])
+        if self.kind == "score":
+            cut = float(sigmoid(np.array([cut])).round(15)[0])
+        return f"{cut:.15g}" if float(f"{cut:.15g}") == cut else repr(cut)
 
     def table(self, levels: Sequence[str]) -> Codes:
         """The code of each of a batch's `levels`, and of a missing value at the end."""
@@ -129,41 +132,43 @@ class Coder:
         """Some of the features."""
         return Coder(tuple(self.features[place] for place in places))
 
-    def to_state(self) -> State:
+    def to_arrays(self) -> Arrays:
         """For an artifact."""
-        facts: list[Json] = [
-            {
-                "name": feature.name,
-                "kind": feature.kind,
-                "cuts": len(feature.cuts),
-                "levels": len(feature.levels),
-                "missing": feature.missing,
-            }
-            for feature in self.features
-        ]
-        cuts = np.concatenate([np.empty(0), *(feature.cuts for feature in self.features)])
-        return State(
-            {"features": facts}, {"cuts": cuts, **pack_texts([text for f in self.features for text in f.levels])}
-        )
+        packed = {
+            "name": pack_texts([feature.name for feature in self.features]),
+            "kind": pack_texts([feature.kind for feature in self.features]),
+            "level": pack_texts([level for feature in self.features for level in feature.levels]),
+        }
+        arrays: dict[str, NDArray[np.generic]] = {
+            f"{name}/{key}": array for name, part in packed.items() for key, array in part.items()
+        }
+        arrays["levels"] = np.array([len(feature.levels) for feature in self.features], dtype=np.int64)
+        arrays["cuts"] = np.array([len(feature.cuts) for feature in self.features], dtype=np.int64)
+        arrays["cut"] = np.concatenate([np.empty(0), *(feature.cuts for feature in self.features)])
+        arrays["missing"] = np.array([feature.missing for feature in self.features], dtype=np.bool_)
+        return arrays
 
     @classmethod
-    def from_state(cls, state: State) -> Coder:
-        """What `to_state` gave."""
-        levels, cuts = unpack_texts(state.arrays), state.array("cuts")
-        features = []
-        for fact in cast(list[dict[str, Json]], state.params["features"]):
-            own_levels, own_cuts = int(str(fact["levels"])), int(str(fact["cuts"]))
-            features.append(
+    def from_arrays(cls, arrays: Arrays) -> Coder:
+        """What `to_arrays` gave."""
+        names, kinds, levels = (
+            unpack_texts({key: arrays[f"{name}/{key}"] for key in ("text", "ends")})
+            for name in ("name", "kind", "level")
+        )
+        cuts = np.asarray(arrays["cut"], dtype=np.float64)
+        level_ends, cut_ends = np.cumsum(arrays["levels"]), np.cumsum(arrays["cuts"])
+        return cls(
+            tuple(
                 Coding(
-                    str(fact["name"]),
-                    cast(Kind, fact["kind"]),
-                    cuts[:own_cuts],
-                    levels[:own_levels],
-                    bool(fact["missing"]),
+                    name,
+                    cast(Kind, kind),
+                    cuts[cut_ends[place] - arrays["cuts"][place] : cut_ends[place]],
+                    levels[level_ends[place] - arrays["levels"][place] : level_ends[place]],
+                    bool(arrays["missing"][place]),
                 )
+                for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
             )
-            levels, cuts = levels[own_levels:], cuts[own_cuts:]
-        return cls(tuple(features))
+        )
 
 
 def learn_codes(
@@ -173,6 +178,10 @@ def learn_codes(
 
     Parameters
     ----------
+    batch
+        The rows to learn from; their labels are not looked at.
+    names
+        The features.
     least
         The weight that a branch must have.
     bins, score_bins
@@ -181,10 +190,11 @@ def learn_codes(
         Bins of the score of equal width on [0, 1], or of equal weight.
     """
 
-    def work(name: str | None) -> Coding:
+    def work(name: str | None) -> Coding | None:
         if name is None:
             if score_by == "mass":
-                return Coding("", "score", quantile_cuts(batch.score, batch.weight, score_bins))
+                low, high = quantile_gaps(batch.score, batch.weight, score_bins)
+                return Coding("", "score", _cuts_of_score(low, high))
             return Coding("", "score", logit(np.arange(1, score_bins) / score_bins))
         column = batch.features[name]
         if column.role == "category":
@@ -192,40 +202,43 @@ def learn_codes(
         return _number(name, column, batch.weight, least, bins)
 
     found = on_threads(work, [*names, None])
-    return Coder(tuple(coding for coding in found if coding.splits or coding.kind == "score"))
+    return Coder(tuple(coding for coding in found if coding is not None))
 
 
-def _category(name: str, column: Column, weight: FloatArray | None, least: float) -> Coding:
+def _category(name: str, column: Column, weight: FloatArray | None, least: float) -> Coding | None:
     held = np.bincount(column.values + 1, weight, minlength=len(column.levels) + 1)
-    by_level = held[1:]
-    enough = [int(place) for place in np.flatnonzero(by_level >= least)]
-    frequent = sorted(enough, key=lambda place: (-by_level[place], column.levels[place]))[:MOST_LEVELS]
-    return Coding(
-        name, "category", levels=tuple(column.levels[place] for place in frequent), missing=bool(held[0] >= least)
-    )
+    enough = [int(place) for place in np.flatnonzero(held >= least)]
+    if not enough or held[enough[0]] == held.sum():
+        return None
+    frequent = sorted((place - 1 for place in enough if place), key=lambda at: (-held[at + 1], column.levels[at]))
+    levels = tuple(column.levels[place] for place in frequent[:MOST_LEVELS])
+    return Coding(name, "category", levels=levels, missing=enough[0] == 0)
 
 
-def _number(name: str, column: Column, weight: FloatArray | None, least: float, bins: int) -> Coding:
+def _number(name: str, column: Column, weight: FloatArray | None, least: float, bins: int) -> Coding | None:
     absent = np.isnan(column.values)
     values, missing = column.values, False
     if absent.any():
         missing = bool((absent.sum() if weight is None else weight[absent].sum()) >= least)
         values, weight = values[~absent], None if weight is None else weight[~absent]
+    if len(values) == 0 or (len(values) == len(absent) and (values == values[0]).all()):
+        return None
     if column.role == "boolean":
         return Coding(name, "boolean", np.array([0.5]), missing=missing)
-    return Coding(name, "number", quantile_cuts(values.astype(np.float64), weight, bins), missing=missing)
+    low, high = quantile_gaps(values.astype(np.float64), weight, bins)
+    return Coding(name, "number", _cuts_between(low, high), missing=missing)
 
 
-def quantile_cuts(values: FloatArray, weight: FloatArray | None, count: int) -> FloatArray:
-    """Cuts between `count` bins of about equal weight; fewer where many rows share a value.
+def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> tuple[FloatArray, FloatArray]:
+    """Between which values to cut for `count` bins of about equal weight; fewer where many rows share a value.
 
-    A cut lies halfway between two values that occur, the lower of them the least at which its share is reached, so that
-    a row of weight two counts as the row twice, and the order of the rows does not matter.
+    A cut belongs after the least value at which its share is reached, so that a row of weight two counts as the row
+    twice, and the order of the rows does not matter. Returns these values, and those that follow them.
     """
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]
     if len(values) == 0:
-        return np.empty(0)
+        return np.empty(0), np.empty(0)
     if weight is None:
         ordered = np.sort(values)
         places = np.ceil(len(ordered) * np.arange(1, count) / count).astype(np.int64) - 1
@@ -235,6 +248,24 @@ def quantile_cuts(values: FloatArray, weight: FloatArray | None, count: int) -> 
         places = np.searchsorted(below, below[-1] * np.arange(1, count) / count * (1 - 1e-12))
     low = np.unique(ordered[places])
     low = low[low < ordered[-1]]
-    high = ordered[np.searchsorted(ordered, low, side="right")]
-    cuts: FloatArray = low + (high - low) / 2.0
-    return np.where(cuts < high, cuts, low)
+    return low, ordered[np.searchsorted(ordered, low, side="right")]
+
+
+def _cuts_between(low: FloatArray, high: FloatArray) -> FloatArray:
+    """A number with few digits in each gap: low <= cut < high."""
+    return np.array([_simplest(one, other) for one, other in zip(low.tolist(), high.tolist(), strict=True)])
+
+
+def _simplest(low: float, high: float) -> float:
+    middle = low + (high - low) / 2.0
+    for digits in range(1, 17):
+        cut = float(f"{middle:.{digits}g}")
+        if low <= cut < high:
+            return cut
+    return middle if middle < high else low
+
+
+def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
+    """The same for log-odds, with few digits as probabilities where these can be told apart."""
+    cuts = logit(_cuts_between(sigmoid(low), sigmoid(high)))
+    return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)

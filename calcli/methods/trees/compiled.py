@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from numba import config, njit
+import numba
 
 from calcli.learners.catboost import threads
 from calcli.version import VERSION
@@ -29,15 +29,17 @@ Result = TypeVar("Result")
 
 def compiled(function: Function) -> Function:
     """The function as machine code, without Python's lock; compiled when it is first called."""
-    before = config.CACHE_DIR
-    config.CACHE_DIR = before or _cache_directory()  # read by numba when the function is wrapped, and only then
+    wrap: Any = numba.njit
+    settings: Any = numba.config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = before or cache_directory()  # read by numba when the function is wrapped, and only then
     try:
-        return cast(Function, njit(nogil=True, cache=bool(config.CACHE_DIR), error_model="numpy")(function))
+        return cast(Function, wrap(nogil=True, cache=bool(settings.CACHE_DIR), error_model="numpy")(function))
     finally:
-        config.CACHE_DIR = before
+        settings.CACHE_DIR = before
 
 
-def _cache_directory() -> str:
+def cache_directory() -> str:
     """Where compiled code is kept; empty where nothing can be written."""
     if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from calcli.methods.trees.growing import Tree
 from calcli.methods.trees.kernels import Codes, Places
 from calcli.methods.trees.passes import blocks_of
 from calcli.numeric.links import logit, sigmoid
-from calcli.state import State
 
 
 class _Walk(NamedTuple):
@@ -114,7 +113,7 @@ class Forest:
         """The same where of all features only those at `places` are left."""
         new = np.full(max([*places, -1]) + 2, -1, dtype=np.int32)
         new[list(places)] = np.arange(len(places))
-        return Forest(**{**self.__dict__, "feature": new[self.feature]})
+        return replace(self, feature=new[self.feature])
 
     @cached_property
     def _walk(self) -> _Walk:
@@ -137,19 +136,19 @@ class Forest:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
 
         def work(block: tuple[int, int]) -> None:
-            kernels.apply_trees(codes, score, *block, self.link, *self._walk)
+            start, stop = block
+            kernels.apply_trees(codes, score, start, stop, self.link, *self._walk)
 
         on_threads(work, blocks_of(0, len(score)))
 
-    def to_state(self) -> State:
-        """For an artifact."""
-        arrays = {name: value for name, value in self.__dict__.items() if isinstance(value, np.ndarray)}
-        return State({"link": self.link}, arrays)
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """For an artifact; the link is kept beside them."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "link"}
 
     @classmethod
-    def from_state(cls, state: State) -> Forest:
-        """What `to_state` gave."""
-        return cls(link=int(state.number("link")), **state.arrays)  # type: ignore[arg-type]
+    def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]]) -> Forest:
+        """What `to_arrays` gave."""
+        return cls(link, **arrays)
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:

@@ -79,8 +79,8 @@ def pattern_of(link: int, first: float, second: float, parent: float, shrink: fl
 def error_after(link: int, sums: FloatArray, pattern: float) -> float:
     """The sum of w e once the rows have this pattern; for odds to first order in the pattern."""
     if link == ODDS:
-        return sums[0] + pattern * sums[1]
-    return pattern * sums[0] - sums[1]
+        return float(sums[0] + pattern * sums[1])
+    return float(pattern * sums[0] - sums[1])
 
 
 @compiled
@@ -88,8 +88,8 @@ def square_after(link: int, sums: FloatArray, pattern: float) -> float:
     """The same for w^2 e^2."""
     cross = 2.0 * pattern * sums[3]
     if link == ODDS:
-        return sums[2] + cross + pattern * pattern * sums[4]
-    return pattern * pattern * sums[2] - cross + sums[4]
+        return float(sums[2] + cross + pattern * pattern * sums[4])
+    return float(pattern * pattern * sums[2] - cross + sums[4])
 
 
 @compiled
@@ -105,7 +105,7 @@ def gain_of(link: int, sums: FloatArray, parent: float, shrink: float) -> float:
         if bend <= 0.0:
             return 0.0
         a = abs(shrink * parent - sums[0]) / bend
-        return bend * ((1.0 + a) * math.log1p(a) - a) - shrink * parent * parent / 2.0
+        return float(bend * ((1.0 + a) * math.log1p(a) - a) - shrink * parent * parent / 2.0)
     return gain_with(link, sums, pattern_of(link, sums[0], sums[1], parent, shrink))
 
 
@@ -114,9 +114,9 @@ def gain_with(link: int, sums: FloatArray, pattern: float) -> float:
     """By how much the log-loss of rows must fall if they get this pattern."""
     if link == ODDS:
         size = abs(pattern)
-        return -pattern * sums[0] - (math.exp(size) - size - 1.0) * sums[1]
+        return float(-pattern * sums[0] - (math.exp(size) - size - 1.0) * sums[1])
     grown = sums[1] * math.log(pattern) if sums[1] > 0.0 else 0.0
-    return grown - (pattern - 1.0) * sums[0]
+    return float(grown - (pattern - 1.0) * sums[0])
 
 
 @compiled
@@ -140,21 +140,68 @@ def count_cells(
 
 @compiled
 def number_branches(
-    counts: FloatArray, start: int, stop: int, least: float, base: int, branch: Places
+    counts: FloatArray, start: int, stop: int, least: float, base: int, branch: Places, names: Places
 ) -> tuple[int, float]:
     """Number the branches that the cells start .. stop - 1 of one feature make, from `base` on, the rest first.
 
-    Returns how many there are, the rest among them even if it has no rows, and the weight of the rest.
+    Returns how many there are, the rest among them even if it has no rows, and the weight of the rest. `names` gets the
+    code of each, 0 for the rest.
     """
     found, rest = 1, 0.0
+    names[base] = 0
     for cell in range(start, stop):
         if cell > start and counts[cell] >= least:
             branch[cell] = base + found
+            names[base + found] = cell - start
             found += 1
         else:
             branch[cell] = base
             rest += counts[cell]
     return found, rest
+
+
+@compiled
+def number_touched(
+    codes: Codes,
+    start: int,
+    stop: int,
+    feature: int,
+    first: int,
+    least: float,
+    base: int,
+    counts: FloatArray,
+    branch: Places,
+    names: Places,
+) -> tuple[int, float]:
+    """`number_branches` for few rows and many cells: only those that the rows touch are looked at.
+
+    Their `counts` are turned negative.
+    """
+    found, rest = 1, 0.0
+    names[base] = 0
+    for row in range(start, stop):
+        code = codes[row, feature]
+        cell = first + code
+        if counts[cell] > 0.0:
+            branch[cell] = base
+            if code > 0 and counts[cell] >= least:
+                names[base + found] = code
+                found += 1
+            else:
+                rest += counts[cell]
+            counts[cell] = -counts[cell]
+    names[base + 1 : base + found].sort()
+    for place in range(base + 1, base + found):
+        branch[first + names[place]] = place
+    return found, rest
+
+
+@compiled
+def forget(codes: Codes, start: int, stop: int, offsets: Places, features: Places, counts: FloatArray) -> None:
+    """Set the counts of these rows' cells to 0."""
+    for row in range(start, stop):
+        for place in range(len(features)):
+            counts[offsets[features[place]] + codes[row, features[place]]] = 0.0
 
 
 @compiled
@@ -208,9 +255,10 @@ def judge(
     shrink: float,
     out: FloatArray,
 ) -> None:
-    """What a split into the branches base .. base + found - 1 leaves: sums of w e and w^2 e^2, and how log-loss changes.
+    """What a split into the branches base .. base + found - 1 leaves, in `out`.
 
-    A rest of less than `least` keeps its parent's pattern.
+    That is the sums of w e and of w^2 e^2, and by how much the log-loss changes at most. A rest of less than `least`
+    keeps its parent's pattern.
     """
     error = square = gain = 0.0
     for at in range(base, base + found):
@@ -301,6 +349,7 @@ def number_all(
     offsets: Places,
     least: float,
     branch: Places,
+    names: Places,
     bases: Places,
     rests: FloatArray,
     found: FloatArray,
@@ -311,13 +360,19 @@ def number_all(
     """
     end = 0
     for feature in range(len(offsets) - 1):
-        many, rest = number_branches(counts, offsets[feature], offsets[feature + 1], least, end, branch)
-        bases[feature], rests[feature] = end, rest
-        found[feature, BRANCHES] = 0
-        if many > 2 or (many == 2 and rest > 0.0):
-            found[feature, BRANCHES] = many
-            end += many
+        first, last = offsets[feature], offsets[feature + 1]
+        many, rests[feature] = number_branches(counts, first, last, least, end, branch, names)
+        end = take_branches(feature, many, end, bases, rests, found)
     return end
+
+
+@compiled
+def take_branches(feature: int, many: int, end: int, bases: Places, rests: FloatArray, found: FloatArray) -> int:
+    """Keep these branches, if they are two or more with rows; returns where they end."""
+    bases[feature] = end
+    splits = many > 2 or (many == 2 and rests[feature] > 0.0)
+    found[feature, BRANCHES] = many if splits else 0
+    return end + many if splits else end
 
 
 @compiled
@@ -357,16 +412,26 @@ def search_nodes(
 ) -> None:
     """`judge` the split of each of these nodes by each feature."""
     features = np.arange(len(offsets) - 1)
-    counts = np.empty(offsets[-1])
+    counts = np.zeros(offsets[-1])
     branch = np.empty(offsets[-1], dtype=np.int64)
+    names = np.empty(offsets[-1] + 1, dtype=np.int64)
     sums = np.empty((offsets[-1], SUMS))
     bases, rests = np.empty(len(features), dtype=np.int64), np.empty(len(features))
     usable = np.empty(len(features), dtype=np.int64)
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
-        counts[:] = 0.0
         count_cells(codes, weight, start, stop, offsets, features, grids, counts)
-        end = number_all(counts, offsets, least, branch, bases, rests, found[node])
+        if (stop - start) * len(features) > offsets[-1]:
+            end = number_all(counts, offsets, least, branch, names, bases, rests, found[node])
+            counts[:] = 0.0
+        else:
+            end = 0
+            for feature in range(len(features)):
+                many, rests[feature] = number_touched(
+                    codes, start, stop, feature, offsets[feature], least, end, counts, branch, names
+                )
+                end = take_branches(feature, many, end, bases, rests, found[node])
+            forget(codes, start, stop, offsets, features, counts)
         kept = 0
         for feature in range(len(features)):
             if found[node, feature, BRANCHES] > 0:
@@ -403,18 +468,23 @@ def split_nodes(
 
     The children of a node stand at ``firsts[node]`` and after it.
     """
-    counts = np.empty(offsets[-1])
+    counts = np.zeros(offsets[-1])
     branch = np.empty(offsets[-1], dtype=np.int64)
+    names = np.empty(offsets[-1] + 1, dtype=np.int64)
     places = np.empty(offsets[-1] + 1, dtype=np.int64)
     one = np.empty(1, dtype=np.int64)
     for node in range(len(starts)):
         start, stop, feature, first = starts[node], stops[node], chosen[node], firsts[node]
         low, high = offsets[feature], offsets[feature + 1]
-        counts[low:high] = 0.0
         one[0] = feature
         count_cells(codes, weight, start, stop, offsets, one, grids, counts)
-        found, _ = number_branches(counts, low, high, least, 0, branch)
-        name_branches(branch[low:high], child_code[first : first + found])
+        if stop - start > high - low:
+            found, _ = number_branches(counts, low, high, least, 0, branch, names)
+            counts[low:high] = 0.0
+        else:
+            found, _ = number_touched(codes, start, stop, feature, low, least, 0, counts, branch, names)
+            forget(codes, start, stop, offsets, one, counts)
+        child_code[first : first + found] = names[:found]
         facts = child_facts[first : first + found]
         tally(codes, prob, label, weight, start, stop, feature, branch[low:high], link, grids, facts)
         place = start
@@ -436,14 +506,6 @@ def split_nodes(
             to_label,
             to_weight,
         )
-
-
-@compiled
-def name_branches(branch: Places, codes: Places) -> None:
-    """The code that each branch takes; 0 for the rest."""
-    for code in range(len(branch) - 1, -1, -1):
-        codes[branch[code]] = code
-    codes[0] = 0
 
 
 @compiled

@@ -5,18 +5,18 @@ is p' = k p (``link=linear``); the default is z' = z + b on log-odds (``odds``),
 shrunk to that of the node above. A split must lower a loss: the log-loss, the multi-view calibration error of the
 paper, or one of those it compares with. The next tree starts from what the ones before it made of the scores, and by
 default the first from Platt scaling.
+
+What the parameters leave open is chosen by log-loss on held-out rows, no trees among the choices.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import product
-from threading import Lock
-from typing import Literal, cast
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.learners.catboost import most_important
@@ -25,168 +25,150 @@ from calcli.methods.scaling import platt
 from calcli.methods.trees import kernels, rules
 from calcli.methods.trees.boosting import Boosting, fit_trees
 from calcli.methods.trees.choosing import Chosen, choose
-from calcli.methods.trees.coding import Coder, learn_codes
+from calcli.methods.trees.coding import Arrays, Coder, learn_codes
 from calcli.methods.trees.forest import Forest, prob_of
-from calcli.methods.trees.nodes import Growth, Mask, Rows, SplitLoss
+from calcli.methods.trees.nodes import Rows
+from calcli.methods.trees.terms import LINKS, most_trees, ways_of_boosting
 from calcli.numeric.links import sigmoid
-from calcli.numeric.score_folds import folds_by_score
-from calcli.state import State, nest, unnest
-
-LINKS = {"odds": kernels.ODDS, "linear": kernels.LINEAR}
-MOST_TREES = 64
-FOLDS = 5
+from calcli.state import Json, State
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     if batch.weight is not None and not (held := batch.weight > 0).all():
         batch = batch.take(held)
-    start = _start(batch, params, seed)
-    candidates = _candidates(batch, params)
+    start = _Start.of(batch, params, seed)
+    ways = ways_of_boosting(batch, params)
     names = most_important(batch.features, batch.labels, batch.weight, count=int(number(params, "features")), seed=seed)
     coder = learn_codes(
         batch,
         names,
-        least=min(how.growth.least for how in candidates),
+        least=min(how.growth.least for how in ways),
         bins=int(number(params, "bins")),
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
     weight = np.empty(0) if batch.weight is None else batch.weight
-    rows = Rows(coder.encode(batch), sigmoid(_started(start, batch.score)), batch.labels.astype(np.uint8), weight)
-    chosen = _chosen(batch, rows, coder, candidates, params, seed)
-    link = chosen.how.growth.link
-    trees = fit_trees(rows, coder.offsets, chosen.how, chosen.trees, seed)
-    forest = Forest.of(trees, link, chosen.how.rate)
+    rows = Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
+    chosen = _chosen(batch, rows, coder, ways, params, seed)
+    how = chosen.how
+    forest = Forest.of(fit_trees(rows, coder.offsets, how, chosen.trees, seed), how.growth.link, how.rate)
     used = forest.used
-    parts = nest({"start": start, "coder": coder.only(used).to_state(), "forest": forest.renumbered(used).to_state()})
-    return State({**parts.params, **_facts(chosen, params)}, parts.arrays)
+    facts: dict[str, Json] = {
+        "a": start.slope,
+        "b": start.intercept,
+        "link": next(name for name, link in LINKS.items() if link == how.growth.link),
+        "trees": len(forest),
+        "depth": how.growth.depth,
+        "rate": how.rate,
+        "shrinkage": how.growth.shrink,
+        "min_rows": how.growth.least,
+        "split_loss": how.growth.split_loss,
+        "alpha": number(params, "alpha"),
+    }
+    return State(
+        facts,
+        {**_under("feature", coder.only(used).to_arrays()), **_under("tree", forest.renumbered(used).to_arrays())},
+    )
 
 
 def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
-    model = _model(state)
-    z = _started(model.start, batch.score)
+    model = _unpacked(_Same(state))
+    z = model.start.of_scores(batch.score)
     if len(model.forest) == 0:
-        return sigmoid(z)
-    score = z if model.forest.link == kernels.ODDS else sigmoid(z)
+        return sigmoid(z, out=z)
+    score = z if model.forest.link == kernels.ODDS else sigmoid(z, out=z)
     model.forest.calibrate(model.coder.encode(batch), score)
     return prob_of(score, model.forest.link)
 
 
 def explain(state: State) -> tuple[Section, ...]:
     """The trees as rules, and what each split did to the loss."""
-    model = _model(state)
-    return rules.sections(model.coder, model.forest, alpha=state.number("alpha"), loss=str(state.params["split_loss"]))
+    model = _unpacked(_Same(state))
+    return rules.sections(
+        model.coder,
+        model.forest,
+        start=model.start.said,
+        alpha=state.number("alpha"),
+        loss=str(state.params["split_loss"]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
+class _Start:
+    """What the trees start from: z' = slope z + intercept."""
+
+    slope: float
+    intercept: float
+
+    @classmethod
+    def of(cls, batch: Batch, params: Params, seed: int) -> _Start:
+        """Platt scaling, or the raw score."""
+        if params["start"] == "raw":
+            return cls(1.0, 0.0)
+        found = platt.fit(batch, NO_SIDES, {}, seed)
+        return cls(found.number("a"), found.number("b"))
+
+    def of_scores(self, score: FloatArray) -> FloatArray:
+        z = score * self.slope
+        z += self.intercept
+        return z
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        if (self.slope, self.intercept) == (1.0, 0.0):
+            return "First the raw score."
+        return f"First Platt scaling, z' = {self.slope:.6g} z {self.intercept:+.6g}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Model:
     """A state, unpacked."""
 
-    start: State
+    start: _Start
     coder: Coder
     forest: Forest
 
-    @classmethod
-    def of(cls, state: State) -> _Model:
-        parts = unnest(state, ["start", "coder", "forest"])
-        return cls(parts["start"], Coder.from_state(parts["coder"]), Forest.from_state(parts["forest"]))
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A state, equal to another that holds the very same arrays: chunks of rows come with one state."""
+
+    state: State
+
+    @property
+    def anchor(self) -> NDArray[Any]:
+        return self.state.arrays["tree/feature"]
+
+    def __hash__(self) -> int:
+        return id(self.anchor)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.anchor is other.anchor
 
 
-def _model(state: State) -> _Model:
-    return _Model.of(state)
+@lru_cache(maxsize=16)
+def _unpacked(same: _Same) -> _Model:
+    state = same.state
+    return _Model(
+        _Start(state.number("a"), state.number("b")),
+        Coder.from_arrays(_below("feature", state)),
+        Forest.from_arrays(LINKS[str(state.params["link"])], _below("tree", state)),
+    )
 
 
-def _start(batch: Batch, params: Params, seed: int) -> State:
-    """The a and b of a z + b."""
-    if params["start"] == "raw":
-        return State({"a": 1.0, "b": 0.0})
-    return platt.fit(batch, NO_SIDES, {}, seed)
+def _under(name: str, arrays: Arrays) -> Arrays:
+    return {f"{name}/{key}": array for key, array in arrays.items()}
 
 
-def _started(start: State, score: FloatArray) -> FloatArray:
-    z = score * start.number("a")
-    z += start.number("b")
-    return z
+def _below(name: str, state: State) -> dict[str, NDArray[Any]]:
+    start = f"{name}/"
+    return {key.removeprefix(start): array for key, array in state.arrays.items() if key.startswith(start)}
 
 
-GRID = (
-    {"link": "odds", "depth": 2, "rate": 0.3, "lambda": 30.0},
-    {"link": "odds", "depth": 2, "rate": 0.3, "lambda": 100.0},
-    {"link": "odds", "depth": 2, "rate": 0.3, "lambda": 10.0},
-    {"link": "linear", "depth": 2, "rate": 0.3, "tau": 30.0},
-)
-
-
-def _candidates(batch: Batch, params: Params) -> list[Boosting]:
-    """The ways of boosting that the parameters leave open, the one to begin with first."""
-    least = _least(batch, params)
-    found: list[Boosting] = []
-    for one in GRID:
-        if params["link"] not in ("auto", one["link"]):
-            continue
-        link = str(one["link"])
-        pull = "lambda" if link == "odds" else "tau"
-        depth, rate, shrink = (
-            float(one[name] if params[name] == "auto" else number(params, name)) for name in ("depth", "rate", pull)
-        )
-        how = Boosting(Growth(LINKS[link], cast(SplitLoss, params["split_loss"]), int(depth), least, shrink), rate)
-        if how not in found:
-            found.append(how)
-    return found
-
-
-def _least(batch: Batch, params: Params) -> float:
-    """beta."""
-    rows = float(batch.weights.sum())
-    if params["min_rows"] == "eq13":
-        return least_by_equation_13(
-            float(batch.weights @ batch.labels) / rows, rows, number(params, "alpha"), number(params, "error")
-        )
-    if params["min_rows"] == "auto":
-        return max(10.0, round(0.3 * math.sqrt(rows)))
-    return number(params, "min_rows")
-
-
-def least_by_equation_13(rate: float, rows: float, alpha: float, error: float) -> float:
-    """The most rows c with rate <= 1/error (sqrt(2 V L / c) + 3 L / c), V = rate (1 - rate), L = ln(3 rows / (c alpha)).
-
-    The right side falls as c grows. As printed it gives tens of thousands of rows where the paper has hundreds.
-    """
-
-    def wrong(c: float) -> float:
-        log = math.log(3.0 * rows / (c * alpha))
-        return (math.sqrt(2.0 * rate * (1.0 - rate) * log / c) + 3.0 * log / c) / error
-
-    low, high = 1.0, max(rows, 1.0)
-    while high - low > 1.0:
-        middle = math.floor((low + high) / 2.0)
-        low, high = (middle, high) if rate <= wrong(middle) else (low, middle)
-    return low
-
-
-def _chosen(batch: Batch, rows: Rows, coder: Coder, candidates: list[Boosting], params: Params, seed: int) -> Chosen:
+def _chosen(batch: Batch, rows: Rows, coder: Coder, ways: list[Boosting], params: Params, seed: int) -> Chosen:
     """What is left open, chosen on held-out rows."""
-    most = MOST_TREES if params["trees"] == "auto" else int(number(params, "trees"))
-    if params["trees"] != "auto" and len(candidates) == 1:
-        return Chosen(candidates[0], most)
-    content = np.column_stack([batch.score, rows.codes])
-    fold = folds_by_score(content, batch.labels, FOLDS, seed, "mbct")
-    tests = [test for index in range(FOLDS) if (test := fold == index).any() and not test.all()]
-    if not tests:
-        return Chosen(candidates[0], 0)  # rows that are all the same
-    return choose(rows, coder.offsets, tests, candidates, most, seed)
-
-
-def _facts(chosen: Chosen, params: Params) -> dict[str, float | int | str]:
-    """What was chosen, for a reader."""
-    how = chosen.how
-    odds = how.growth.link == kernels.ODDS
-    return {
-        "link": "odds" if odds else "linear",
-        "depth": how.growth.depth,
-        "rate": how.rate,
-        "lambda" if odds else "tau": how.growth.shrink,
-        "min_rows": how.growth.least,
-        "split_loss": how.growth.split_loss,
-        "alpha": number(params, "alpha"),
-    }
+    most = most_trees(params)
+    if params["trees"] != "auto" and len(ways) == 1:
+        return Chosen(ways[0], most)
+    return choose(batch.score, rows, coder.offsets, ways, most, seed)

@@ -44,15 +44,16 @@ class Rows:
         """Weights, ones where none were given."""
         return self.weight if len(self.weight) else np.ones(len(self))
 
-    def take(self, chosen: Mask | slice) -> Rows:
+    def take(self, chosen: Mask | Places | slice) -> Rows:
         """Some of the rows; a slice shares their memory."""
         weight = self.weight[chosen] if len(self.weight) else self.weight
         return Rows(self.codes[chosen], self.prob[chosen], self.label[chosen], weight)
 
     def room(self) -> Rows:
         """Memory for as many."""
-        codes, prob, label, weight = (np.empty_like(array) for array in self.arrays)
-        return Rows(codes, prob, label, weight)
+        return Rows(
+            np.empty_like(self.codes), np.empty_like(self.prob), np.empty_like(self.label), np.empty_like(self.weight)
+        )
 
     def grids(self) -> FloatArray:
         """What makes sums over these rows exact: of terms up to their weights, and up to the squares of those."""

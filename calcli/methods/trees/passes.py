@@ -6,6 +6,8 @@ same whatever they are: rows that lie in several files or on several machines co
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from calcli.batch import FloatArray
@@ -31,7 +33,7 @@ def _groups_of(nodes: Nodes) -> list[slice]:
         return []
     group = np.cumsum(nodes.stop - nodes.start) // BLOCK
     edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(nodes)]
-    return [slice(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    return [slice(low, high) for low, high in pairwise(edges)]
 
 
 def root_of(rows: Rows, growth: Growth) -> Nodes:
@@ -60,7 +62,7 @@ def search(rows: Rows, nodes: Nodes, offsets: Places, growth: Growth) -> tuple[F
     found = np.zeros((len(nodes), len(offsets) - 1, kernels.FOUND))
     large = nodes.stop - nodes.start > BLOCK
     for place in np.flatnonzero(large):
-        found[place] = _search_large(rows, nodes, place, offsets, growth)
+        found[place] = _search_large(rows, nodes, int(place), offsets, growth)
     small, results, grids = nodes.where(~large), found[~large], rows.grids()
 
     def work(group: slice) -> None:
@@ -91,7 +93,8 @@ def _search_large(rows: Rows, nodes: Nodes, place: int, offsets: Places, growth:
     branch = np.empty(offsets[-1], dtype=np.int64)
     found = np.zeros((len(features), kernels.FOUND))
     bases, rests = np.zeros(len(features), dtype=np.int64), np.zeros(len(features))
-    end = kernels.number_all(counts, offsets, growth.least, branch, bases, rests, found)
+    names = np.empty(offsets[-1] + 1, dtype=np.int64)
+    end = kernels.number_all(counts, offsets, growth.least, branch, names, bases, rests, found)
     usable = np.flatnonzero(found[:, kernels.BRANCHES])
 
     def add(block: Block) -> FloatArray:
@@ -127,7 +130,7 @@ def split(
     large = nodes.stop - nodes.start > BLOCK
     for place in np.flatnonzero(large):
         part = slice(firsts[place], firsts[place + 1])
-        _split_large(rows, room, nodes, place, chosen[place], offsets, growth, code[part], facts[part])
+        _split_large(rows, room, nodes, int(place), int(chosen[place]), offsets, growth, code[part], facts[part])
     small, features, first, grids = nodes.where(~large), chosen[~large], firsts[:-1][~large], rows.grids()
 
     def work(group: slice) -> None:
@@ -166,8 +169,7 @@ def _split_large(
     cells = slice(offsets[feature], offsets[feature + 1])
     counts = _counts(rows, blocks, offsets, np.array([feature]), grids)[cells]
     branch = np.empty(len(counts), dtype=np.int64)
-    kernels.number_branches(counts, 0, len(counts), growth.least, 0, branch)
-    kernels.name_branches(branch, code)
+    kernels.number_branches(counts, 0, len(counts), growth.least, 0, branch, code)
 
     def add(block: Block) -> FloatArray:
         sums = np.zeros_like(facts)
@@ -181,7 +183,8 @@ def _split_large(
 
     def move(task: tuple[Block, Places]) -> None:
         block, to = task
-        kernels.scatter(*rows.arrays, *block, feature, branch, to.copy(), *room.arrays)
+        start, stop = block
+        kernels.scatter(*rows.arrays, start, stop, feature, branch, to.copy(), *room.arrays)
 
     on_threads(move, zip(blocks, places, strict=True))
 

@@ -50,7 +50,17 @@ def overall_for(growth: Growth, seed: int) -> Callable[[Rows], float]:
     if growth.split_loss == "mvce":
         return lambda rows: _closed_form(rows, growth)
     loss = _loss_for(growth, seed)
-    return lambda rows: loss(rows.prob, rows.label.astype(np.float64), rows.weights)
+
+    def overall(rows: Rows) -> float:
+        ordered = _in_order(rows)
+        return loss(ordered.prob, ordered.label.astype(np.float64), ordered.weights)
+
+    return overall
+
+
+def _in_order(rows: Rows) -> Rows:
+    """The rows in an order that follows from what they hold: so a shuffle of them is the same before and after."""
+    return rows.take(np.lexsort((rows.prob, rows.weights, rows.label, *rows.codes.T)))
 
 
 def _closed_form(rows: Rows, growth: Growth) -> float:
@@ -64,7 +74,7 @@ class _Tried:
     """A node whose splits are tried on its rows."""
 
     def __init__(self, rows: Rows, nodes: Nodes, place: int, offsets: Places, growth: Growth, loss: Loss) -> None:
-        self.rows = rows.take(slice(nodes.start[place], nodes.stop[place]))
+        self.rows = _in_order(rows.take(slice(nodes.start[place], nodes.stop[place])))
         self.parent = float(nodes.pattern[place])
         self.offsets, self.growth, self.loss = offsets, growth, loss
 
@@ -84,9 +94,9 @@ class _Tried:
         """What `kernels.judge` would find."""
         growth, codes = self.growth, self.rows.codes[:, feature]
         width = int(self.offsets[feature + 1] - self.offsets[feature])
-        mass = np.bincount(codes, self.rows.weights, minlength=width)
-        branch = np.empty(width, dtype=np.int64)
-        many, rest = kernels.number_branches(mass, 0, width, growth.least, 0, branch)
+        mass = np.bincount(codes, self.rows.weights, minlength=width).astype(np.float64)
+        branch, names = np.empty(width, dtype=np.int64), np.empty(width + 1, dtype=np.int64)
+        many, rest = kernels.number_branches(mass, 0, width, growth.least, 0, branch, names)
         if many == 1 or (many == 2 and rest == 0):
             return np.zeros(kernels.FOUND)
         facts = np.zeros((many, kernels.FACTS))
@@ -129,7 +139,7 @@ def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float
     weight, error, positive = weight[order], (weight * (prob - label))[order], (weight * label)[order]
     bins = 1
     for more in range(2, min(len(prob), MOST_BINS) + 1):
-        starts = np.arange(more) * len(prob) // more
+        starts = _starts(len(prob), more)
         means = np.add.reduceat(positive, starts) / np.add.reduceat(weight, starts)
         if (np.diff(means) < -1e-12).any():
             break
@@ -139,6 +149,11 @@ def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float
 
 def _root_mean_square(weight: FloatArray, error: FloatArray, bins: int) -> float:
     """Of the mean errors of so many bins of rows in order, each counting by its weight."""
-    starts = np.arange(bins) * len(weight) // bins
+    starts = _starts(len(weight), bins)
     mass, gap = np.add.reduceat(weight, starts), np.add.reduceat(error, starts)
     return float(np.sqrt((gap**2 / mass).sum() / mass.sum()))
+
+
+def _starts(rows: int, bins: int) -> Places:
+    """Where the bins start if the i-th row is in bin floor(i bins / rows)."""
+    return -(-np.arange(bins) * rows // bins)
