@@ -11,11 +11,12 @@ from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.clusters.catalog import ROWS as CLUSTERS
 from calcli.methods.row import Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.trees.catalog import ROWS as TREES
 
 AUTO = "auto"
 """The method that stands for the best of several, chosen on held-out rows: a name, not a row."""
 
-_ROWS = (*SCALING, *BINNING, *CLUSTERS)
+_ROWS = (*SCALING, *BINNING, *TREES, *CLUSTERS)
 
 
 def rows() -> tuple[Row, ...]:

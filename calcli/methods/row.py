@@ -31,6 +31,9 @@ class Param:
 
     def parse(self, given: ParamValue) -> ParamValue:
         """The value that `given` (text from a command line, or a Python value) stands for."""
+        word = str(given).strip()
+        if self.kind != "choice" and word in self.choices:
+            return word
         value = self._converted(given)
         if self.kind == "choice" and value not in self.choices:
             raise UsageError(unknown_name(f"value for {self.name}:", str(given), self.choices))
@@ -45,8 +48,6 @@ class Param:
 
     def _converted(self, given: ParamValue) -> ParamValue:
         text = str(given).strip()
-        if text in self.choices:
-            return text
         try:
             if self.kind == "float":
                 return float(text)

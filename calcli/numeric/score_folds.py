@@ -30,6 +30,11 @@ def folds_by_score(score: FloatArray, label: IntArray, count: int, seed: int, pu
     return fold[place]
 
 
+def share_by_score(score: FloatArray, share: float, seed: int, purpose: str) -> NDArray[np.bool_]:
+    """Marks about so large a share of the distinct scores, and all rows that have them; one pass, nothing is sorted."""
+    return row_keys(score, seed, purpose) < np.uint64(min(share * 2.0**64, 2.0**64 - 2**11))
+
+
 def row_keys(rows: FloatArray, seed: int, purpose: str) -> NDArray[np.uint64]:
     """A 64-bit number for each distinct row: equal rows, equal keys (Steele et al. 2014, splitmix64)."""
     salt = stream(seed, purpose).integers(0, 2**63, dtype=np.uint64)

@@ -1,0 +1,66 @@
+"""Compiled loops, and threads to run them on.
+
+Kernels release Python's lock and know nothing of threads: a thread pool of our own hands them blocks of rows. So they
+may be called from any thread, several at once, which numba's own parallel loops do not survive.
+
+numba keeps what it has compiled in the platform's cache directory, so that only the first fit on a machine pays for
+it. Where nothing can be written there, it is compiled anew in every process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+from calcli.learners.catboost import threads
+from calcli.version import VERSION
+
+Function = TypeVar("Function", bound=Callable[..., object])
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code, without Python's lock; compiled when it is first called."""
+    wrap: Any = numba.njit
+    settings: Any = numba.config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = before or cache_directory()  # read by numba when the function is wrapped, and only then
+    try:
+        return cast(Function, wrap(nogil=True, cache=bool(settings.CACHE_DIR), error_model="numpy")(function))
+    finally:
+        settings.CACHE_DIR = before
+
+
+def cache_directory() -> str:
+    """Where compiled code is kept; empty where nothing can be written."""
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = base / "calcli" / f"numba-{VERSION}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return str(directory)
+    except (OSError, RuntimeError):
+        return ""
+
+
+def on_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results in order; a single item stays on this thread."""
+    todo = list(items)
+    count = min(threads(), len(todo))
+    if count <= 1:
+        return [work(item) for item in todo]
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, todo))

@@ -1,0 +1,166 @@
+"""Trees one after the other, as they are applied and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
+from calcli.methods.trees import kernels
+from calcli.methods.trees.compiled import on_threads
+from calcli.methods.trees.growing import Tree
+from calcli.methods.trees.kernels import Codes, Places
+from calcli.methods.trees.passes import blocks_of
+from calcli.numeric.links import logit, sigmoid
+
+
+class _Walk(NamedTuple):
+    """The arrays of `kernels.apply_trees`."""
+
+    roots: Places
+    feature: Places
+    first: Places
+    base: Places
+    span: Places
+    table: Codes
+    pattern: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees in the order in which they are applied; an entry for each node, tree after tree, level after level.
+
+    Attributes
+    ----------
+    link
+        `kernels.ODDS` or `kernels.LINEAR`.
+    sizes
+        How many nodes each tree has.
+    feature, first, branches, code
+        As in `growing.Tree`, but with ``first`` counted over all trees.
+    pattern
+        What is applied: a fraction, the rate, of the step that the rows ask for.
+    rows, mass, positive, predicted
+        Of the rows of the node when the tree was grown: how many, their weight, that of the positive ones, and the sum
+        of weight times probability before the tree.
+    local, split, overall
+        The loss of the node's rows as they were, after its split, and that of all rows then; NaN for leaves.
+    """
+
+    link: int
+    sizes: Places
+    feature: NDArray[np.int32]
+    first: NDArray[np.int32]
+    branches: NDArray[np.int32]
+    code: Codes
+    pattern: FloatArray
+    rows: NDArray[np.int64]
+    mass: FloatArray
+    positive: FloatArray
+    predicted: FloatArray
+    local: FloatArray
+    split: FloatArray
+    overall: FloatArray
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree], link: int, rate: float) -> Forest:
+        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+        before = np.cumsum(sizes) - sizes
+
+        def joined(name: str) -> NDArray[np.generic]:
+            return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
+
+        facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
+        positive, first_sum = facts[:, kernels.POSITIVE], facts[:, 0]
+        feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
+        return cls(
+            link=link,
+            sizes=sizes,
+            feature=feature,
+            first=np.where(feature >= 0, joined("first") + np.repeat(before, sizes), 0).astype(np.int32),
+            branches=joined("branches").astype(np.int32),
+            code=joined("code").astype(np.uint16),
+            pattern=applied(pattern, link, rate),
+            rows=facts[:, kernels.ROWS].astype(np.int64),
+            mass=facts[:, kernels.WEIGHT],
+            positive=positive,
+            predicted=first_sum + positive if link == kernels.ODDS else first_sum,
+            local=joined("local").astype(np.float64),
+            split=joined("split").astype(np.float64),
+            overall=joined("overall").astype(np.float64),
+        )
+
+    def __len__(self) -> int:
+        """How many trees there are."""
+        return len(self.sizes)
+
+    @property
+    def roots(self) -> Places:
+        """The number of each tree's root."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @property
+    def used(self) -> list[int]:
+        """The features that some node is split by."""
+        return [int(feature) for feature in np.unique(self.feature) if feature >= 0]
+
+    def renumbered(self, places: Sequence[int]) -> Forest:
+        """The same where of all features only those at `places` are left."""
+        new = np.full(max([*places, -1]) + 2, -1, dtype=np.int32)
+        new[list(places)] = np.arange(len(places))
+        return replace(self, feature=new[self.feature])
+
+    @cached_property
+    def _walk(self) -> _Walk:
+        inner = np.flatnonzero(self.feature >= 0)
+        # The children of a node stand in rising order of their codes, so the last has the greatest.
+        span = np.zeros(len(self.feature), dtype=np.int64)
+        span[inner] = self.code[self.first[inner] + self.branches[inner] - 1].astype(np.int64) + 1
+        base = np.cumsum(span) - span
+        table = np.zeros(int(span.sum()), dtype=np.uint16)
+        parent = np.repeat(inner, self.branches[inner])
+        child = np.arange(len(parent)) + np.repeat(
+            self.first[inner] - (np.cumsum(self.branches[inner]) - self.branches[inner]), self.branches[inner]
+        )
+        table[base[parent] + self.code[child]] = child - self.first[parent]
+        return _Walk(
+            self.roots, self.feature.astype(np.int64), self.first.astype(np.int64), base, span, table, self.pattern
+        )
+
+    def calibrate(self, codes: Codes, score: FloatArray) -> None:
+        """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
+
+        def work(block: tuple[int, int]) -> None:
+            start, stop = block
+            kernels.apply_trees(codes, score, start, stop, self.link, *self._walk)
+
+        on_threads(work, blocks_of(0, len(score)))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """For an artifact; the link is kept beside them."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "link"}
+
+    @classmethod
+    def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]]) -> Forest:
+        """What `to_arrays` gave."""
+        return cls(link, **arrays)
+
+
+def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:
+    """What a tree does to its rows: a fraction of the step from doing nothing to its patterns."""
+    return rate * pattern if link == kernels.ODDS else 1.0 + rate * (pattern - 1.0)
+
+
+def score_of(prob: FloatArray, link: int) -> FloatArray:
+    """Probabilities as `Forest.calibrate` takes them."""
+    return logit(prob) if link == kernels.ODDS else prob.copy()
+
+
+def prob_of(score: FloatArray, link: int) -> FloatArray:
+    """And as it gives them."""
+    return sigmoid(score, out=score) if link == kernels.ODDS else score

@@ -1,0 +1,154 @@
+"""Features as codes: every value has the code that its words say, here and in another table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calcli.batch import Batch, Column
+from calcli.methods.trees.coding import Coder, learn_codes, quantile_gaps
+from calcli.numeric.links import logit
+
+
+def batch_of(score: np.ndarray | None = None, weight: np.ndarray | None = None, **columns: Column) -> Batch:
+    rows = len(next(iter(columns.values())).values)
+    return Batch(np.linspace(-3, 3, rows) if score is None else score, None, weight, columns)
+
+
+def coder_of(batch: Batch, least: float = 2, bins: int = 4) -> Coder:
+    return learn_codes(batch, list(batch.features), least=least, bins=bins, score_bins=5, score_by="mass")
+
+
+def codes_of(batch: Batch, **how: float) -> dict[str, list[int]]:
+    coder = coder_of(batch, **how)
+    codes = coder.encode(batch)
+    return {feature.name: codes[:, place].tolist() for place, feature in enumerate(coder.features)}
+
+
+def test_categories_by_value_the_frequent_first_and_the_rare_together() -> None:
+    values = np.array([0, 1, 1, 1, 2, 2, -1, -1, 3], dtype=np.int32)
+    batch = batch_of(place=Column("category", values, ("a", "b", "c", "d")))
+    assert codes_of(batch)["place"] == [0, 2, 2, 2, 3, 3, 1, 1, 0]
+    coding = coder_of(batch).features[0]
+    assert [coding.said(code) for code in range(4)] == [
+        "place is another value",
+        "place is missing",
+        "place is b",
+        "place is c",
+    ]
+
+
+def test_other_levels_of_another_table_find_their_codes() -> None:
+    coder = coder_of(batch_of(place=Column("category", np.array([0, 0, 1, 1, 1], dtype=np.int32), ("a", "b"))))
+    other = batch_of(place=Column("category", np.array([2, 1, 0, -1], dtype=np.int32), ("b", "new", "a")))
+    assert coder.encode(other)[:, 0].tolist() == [2, 0, 1, 0]
+
+
+def test_a_missing_value_that_was_never_seen_is_another_value() -> None:
+    number = Column("number", np.array([1.0, 1.0, 2.0, 2.0]))
+    coder = coder_of(batch_of(number=number))
+    assert coder.encode(batch_of(number=Column("number", np.array([np.nan, 1.0, 99.0]))))[:, 0].tolist() == [0, 1, 2]
+
+
+def test_booleans() -> None:
+    batch = batch_of(flag=Column("boolean", np.array([0.0, 1.0, np.nan, 1.0, np.nan])))
+    assert codes_of(batch)["flag"] == [2, 3, 1, 3, 1]
+    coding = coder_of(batch).features[0]
+    assert [coding.said(code) for code in (1, 2, 3)] == ["flag is missing", "flag is false", "flag is true"]
+
+
+def test_cuts_have_few_digits_and_separate_what_they_should() -> None:
+    values = np.array([1.0, 1.0, 2.0, 2.0, 3.3333333, 3.3333334, 50.0, 50.0])
+    coding = coder_of(batch_of(number=Column("number", values))).features[0]
+    assert coding.cuts.tolist() == [1.5, 3.0, 30.0]
+    assert coding.said(1) == "number <= 1.5"
+    assert coding.said(3) == "3 < number <= 30"
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=60), st.integers(2, 12)
+)
+@settings(max_examples=200, deadline=None)
+def test_bins_hold_about_equal_shares_and_never_split_equal_values(values: list[float], count: int) -> None:
+    array = np.array(values)
+    coding = coder_of(batch_of(number=Column("number", array)), bins=count).features[0]
+    if coding.kind != "number":
+        assert len(set(values)) == 1
+        return
+    assert (np.diff(coding.cuts) > 0).all()
+    assert not np.isin(coding.cuts[:-1], np.inf).any()
+    place = np.searchsorted(coding.cuts, array, side="left")
+    held = np.bincount(place, minlength=len(coding.cuts) + 1)
+    assert (held > 0).all()
+    for bin_, rows in enumerate(held):
+        heaviest = max(np.unique(array[place == bin_], return_counts=True)[1])
+        assert rows <= len(array) / count + heaviest
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(2, 8), st.randoms())
+def test_a_weight_is_so_many_rows_for_quantiles(values: list[int], count: int, chance) -> None:
+    array = np.array(values, dtype=float)
+    weight = np.array([chance.randint(0, 3) for _ in values], dtype=float)
+    if not weight.sum():
+        return
+    repeated = np.repeat(array, weight.astype(int))
+    for found, wanted in zip(quantile_gaps(array, weight, count), quantile_gaps(repeated, None, count), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_score_in_bins_of_equal_width_is_right_closed() -> None:
+    prob = np.array([0.0, 0.2, 0.20001, 0.4, 0.99, 1.0])
+    batch = batch_of(logit(prob), flag=Column("boolean", np.zeros(6)))
+    coder = learn_codes(batch, [], least=1, bins=4, score_bins=5, score_by="width")
+    assert coder.encode(batch)[:, 0].tolist() == [1, 1, 2, 2, 5, 5]
+    assert coder.features[0].said(2) == "0.2 < score <= 0.4"
+
+
+def test_features_that_cannot_split_are_left_out() -> None:
+    batch = batch_of(
+        constant=Column("number", np.full(40, 3.0)),
+        nothing=Column("number", np.full(40, np.nan)),
+        one=Column("category", np.zeros(40, dtype=np.int32), ("a",)),
+        own=Column("category", np.arange(40, dtype=np.int32), tuple(f"v{i:02}" for i in range(40))),
+        good=Column("boolean", np.arange(40) % 2.0),
+    )
+    kept = [feature.name for feature in coder_of(batch).features]
+    assert kept == ["good", ""]
+
+
+def test_more_categories_than_codes_can_tell_apart() -> None:
+    many = 70_000
+    values = np.concatenate([np.arange(many), np.arange(many), np.zeros(5)]).astype(np.int32)
+    batch = batch_of(place=Column("category", values, tuple(f"v{i:05}" for i in range(many))))
+    coder = coder_of(batch)
+    codes = coder.encode(batch)[:, 0]
+    assert coder.features[0].codes == 65_001
+    assert codes[0] == 1
+    assert (codes[:many] > 0).sum() == 65_000
+    assert len(np.unique(codes)) == 65_001
+
+
+def test_arrays_and_back() -> None:
+    batch = batch_of(
+        place=Column("category", np.array([0, 0, 1, 1, -1, -1], dtype=np.int32), ("ä", "b, c")),
+        number=Column("number", np.array([1.0, 2.0, np.nan, 4.0, 5.0, np.nan])),
+    )
+    coder = coder_of(batch)
+    back = Coder.from_arrays(coder.to_arrays())
+    np.testing.assert_array_equal(back.encode(batch), coder.encode(batch))
+    assert [f.said(c) for f in back.features for c in range(f.codes)] == [
+        f.said(c) for f in coder.features for c in range(f.codes)
+    ]
+    assert Coder.from_arrays(Coder(()).to_arrays()).features == ()
+
+
+@pytest.mark.parametrize("kind", ["number", "boolean"])
+def test_codes_fit_their_words(kind) -> None:
+    values = np.array([0.0, 1.0, np.nan] * 20)
+    coder = coder_of(batch_of(x=Column(kind, values)))
+    codes = coder.encode(batch_of(x=Column(kind, values)))[:, 0]
+    said = [coder.features[0].said(int(code)) for code in codes[:3]]
+    wanted = {"number": ["x <= 0.5", "0.5 < x", "x is missing"], "boolean": ["x is false", "x is true", "x is missing"]}
+    assert said == wanted[kind]
