@@ -44,13 +44,16 @@ NARROWEST = 1.0 / STEPS
 SUREST = 2.0**-52
 """Above it 1 - p still has digits."""
 
-_LOWER_BITS = 40
+_LOWER_BITS = 42
 _FIRST = int(np.float64(SUREST).view(np.int64)) >> _LOWER_BITS
 DOUBTS = (int(np.float64(1.0).view(np.int64)) >> _LOWER_BITS) - _FIRST + 1
 """So many cells hold the values of 1 - p from `SUREST` to 1."""
 
 LEVEL = 0.95
 """What bands hold."""
+
+FEWEST = 5.0
+"""Fewer rows than these say nothing of a score: a single one that was sure and wrong is not to be the headline."""
 
 ROUNDING = 1e-12
 """Values that differ by no more are equal."""
@@ -71,7 +74,8 @@ class Point:
         The band: 95 % of what y would be for a calibrated score (consistency), or on as many rows drawn anew
         (bootstrap); None where none was asked for.
     off
-        Whether y is outside the consistency band, whichever band is shown.
+        Whether it is beyond chance: y is outside the consistency band, whichever band is shown, and there are `FEWEST`
+        rows or more.
     """
 
     x: float
@@ -100,7 +104,8 @@ class Curve:
     total
         All rows, or their weight.
     chance
-        Whether a calibrated score would be as far off as this at any of the points, more often than one time in twenty.
+        Whether chance alone can make all gaps: neither is one of them so large, nor are so many outside the band, that
+        a calibrated score would show it less than one time in twenty.
     edges
         Where the bin of each point begins and ends; empty for curves.
     """
@@ -140,7 +145,7 @@ def problem(scored: Scored, of: int | None) -> Scored:
     return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
 
 
-class Tally(Protocol):
+class Tracer(Protocol):
     """Takes in rows, and says at any time which curve they make. It holds sums, so that rows can be without number."""
 
     def add(self, rows: Scored) -> None:
@@ -152,7 +157,7 @@ class Tally(Protocol):
         ...
 
 
-def tally(
+def tracer(
     score: str,
     of: str | None,
     kind: Kind = "reliability",
@@ -160,7 +165,7 @@ def tally(
     bins: int = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
-) -> Tally:
+) -> Tracer:
     """What makes the curve of a score on the problem `of`; for ``rejection`` that is always the predicted class."""
     if kind == "smooth":
         return _Window(score, of, bands)
@@ -197,7 +202,8 @@ class _Bars:
             return Curve(self.score, self.of, "reliability")
         n = self.sums.weight[held]
         x, y = self.sums.prob[held] / n, self.sums.label[held] / n
-        band = _bands(x, y, n**2 / self.square[held], self.bands)
+        worth = n**2 / self.square[held]
+        band = _bands(x, y, worth, self.bands)
         ends = tuple(zip(self.edges[held - 1].tolist(), self.edges[held].tolist(), strict=True))  # place 0 is no bin
         return Curve(
             score=self.score,
@@ -206,7 +212,7 @@ class _Bars:
             points=_points(x, y, n, band),
             error=self.sums.norm(1.0),
             total=float(n.sum()),
-            chance=band.chance,
+            chance=band.chance and _not_often(band.off[worth >= FEWEST]),
             edges=ends,
         )
 
@@ -280,8 +286,8 @@ class _Window:
         squares, gap = kernel**2, y - x
         spread = np.sqrt(squares @ ((q0 + q1) * p * (1.0 - p))) / n
         windows = max(1.0, float(x[-1] - x[0]) / width)
-        chance = bool((np.abs(gap) <= _deviations(windows) * spread).all())
-        off = np.abs(gap) > _deviations() * spread
+        chance = bool((np.abs(gap) <= _deviations(windows) * spread + ROUNDING).all())
+        off = np.abs(gap) > _deviations() * spread + ROUNDING
         middle = x
         if self.bands == "bootstrap":
             second, first = squares @ (q1 * (1.0 - p) ** 2 + q0 * p**2), squares @ (q1 * (1.0 - p) - q0 * p)
@@ -314,7 +320,7 @@ class _Rejection:
     The rows are those of the predicted class, rejected in the order of u = 1 - confidence. Those that are equally sure
     are rejected in equal parts. A calibrated score would err as often as it says: the mean of u over the rows left.
 
-    Rows are gathered by the upper bits of u, which rise with it; those that agree to one part in 4096 are as one.
+    Rows are gathered by the upper bits of u, which rise with it; those that agree to one part in 1024 are as one.
     """
 
     def __init__(self, score: str, of: str | None, bands: Bands) -> None:
@@ -356,9 +362,9 @@ class _Band(NamedTuple):
     ends
         Of the band that is shown; None where none is.
     off
-        Which values are outside the consistency band.
+        Which values are beyond chance: outside the consistency band.
     chance
-        Whether all are inside one that holds for all of them together.
+        Whether none is so far off that chance shows it less than one time in forty.
     """
 
     ends: tuple[FloatArray, FloatArray] | None
@@ -371,11 +377,16 @@ def _bands(expected: FloatArray, y: FloatArray, worth: FloatArray, bands: Bands)
 
     def outside(level: float) -> NDArray[np.bool_]:
         lo, hi = rate_interval(expected, worth, level)
-        return (y < lo - ROUNDING) | (y > hi + ROUNDING)
+        return (worth >= FEWEST) & ((y < lo - ROUNDING) | (y > hi + ROUNDING))
 
     shown = {"consistency": expected, "bootstrap": y}.get(bands)
     ends = None if shown is None else rate_interval(shown, worth, LEVEL)
-    return _Band(ends, outside(LEVEL), not outside(1.0 - (1.0 - LEVEL) / len(y)).any())
+    return _Band(ends, outside(LEVEL), not outside(1.0 - (1.0 - LEVEL) / (2.0 * len(y))).any())
+
+
+def _not_often(off: NDArray[np.bool_]) -> bool:
+    """Whether so many of the values are off by chance, more often than one time in forty."""
+    return len(off) == 0 or bool(off.mean() <= rate_interval(np.array([1.0 - LEVEL]), np.array([len(off)]))[1][0])
 
 
 def _points(x: FloatArray, y: FloatArray, n: FloatArray, band: _Band) -> tuple[Point, ...]:

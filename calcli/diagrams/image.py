@@ -197,7 +197,7 @@ def _entries(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
     from matplotlib.patches import Patch
 
     points = [point for curve in curves for point in curve.points]
-    entries: list[Artist] = [Patch(facecolor=BAR, label=happened(curves[0]))]
+    entries: list[Artist] = [Patch(facecolor=BAR, label=happened(curves))]
     for side, text in SIDES.items():
         if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
             entries.append(Patch(facecolor=ERROR[side][0], label=text))
@@ -220,7 +220,7 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     for place, curve in enumerate(curves):
         x, y, lo, hi = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "lo", "hi"))
         color, dash = LINES[place % len(LINES)], DASHES[place % len(DASHES)]
-        text = f"{curve.score}: {reading(curve).because}"
+        text = f"{curve.score}{reading(curve).because}"
         plot.plot(x, y, color=color, linestyle=dash, linewidth=2, label=text, zorder=4)
         if lo and lo[0] is not None:
             plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)

@@ -101,7 +101,7 @@ def _figure(curve: Curve, picture: str) -> str:
     return (
         f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
         f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
-        f"<p><strong>{escape(found.answer.capitalize())}</strong>: {escape(found.because)}.</p></figcaption>\n"
+        f"<p><strong>{found.answer}</strong>{escape(found.because)}.</p></figcaption>\n"
         f"{picture}{_numbers(f'predicted,happened,{rows},from,to')}</figure>\n"
     )
 
@@ -109,7 +109,7 @@ def _figure(curve: Curve, picture: str) -> str:
 def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     lines = "".join(
         f'<p data-score="{escape(curve.score)}">{_swatch(f"fill:var(--line-{place % svg.LINES})")}'
-        f"<strong>{escape(curve.score)}</strong>: {escape(reading(curve).because)}.</p>"
+        f"<strong>{escape(curve.score)}</strong>{escape(reading(curve).because)}.</p>"
         for place, curve in enumerate(curves)
     )
     shaded = f'<ul class="legend"><li>shaded: {band_text(bands)}</li></ul>\n' if bands != "none" else ""
@@ -124,7 +124,7 @@ def _numbers(columns: str) -> str:
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> str:
     points = [point for curve in curves for point in curve.points]
-    entries = [(_swatch("fill:var(--bar)"), happened(curves[0]))]
+    entries = [(_swatch("fill:var(--bar)"), happened(curves))]
     for side, text in SIDES.items():
         if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
             entries.append((_swatch(f"fill:var(--{side})"), text))

@@ -132,7 +132,7 @@ def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     x_name, y_name = axes(curves[0], label)
     grid = "".join(_line("grid", frame.path([(0, value), (1, value)])) for value in ticks(0.0, frame.high)[1:])
     tracks = "".join(_track(curve, _rate(curve, place, frame)) for place, curve in enumerate(curves))
-    named = "; ".join(f"{curve.score}: {reading(curve).because}" for curve in curves)
+    named = "; ".join(f"{curve.score}{reading(curve).because}" for curve in curves)
     size = (frame.left + WIDE + RIGHT, frame.bottom + BELOW)
     return _picture(size, frame, curves[0], named, bands, grid, tracks, _axes(frame, frame.bottom, x_name, y_name))
 
@@ -158,10 +158,9 @@ def _rate(curve: Curve, place: int, frame: Frame) -> str:
 def _picture(size: tuple[float, float], frame: Frame, curve: Curve, said: str, bands: Bands, *parts: str) -> str:
     happens = "right" if curve.of is None else "happens"
     shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
-    return (
-        f'<svg viewBox="0 0 {_number(size[0])} {_number(size[1])}" role="img" tabindex="0" aria-label="{escape(said)}" '
-        f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-happens="{happens}">{"".join(parts)}</svg>\n'
-    )
+    box = f'viewBox="0 0 {_number(size[0])} {_number(size[1])}" role="img" tabindex="0" aria-label="{escape(said)}"'
+    data = f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-happens="{happens}"'
+    return f"<svg {box} {data}>{''.join(parts)}</svg>\n"
 
 
 def _track(curve: Curve, drawn: str) -> str:

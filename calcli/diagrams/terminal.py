@@ -20,7 +20,7 @@ from calcli.diagrams.curves import Curve
 from calcli.diagrams.words import SIDES, axes, decimals, error_name, extent, happened, reading, short, ticks
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
-SHADES = {"over": "░", "under": "▒"}
+SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "·"}
 """What colours are where there are none."""
 
 GAP = 4
@@ -62,31 +62,36 @@ def draw(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
     return in_letters(lines, unicode=look.unicode)
 
 
+def abreast(curves: Sequence[Curve], look: Look) -> int:
+    """How many scores there is room for side by side."""
+    return max(1, (look.width + GAP) // (_frame(curves, "", look).outer + GAP))
+
+
 def _panels(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
     """The scores of one class: where one fills the screen, what to see in it stands beside it, else above."""
     frame = _frame(curves, label, look)
     plots = [_plot(curve, frame, look) for curve in curves]
-    abreast = max(1, (look.width + GAP) // (frame.outer + GAP))
+    most = abreast(curves, look)
     room = look.width - frame.outer - GAP
-    if min(abreast, len(curves)) == 1 and room >= NOTES:
-        blocks = [[plot, [[], *_notes(curve, room)]] for curve, plot in zip(curves, plots, strict=True)]
+    if min(most, len(curves)) == 1 and room >= NOTES:
+        blocks = [[plot, [[], *_notes(curve, room, look)]] for curve, plot in zip(curves, plots, strict=True)]
         return [line for block in blocks for line in [*beside(block, GAP), []]]
     lines: list[Line] = []
-    for start in range(0, len(curves), abreast):
-        some = slice(start, start + abreast)
-        notes = [_notes(curve, frame.outer) for curve in curves[some]]
-        most = max(map(len, notes))
-        padded = [[*note, *([[]] * (most - len(note)))] for note in notes]
+    for start in range(0, len(curves), most):
+        some = slice(start, start + most)
+        notes = [_notes(curve, frame.outer, look) for curve in curves[some]]
+        high = max(map(len, notes))
+        padded = [[*note, *([[]] * (high - len(note)))] for note in notes]
         lines += [*beside([[*note, *plot] for note, plot in zip(padded, plots[some], strict=True)], GAP), []]
     return lines
 
 
-def _notes(curve: Curve, width: int) -> list[Line]:
+def _notes(curve: Curve, width: int, look: Look) -> list[Line]:
     """The name of a score, and what to see in its picture."""
-    number = f"{error_name(curve)} {curve.error:.4f}"
+    number = "" if look.small else f"{error_name(curve)} {curve.error:.4f}"
     name = shortened(curve.score, max(8, width - len(number) - 2))
     found = reading(curve)
-    because = wrapped(f": {found.because}.", width, found.answer.capitalize(), "good" if found.good else "bad")
+    because = wrapped(f"{found.because}.", width, found.answer, "good" if found.good else "bad")
     return [[Piece(name, "bold"), Piece(" " * (width - cells(name) - len(number))), Piece(number, "dim")], *because]
 
 
@@ -140,7 +145,7 @@ class _Frame:
 
     def numbers(self) -> Line:
         """What the ticks of the x axis stand for."""
-        line = [" "] * (self.margin + self.width + 3)
+        line = [" "] * self.outer
         for value, text in _labels(self.right, self.width // 6).items():
             begin = self.margin - 1 + round(value / self.right * self.width) - len(text) // 2
             line[begin : begin + len(text)] = text
@@ -260,7 +265,7 @@ def _stack(canvas: Canvas, place: int, column: _Column, frame: _Frame, look: Loo
     for row in range(frame.height):
         bar, error = (min(8, max(0, level - 8 * row)) for level in (low, high))
         if error:
-            canvas.put(place, row, *(_colored(bar, error, ink) if look.color else _shaded(bar, error, SHADES[side])))
+            canvas.put(place, row, *(_colored(bar, error, ink) if look.color else _shaded(bar, error, SHADES[ink])))
 
 
 def _colored(bar: int, error: int, ink: str) -> tuple[str, str, str]:
@@ -300,17 +305,19 @@ def _histogram(columns: Sequence[_Column | None], height: int) -> Canvas:
 
 def _legend(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
     """What the bars and colours are."""
-    points = [point for curve in curves for point in curve.points]
-    seen = {("over" if point.y < point.x else "under") for point in points if point.y != point.x}
-    entries: list[Line] = [[Piece("█", "bar"), Piece(f" {happened(curves[0])}")]]
+    points = [point for curve in curves for point in curve.points if point.x != point.y]
+    entries: list[Line] = [[Piece("█", "bar"), Piece(f" {happened(curves)}")]]
     for side, text in SIDES.items():
-        if side in seen:
-            entries.append(
-                [Piece("█" if look.color else SHADES[side], side if look.color else "bar"), Piece(f" {text}")]
-            )
-    if look.color and not all(point.off for point in points):
-        entries.append([Piece("█", "over-chance"), Piece("█", "under-chance"), Piece(" perhaps by chance")])
+        if any((point.y < point.x) == (side == "over") for point in points if point.off or look.color):
+            entries.append([_sign(side, look), Piece(f" {text}")])
+    if not all(point.off for point in points):
+        signs = [_sign(f"{side}-chance", look) for side in SIDES]
+        entries.append([*(signs if look.color else signs[:1]), Piece(" perhaps by chance")])
     return _in_rows(entries, look.width)
+
+
+def _sign(ink: str, look: Look) -> Piece:
+    return Piece("█", ink) if look.color else Piece(SHADES[ink], "bar")
 
 
 def _in_rows(entries: Sequence[Line], width: int) -> list[Line]:
@@ -347,7 +354,7 @@ def _rejections(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
         found = reading(curve)
         sign = "●" if look.color else chr(ord("a") + place % 26)
         lines.append(
-            [Piece(sign, f"line-{place % LINES}"), Piece(f" {curve.score}", "bold"), Piece(f"  {found.because}")]
+            [Piece(sign, f"line-{place % LINES}"), Piece(f" {curve.score}", "bold"), Piece(f"{found.because}")]
         )
     return lines
 

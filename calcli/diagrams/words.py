@@ -23,9 +23,9 @@ class Reading(NamedTuple):
     Attributes
     ----------
     answer
-        The first words, to be shown in colour: "over-confident".
+        The first words, to be shown in colour: "Over-confident".
     because
-        The numbers that show it: "says 0.90, happens 0.81".
+        The numbers that show it, to follow at once: ": says 0.90, happens 0.81".
     """
 
     finding: Finding
@@ -35,7 +35,7 @@ class Reading(NamedTuple):
     @property
     def text(self) -> str:
         """One sentence."""
-        return f"{self.answer[:1].upper()}{self.answer[1:]}: {self.because}."
+        return f"{self.answer}{self.because}."
 
     @property
     def good(self) -> bool:
@@ -45,16 +45,16 @@ class Reading(NamedTuple):
 def reading(curve: Curve) -> Reading:
     """What to see in a curve, if one has ten seconds."""
     if not curve.points:
-        return Reading("nothing", "nothing to see", "there are no rows")
+        return Reading("nothing", "Nothing to see", ": there are no rows")
     if curve.kind == "rejection":
         return _rejecting(curve)
     if curve.chance:
-        return Reading("chance", "no error beyond chance", f"as far as {amount(curve.total)} rows can tell")
+        return Reading("chance", "No error beyond chance", f", as far as {amount(curve.total)} rows can tell")
     finding, answer = _finding(curve)
     shown = [_worst(curve, side) for side in _sides(curve, finding)]
     happens = "right" if curve.of is None else "happens"
-    because = "; ".join(f"says {said}, {happens} {came}" for said, came in map(_pair, filter(None, shown)))
-    return Reading(finding, answer, because)
+    numbers = "; ".join(f"says {said}, {happens} {came}" for said, came in map(_pair, filter(None, shown)))
+    return Reading(finding, answer, f": {numbers}")
 
 
 def _finding(curve: Curve) -> tuple[Finding, str]:
@@ -69,11 +69,11 @@ def _finding(curve: Curve) -> tuple[Finding, str]:
     )
     if abs(lean) >= ONE_SIDED:
         if curve.of is None:  # the confidence in the predicted class has one direction only
-            return ("under", "under-confident") if lean > 0 else ("over", "over-confident")
-        return ("low", "too low") if lean > 0 else ("high", "too high")
+            return ("under", "Under-confident") if lean > 0 else ("over", "Over-confident")
+        return ("low", "Too low") if lean > 0 else ("high", "Too high")
     if abs(spread) >= ONE_SIDED * size and curve.of is not None:
-        return ("over", "over-confident") if spread > 0 else ("under", "under-confident")
-    return "mixed", "too high and too low"
+        return ("over", "Over-confident") if spread > 0 else ("under", "Under-confident")
+    return "mixed", "Too high and too low"
 
 
 def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
@@ -95,10 +95,10 @@ def _rejecting(curve: Curve) -> Reading:
     """How much is gained by leaving the least sure fifth of the rows to somebody else."""
     before = curve.points[0]
     after = min(curve.points, key=lambda point: abs(point.x - 0.2))
-    text = f"without the least sure {percent(after.x)} the error rate is {percent(after.y)}, not {percent(before.y)}"
+    text = f": without the least sure {percent(after.x)} the error rate is {percent(after.y)}, not {percent(before.y)}"
     if after.y >= before.y:
-        return Reading("mixed", "rejecting does not help", text)
-    return Reading("rejects", "rejecting helps", text)
+        return Reading("mixed", "Rejecting does not help", text)
+    return Reading("rejects", "Rejecting helps", text)
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
@@ -167,9 +167,12 @@ def error_name(curve: Curve) -> str:
     return {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
 
 
-def happened(curve: Curve) -> str:
+def happened(curves: Sequence[Curve]) -> str:
     """What bars are."""
-    return "how often it is right" if curve.of is None else f"how often it is {curve.of}"
+    classes = {curve.of for curve in curves}
+    if len(classes) > 1:
+        return "how often it happened"
+    return "how often it is right" if curves[0].of is None else f"how often it is {curves[0].of}"
 
 
 def band_text(bands: Bands) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, LabelArray
+from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.metrics.base import Options, Scored, spans
 from calcli.metrics.catalog import Row
@@ -19,6 +20,7 @@ from calcli.metrics.gathered import Gathered
 from calcli.verbs.lineup import Entrant
 from calcli.verbs.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
 from calcli.verbs.report import ScoreSource, Seconds
+from calcli.verbs.tracing import Tracing
 
 HELD = 50_000_000
 """So many probabilities are held of each score: a row has one of them, or one for each of more than two classes."""
@@ -82,6 +84,8 @@ class Collector:
     ----------
     share
         The weight of each class so far.
+    tracing
+        The curves of the rows so far.
     """
 
     def __init__(
@@ -92,8 +96,10 @@ class Collector:
         options: Options,
         *,
         whole_for: str | None = None,
+        kinds: Sequence[Kind] = ("reliability",),
     ) -> None:
         self.share = np.zeros(classes)
+        self.tracing = Tracing([one.name for one in entrants], entrants[0].binding, kinds)
         self._entrants, self._chosen, self._options = entrants, chosen, options
         self._whole_for = whole_for
         self._spent = [0.0 for _ in entrants]
@@ -109,6 +115,7 @@ class Collector:
         label, weight = batches[0].labels, batches[0].weight
         probs = [self._predict(place, batch) for place, batch in enumerate(batches)]
         self.share += class_weights(label, weight, len(self.share))
+        self.tracing.add([Scored(label, prob, weight) for prob in probs])
         if self._gathered is None and self._labels.size + len(label) > self._most:
             self._gathered = self._let_go()
         if self._gathered is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
@@ -13,7 +14,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.state import Json
 from calcli.tables.binding import Flags
-from calcli.tables.checks import Scale, Tally
+from calcli.tables.checks import Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
@@ -22,9 +23,9 @@ from calcli.verbs.columns import Numbered, groups, ranks
 from calcli.verbs.drift import look
 from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
-from calcli.verbs.lineup import Entrant, Named, all_features, line_up
+from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
-from calcli.verbs.report import RAW, Report
+from calcli.verbs.report import Report
 from calcli.version import VERSION
 
 
@@ -59,6 +60,8 @@ class EvaluateRequest:
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
         Let a gate pass over a number that is not defined.
+    rejection
+        Whether the report gets rejection curves too.
     """
 
     data: Data
@@ -74,6 +77,7 @@ class EvaluateRequest:
     state: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
+    rejection: bool = False
     flags: Flags = Flags()
     input_format: str | None = None
     bad_rows: BadRows = "fail"
@@ -124,6 +128,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             scores=measured.scores,
             differences=measured.differences,
             groups=tuple(grouped),
+            curves=collected.tracing.curves(),
         )
         if isinstance(rows, Held):
             report = replace(report, drift=_drift(request, named, rows, report, names))
@@ -144,14 +149,9 @@ def _collect(
     classes = len(entrants[0].binding.classes)
     asked = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
     flag = next((flag for flag, value in asked.items() if value), None)
-    rows = Collector(entrants, classes, chosen, request.options, whole_for=flag)
-    suspect = [
-        Scale(one.binding.score, flags=one.name == RAW)
-        if one.source.kind == "column" or (one.name == RAW and not request.all_artifacts)
-        else None
-        for one in entrants
-    ]
-    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspect):
+    kinds: tuple[Kind, ...] = ("reliability", "rejection") if request.rejection else ("reliability",)
+    rows = Collector(entrants, classes, chosen, request.options, whole_for=flag, kinds=kinds)
+    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspects(entrants)):
         rows.add(batches)
     return rows
 

@@ -1,0 +1,91 @@
+"""From the rows of several scores to their curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, problem, tracer
+from calcli.errors import UsageError, unknown_name
+from calcli.metrics.base import Scored
+from calcli.tables.arrays import index_order
+from calcli.tables.binding import Binding
+from calcli.tables.labels import class_text
+
+if TYPE_CHECKING:
+    from calcli.verbs.measuring import Candidate, Labelled
+
+TOP, ALL = "top", "all"
+"""In place of a class: the one that is predicted; each one."""
+
+
+class Tracing:
+    """Traces the curves of several scores as their rows go by.
+
+    Parameters
+    ----------
+    scores
+        Their names.
+    binding
+        Which classes there are.
+    kinds
+        What is traced.
+    classes
+        Of which classes: names, ``top`` or ``all``. None is the positive class of two, and ``top`` of more.
+    """
+
+    def __init__(
+        self,
+        scores: Sequence[str],
+        binding: Binding,
+        kinds: Sequence[Kind] = ("reliability",),
+        classes: Sequence[str] = (),
+        *,
+        bins: int = BINS,
+        binning: Binning = "width",
+        bands: Bands = "consistency",
+    ) -> None:
+        names = [class_text(label) for label in index_order(binding)]
+        places = _chosen(classes, names)
+        self._tracers = [
+            (score, of, tracer(name, None if of is None else names[of], kind, bins=bins, binning=binning, bands=bands))
+            for kind in kinds
+            for of in ([None] if kind == "rejection" else places)
+            for score, name in enumerate(scores)
+        ]
+
+    def add(self, scored: Sequence[Scored]) -> None:
+        """More rows, under each score."""
+        problems: dict[tuple[int, int | None], Scored] = {}
+        for score, of, each in self._tracers:
+            if (score, of) not in problems:
+                problems[score, of] = problem(scored[score], of)
+            each.add(problems[score, of])
+
+    def curves(self) -> tuple[Curve, ...]:
+        """Those of all rows so far: by kind, by class, by score."""
+        return tuple(each.curve() for _, _, each in self._tracers)
+
+
+def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:
+    """The index of each class that is asked for, each once; None for the one that is predicted."""
+    if not classes:
+        return [1] if len(names) == 2 else [None]
+    found: list[int | None] = []
+    for text in classes:
+        if text in names:
+            found.append(names.index(text))
+        elif text == ALL:
+            found += range(len(names))
+        elif text == TOP:
+            found.append(None)
+        else:
+            raise UsageError(f"--class: {unknown_name('class', text, [*names, TOP, ALL])}")
+    return list(dict.fromkeys(found))
+
+
+def curves_of(candidates: Sequence[Candidate], rows: Labelled, binding: Binding) -> tuple[Curve, ...]:
+    """The report's `curves`: what a diagram shows unless it is asked for more."""
+    tracing = Tracing([one.name for one in candidates], binding)
+    tracing.add([one.scored(rows) for one in candidates])
+    return tracing.curves()
