@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from calcli.cli.streams import write, write_path
+from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +137,12 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
         refuse("the calibration has moved since the fit", talk)
 
 
+def check_streams(target: str | None, form: Form) -> None:
+    """Refuse two answers in one stream."""
+    if target == "-" and form != "table":
+        raise UsageError("the picture and its numbers would both go to stdout", hint="draw it into a file: -o FILE")
+
+
 def pictured(result: DiagramResult, form: Form, talk: Talk) -> None:
     """The picture on stdout, or its numbers; of one in a file, what to see in it on stderr."""
     from calcli.cli import serial
@@ -145,7 +152,7 @@ def pictured(result: DiagramResult, form: Form, talk: Talk) -> None:
     if form == "json":
         _json(result.to_json(), talk)
     elif form != "table":
-        write(serial.flat(serial.POINTS, serial.point_rows(result.curves), form))
+        write(serial.flat(serial.POINTS, serial.point_rows(result.shown), form))
     elif output is None:
         _lines(view.shown(result, talk.page), talk)
     if output is not None:

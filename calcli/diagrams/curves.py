@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Options, Scored, spans
 from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.ranking import accuracy_rows
@@ -40,6 +40,9 @@ STEPS = 100
 
 NARROWEST = 1.0 / STEPS
 """A kernel narrower than the steps would be lost between them."""
+
+TOGETHER = 1 << 19
+"""Rows that are counted into the many cells at a time."""
 
 SUREST = 2.0**-52
 """Above it 1 - p still has digits."""
@@ -328,9 +331,12 @@ class _Rejection:
         self.sums = np.zeros((3, 2 * DOUBTS))
 
     def add(self, rows: Scored) -> None:
-        doubt = np.clip(1.0 - rows.prob, SUREST, 1.0)
-        place = (doubt.view(np.int64) >> _LOWER_BITS) - _FIRST + DOUBTS * (1 - rows.label.astype(np.int64))
-        self.sums += _weighted_sums(place, 1.0 - rows.prob, rows.weight, 2 * DOUBTS)
+        for some in spans(len(rows), TOGETHER):
+            doubt = 1.0 - rows.prob[some]
+            place = (np.clip(doubt, SUREST, 1.0).view(np.int64) >> _LOWER_BITS) - _FIRST
+            place += DOUBTS * (rows.label[some] == 0)
+            weight = None if rows.weight is None else rows.weight[some]
+            self.sums += _weighted_sums(place, doubt, weight, 2 * DOUBTS)
 
     def curve(self) -> Curve:
         sums = self.sums.reshape(3, 2, DOUBTS)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, LabelArray
-from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.metrics.base import Options, Scored, spans
 from calcli.metrics.catalog import Row
@@ -46,6 +45,7 @@ class Summed:
 
     chosen: Sequence[Row]
     gathered: Gathered
+    tracing: Tracing
     scores: tuple[tuple[str, ScoreSource, Seconds], ...]
 
     def measured(self, classes: tuple[str, ...]) -> Measurements:
@@ -65,7 +65,9 @@ class Summed:
             for place in range(1, len(scores))
             for row in self.chosen
         )
-        return Measurements({name: value.definition for name, value in found[0].items()}, scores, differences)
+        return Measurements(
+            {name: value.definition for name, value in found[0].items()}, scores, differences, self.tracing.curves()
+        )
 
 
 class Collector:
@@ -77,6 +79,8 @@ class Collector:
         The scores, and of how many classes they are.
     chosen, options
         The metrics, and how they are computed.
+    tracing
+        Traces the curves, if the rows are too many to be held.
     whole_for
         A flag that needs all rows at once: too many are then an error.
 
@@ -84,8 +88,6 @@ class Collector:
     ----------
     share
         The weight of each class so far.
-    tracing
-        The curves of the rows so far.
     """
 
     def __init__(
@@ -94,12 +96,12 @@ class Collector:
         classes: int,
         chosen: Sequence[Row],
         options: Options,
+        tracing: Tracing,
         *,
         whole_for: str | None = None,
-        kinds: Sequence[Kind] = ("reliability",),
     ) -> None:
         self.share = np.zeros(classes)
-        self.tracing = Tracing([one.name for one in entrants], entrants[0].binding, kinds)
+        self._tracing = tracing
         self._entrants, self._chosen, self._options = entrants, chosen, options
         self._whole_for = whole_for
         self._spent = [0.0 for _ in entrants]
@@ -115,11 +117,10 @@ class Collector:
         label, weight = batches[0].labels, batches[0].weight
         probs = [self._predict(place, batch) for place, batch in enumerate(batches)]
         self.share += class_weights(label, weight, len(self.share))
-        self.tracing.add([Scored(label, prob, weight) for prob in probs])
         if self._gathered is None and self._labels.size + len(label) > self._most:
             self._gathered = self._let_go()
         if self._gathered is not None:
-            self._gathered.add([Scored(label, prob, weight) for prob in probs])
+            self._sum(self._gathered, [Scored(label, prob, weight) for prob in probs])
             return
         self._labels.append(label)
         if weight is not None:
@@ -132,7 +133,7 @@ class Collector:
         if self._gathered is None:
             return self._held()
         scores = tuple((one.name, one.source, self._seconds(place)) for place, one in enumerate(self._entrants))
-        return Summed(self._chosen, self._gathered, scores)
+        return Summed(self._chosen, self._gathered, self._tracing, scores)
 
     def _predict(self, place: int, batch: Batch) -> FloatArray:
         started = time.perf_counter()
@@ -163,9 +164,13 @@ class Collector:
         held = self._held()
         for some in spans(len(held.labels), _TOGETHER):
             weight = None if held.weight is None else held.weight[some]
-            gathered.add([Scored(held.labels[some], one.prob[some], weight) for one in held.candidates])
+            self._sum(gathered, [Scored(held.labels[some], one.prob[some], weight) for one in held.candidates])
         self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []
         return gathered
+
+    def _sum(self, gathered: Gathered, scored: Sequence[Scored]) -> None:
+        gathered.add(scored)
+        self._tracing.add(scored)
 
 
 class _Growing(Generic[Scalar]):

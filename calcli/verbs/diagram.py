@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -17,22 +17,20 @@ from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
 from calcli.state import Json
-from calcli.tables.arrays import index_order
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.checks import Tally
-from calcli.tables.labels import class_text
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.asjson import as_json
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
-from calcli.verbs.measuring import class_weights, facts_of
+from calcli.verbs.measuring import class_names, class_weights, facts_of
 from calcli.verbs.report import DataFacts
 from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
 Form: TypeAlias = Literal["png", "svg", "pdf", "html"]
 
-FORMS: tuple[Form, ...] = ("png", "svg", "pdf", "html")
+FORMS: tuple[Form, ...] = get_args(Form)
 
 SCHEMA = "calcli.diagram/1"
 
@@ -79,6 +77,13 @@ class DiagramRequest:
     input_format: str | None = None
     bad_rows: BadRows = "fail"
 
+    def __post_init__(self) -> None:
+        for name, known in (("kind", Kind), ("binning", Binning), ("bands", Bands)):
+            if getattr(self, name) not in get_args(known):
+                raise UsageError(unknown_name(name, getattr(self, name), get_args(known)))
+        if self.bins < 1:
+            raise UsageError(f"bins is {self.bins}; there must be one at least")
+
 
 @dataclass(frozen=True, slots=True)
 class DiagramResult:
@@ -98,9 +103,13 @@ class DiagramResult:
     data: DataFacts
     binding: Binding
 
+    @property
+    def shown(self) -> tuple[Curve, ...]:
+        """The curves of the kind that was asked for; a page has the others too."""
+        return tuple(curve for curve in self.curves if curve.kind == self.request.kind)
+
     def to_json(self) -> dict[str, Json]:
         """The numbers of the picture, and what to see in it."""
-        shown = [curve for curve in self.curves if curve.kind == self.request.kind]
         return as_json(
             {
                 "schema": SCHEMA,
@@ -111,7 +120,7 @@ class DiagramResult:
                 "bands": self.request.bands,
                 "data": asdict(self.data),
                 "binding": self.binding.to_json(),
-                "curves": by_kind(shown),
+                "curves": by_kind(self.shown),
                 "readings": [
                     {
                         "score": curve.score,
@@ -120,7 +129,7 @@ class DiagramResult:
                         "chance": curve.chance,
                         "text": reading(curve).text,
                     }
-                    for curve in shown
+                    for curve in self.shown
                 ],
             }
         )
@@ -178,7 +187,7 @@ def _traced(request: DiagramRequest, source: Source, entrants: Sequence[Entrant]
         kinds += [kind for kind in ("reliability", "smooth", "rejection") if kind != request.kind]
     tracing = Tracing(
         [one.name for one in entrants],
-        binding,
+        class_names(binding),
         kinds,
         request.classes,
         bins=request.bins,
@@ -209,6 +218,6 @@ def _page(result: DiagramResult, name: str) -> str:
     body = page.switches(result.curves) + page.figures(result.curves, result.label, result.request.bands)
     about = [f"{amount(result.data.rows - result.data.rows_bad)} rows"]
     if isinstance(result.data.label_rate, float):
-        positive = class_text(index_order(result.binding)[1])
+        positive = class_names(result.binding)[1]
         about.append(f"{percent(result.data.label_rate)} of them {result.label} = {positive}")
     return page.document(f"Predicted and happened: {name}", ", ".join(about), body)

@@ -26,6 +26,7 @@ from calcli.verbs.judge import judge
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
 from calcli.verbs.report import Report
+from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
 
@@ -112,7 +113,9 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             if isinstance(rows, Summed):
                 measured, grouped = rows.measured(names), []
             else:
-                measured = measure_all(rows.candidates, rows, chosen, options, names, resampling=resampling)
+                measured = measure_all(
+                    rows.candidates, rows, chosen, options, names, resampling=resampling, kinds=_kinds(request)
+                )
                 grouped = [
                     entry
                     for column, part in parts
@@ -128,7 +131,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             scores=measured.scores,
             differences=measured.differences,
             groups=tuple(grouped),
-            curves=collected.tracing.curves(),
+            curves=measured.curves,
         )
         if isinstance(rows, Held):
             report = replace(report, drift=_drift(request, named, rows, report, names))
@@ -136,6 +139,11 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     judged = judge(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in judged))
+
+
+def _kinds(request: EvaluateRequest) -> tuple[Kind, ...]:
+    """The curves of the report."""
+    return ("reliability", "rejection") if request.rejection else ("reliability",)
 
 
 def _collect(
@@ -149,8 +157,8 @@ def _collect(
     classes = len(entrants[0].binding.classes)
     asked = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
     flag = next((flag for flag, value in asked.items() if value), None)
-    kinds: tuple[Kind, ...] = ("reliability", "rejection") if request.rejection else ("reliability",)
-    rows = Collector(entrants, classes, chosen, request.options, whole_for=flag, kinds=kinds)
+    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), _kinds(request))
+    rows = Collector(entrants, classes, chosen, request.options, tracing, whole_for=flag)
     for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspects(entrants)):
         rows.add(batches)
     return rows

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, problem, tracer
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
-from calcli.tables.arrays import index_order
-from calcli.tables.binding import Binding
-from calcli.tables.labels import class_text
-
-if TYPE_CHECKING:
-    from calcli.verbs.measuring import Candidate, Labelled
 
 TOP, ALL = "top", "all"
 """In place of a class: the one that is predicted; each one."""
@@ -26,18 +19,18 @@ class Tracing:
     ----------
     scores
         Their names.
-    binding
-        Which classes there are.
+    names
+        The classes, in the order of their index.
     kinds
         What is traced.
     classes
-        Of which classes: names, ``top`` or ``all``. None is the positive class of two, and ``top`` of more.
+        Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
     """
 
     def __init__(
         self,
         scores: Sequence[str],
-        binding: Binding,
+        names: Sequence[str],
         kinds: Sequence[Kind] = ("reliability",),
         classes: Sequence[str] = (),
         *,
@@ -45,7 +38,6 @@ class Tracing:
         binning: Binning = "width",
         bands: Bands = "consistency",
     ) -> None:
-        names = [class_text(label) for label in index_order(binding)]
         places = _chosen(classes, names)
         self._tracers = [
             (score, of, tracer(name, None if of is None else names[of], kind, bins=bins, binning=binning, bands=bands))
@@ -82,10 +74,3 @@ def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:
         else:
             raise UsageError(f"--class: {unknown_name('class', text, [*names, TOP, ALL])}")
     return list(dict.fromkeys(found))
-
-
-def curves_of(candidates: Sequence[Candidate], rows: Labelled, binding: Binding) -> tuple[Curve, ...]:
-    """The report's `curves`: what a diagram shows unless it is asked for more."""
-    tracing = Tracing([one.name for one in candidates], binding)
-    tracing.add([one.scored(rows) for one in candidates])
-    return tracing.curves()

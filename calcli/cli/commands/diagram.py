@@ -47,6 +47,7 @@ def diagram(
     from calcli.verbs.diagram import DiagramRequest
     from calcli.verbs.diagram import diagram as run
 
+    output.check_streams(target, form)
     request = DiagramRequest(
         data=data,
         artifacts=tuple(artifacts or ()),

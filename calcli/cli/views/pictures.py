@@ -52,7 +52,7 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 def shown(result: DiagramResult, screen: Screen) -> list[str]:
     """The picture."""
-    return _painted(terminal.draw(result.curves, result.label, _look(screen)), screen)
+    return _painted(terminal.draw(result.shown, result.label, _look(screen)), screen)
 
 
 def beside(curves: Sequence[Curve], screen: Screen) -> list[str]:
@@ -71,10 +71,9 @@ def beside(curves: Sequence[Curve], screen: Screen) -> list[str]:
 def readings(result: DiagramResult, screen: Screen) -> list[str]:
     """What to see in a picture that is somewhere else."""
     lines: list[str] = []
-    for curve in result.curves:
-        if curve.kind == result.request.kind:
-            of = "" if curve.of is None else f", {result.label} = {curve.of}"
-            lines += wrapped(f"{curve.score}{of}: {reading(curve).text}", screen.prose)
+    for curve in result.shown:
+        of = "" if curve.of is None else f", {result.label} = {curve.of}"
+        lines += wrapped(f"{curve.score}{of}: {reading(curve).text}", screen.prose)
     return lines
 
 
