@@ -91,7 +91,8 @@ def shortened(text: str, width: int) -> str:
 
 def wrapped(text: str, width: int, first: str = "", ink: str = "") -> list[Line]:
     """A paragraph; the words `first` at its beginning have an ink of their own."""
-    lines = textwrap.wrap(f"{first}{text}", max(width, 10)) or [""]
+    wide = cells(first) - len(first)
+    lines = textwrap.wrap(f"{first}{text}", max(width - wide, 10)) or [""]
     marked = len(first) if lines[0].startswith(first) else 0
     return [[Piece(lines[0][:marked], ink), Piece(lines[0][marked:])], *([Piece(line)] for line in lines[1:])]
 

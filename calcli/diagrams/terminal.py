@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
@@ -29,8 +29,14 @@ GAP = 4
 NOTES = 24
 """So many columns it takes to set text beside a panel."""
 
+NARROW = 50
+"""On fewer columns everything is small."""
+
 LINES = 6
 """So many inks there are for curves."""
+
+NOWHERE = 1e-9
+"""Less than this is no distance between probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ def draw(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
 
     `label` is the column that the axes speak of.
     """
+    if look.width < NARROW:
+        look = replace(look, small=True)
     if curves[0].kind == "rejection":
         lines = _rejections(curves, label, look)
     else:
@@ -126,6 +134,11 @@ class _Frame:
         """All columns; the last label of the x axis goes beyond the plot."""
         return self.margin + self.width + 2
 
+    @property
+    def zero(self) -> str:
+        """Where the y axis begins, written as its other numbers are."""
+        return next(iter(_labels(self.top, self.height // 3).values()))
+
     def framed(self, canvas: Canvas) -> list[Line]:
         """A plot with its y axis."""
         labels = {
@@ -168,7 +181,7 @@ def _frame(curves: Sequence[Curve], label: str, look: Look) -> _Frame:
     top = extent(curves)
     width = 20 if look.small else 40
     spans = [end - begin for curve in curves for begin, end in curve.edges]
-    if spans and max(spans) - min(spans) < 1e-9:
+    if spans and min(spans) > max(spans) - NOWHERE > 0.0:
         bins = round(top / spans[0])
         if bins <= width:
             width = bins * max(1, round(width / bins))
@@ -219,8 +232,7 @@ def _plot(curve: Curve, frame: _Frame, look: Look) -> list[Line]:
         [Piece(f"{label:>{frame.margin - 2}} {'┤' if label else '│'}", "dim"), *line]
         for label, line in zip(labels, counts.lines(), strict=False)
     ]
-    zero = next(iter(_labels(frame.top, frame.height // 3).values()))
-    return [*frame.framed(canvas), frame.floor(zero), *below, frame.floor(), frame.numbers(), *frame.name()]
+    return [*frame.framed(canvas), frame.floor(frame.zero), *below, frame.floor(), frame.numbers(), *frame.name()]
 
 
 def _columns(curve: Curve, frame: _Frame) -> list[_Column | None]:
@@ -237,7 +249,7 @@ def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
     chosen = [
         (point, density)
         for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True)
-        if begin < middle <= end or left < (begin + end) / 2 <= right
+        if begin < middle <= end or left < max((begin + end) / 2, NOWHERE) <= right
     ]
     if not chosen:
         return None
@@ -348,27 +360,28 @@ def _rejections(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
         for x, y in _track(curve, frame):
             canvas.dot(x, y, f"line-{place % LINES}")
     plot = [[Piece(" " * frame.margin + axes(curves[0], label)[1], "dim")], *frame.framed(canvas)]
-    plot += [frame.floor(), frame.numbers(), *frame.name()]
+    plot += [frame.floor(frame.zero), frame.numbers(), *frame.name()]
     lines = [*plot, []]
     for place, curve in enumerate(curves):
         found = reading(curve)
-        sign = "●" if look.color else chr(ord("a") + place % 26)
-        lines.append(
-            [Piece(sign, f"line-{place % LINES}"), Piece(f" {curve.score}", "bold"), Piece(f"{found.because}")]
-        )
+        sign = "●" if look.color and look.unicode else chr(ord("a") + place % 26)
+        first, *others = wrapped(f"{found.because}.", look.width - 2, shortened(curve.score, look.width // 2), "bold")
+        lines += [[Piece(f"{sign} ", f"line-{place % LINES}"), *first], *([Piece("  "), *other] for other in others)]
     return lines
 
 
 def _track(curve: Curve, frame: _Frame) -> list[tuple[int, int]]:
-    """The dots of a curve."""
+    """The dots of a curve, without gaps."""
     across, up = 2 * frame.width, 4 * frame.height
     dots: list[tuple[int, int]] = []
     for before, after in pairwise(curve.points):
         first, last = (int(point.x / frame.right * across) for point in (before, after))
         for x in range(first, max(last, first + 1)):
             part = (x - first) / max(1, last - first)
-            y = before.y + part * (after.y - before.y)
-            dots.append((min(x, across - 1), min(up - 1, int(y / frame.top * up))))
+            y = min(up - 1, int((before.y + part * (after.y - before.y)) / frame.top * up))
+            start = dots[-1][1] if dots else y
+            dots += [(x, between) for between in range(min(start, y) + 1, max(start, y))]
+            dots.append((min(x, across - 1), y))
     return dots
 
 
