@@ -173,8 +173,8 @@ def test_what_is_beyond_chance_is_outside_the_band_and_no_single_row() -> None:
 
 @pytest.mark.parametrize("kind", ["reliability", "smooth"])
 def test_a_calibrated_score_is_put_down_to_chance_most_of_the_time(kind: Kind) -> None:
-    alarms = sum(not traced(sample(800, seed), kind).chance for seed in range(200))
-    assert alarms <= 20  # 10 expected; more than 20 one time in a thousand
+    alarms = sum(not traced(sample(800, seed), kind).chance for seed in range(100))
+    assert alarms <= 12  # at most 5 expected; more than 12 one time in a thousand
 
 
 @pytest.mark.parametrize("kind", ["reliability", "smooth"])
@@ -188,7 +188,7 @@ def test_an_over_confident_score_is_not(kind: Kind) -> None:
 def brute_smooth(rows: Scored, width: float, t: np.ndarray) -> tuple[np.ndarray, ...]:
     """Sums over rows, with the images of the Gaussian added up one by one."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    images = [2 * k + sign * rows.prob for k in range(-20, 21) for sign in (1, -1)]
+    images = [2 * k + sign * rows.prob for k in range(-2, 3) for sign in (1, -1)]  # more are nothing at 0.1
     kernel = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in images) / (
         width * math.sqrt(2 * math.pi)
     )
