@@ -40,6 +40,9 @@ NAME, LINE = 0.5, 0.17
 ENTRY = 2.3
 """Of the legend."""
 
+LETTERS = 46
+"""As many as a line above a plot has room for."""
+
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # matplotlib brings it along: the same letters everywhere
     "font.size": 9.5,
@@ -85,7 +88,7 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
         return _rejections(curves, label, bands)
     rows = list(_rows(curves))
     across, down = max(map(len, rows)), len(rows)
-    texts = {id(curve): textwrap.wrap(reading(curve).text, 50) for curve in curves}
+    texts = {id(curve): textwrap.wrap(reading(curve).text, LETTERS) for curve in curves}
     most = max(map(len, texts.values()))
     head = NAME + LINE * most
     wide, high = LEFT + PLOT + RIGHT, head + PLOT + SPACE + COUNTS + FOOT
@@ -166,8 +169,7 @@ def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
         plot.bar(begin, high - low, bottom=low, color=_ink(point), **edge)
         plot.plot([begin, end], [point.y, point.y], color=DARK, linewidth=1.3, solid_capstyle="butt", zorder=5)
         if point.lo is not None and point.hi is not None:
-            middle = (begin + end) / 2
-            plot.plot([middle, middle], [point.lo, point.hi], color=DARK, linewidth=1.1, alpha=0.75, zorder=6)
+            plot.plot([point.x, point.x], [point.lo, point.hi], color=DARK, linewidth=1.1, alpha=0.75, zorder=6)
         counts.bar(begin, density, color=MIDDLE, **edge)
     highest = max(curve.densities, default=1.0)
     counts.set_ylim(0, 1.08 * highest)
@@ -215,8 +217,9 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
 
     wide, high = 5.6, 3.6
     below = FOOT + 0.21 * (len(curves) + (bands != "none")) + 0.1
-    found = Figure(figsize=(LEFT + wide + RIGHT, 0.2 + high + below))
-    plot = _place(found, LEFT, below, wide, high)
+    left, top = LEFT + 0.12, extent(curves)
+    found = Figure(figsize=(left + wide + RIGHT, 0.2 + high + below))
+    plot = _place(found, left, below, wide, high)
     for place, curve in enumerate(curves):
         x, y, lo, hi = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "lo", "hi"))
         color, dash = LINES[place % len(LINES)], DASHES[place % len(DASHES)]
@@ -225,7 +228,8 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
         if lo and lo[0] is not None:
             plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)
     plot.set_xlim(0, 1)
-    plot.set_ylim(0, extent(curves))
+    plot.set_ylim(0, top)
+    plot.set_yticks(ticks(0, top))
     plot.grid(color=LIGHT, linewidth=0.8)
     plot.set_axisbelow(True)
     x_name, y_name = axes(curves[0], label)

@@ -93,8 +93,7 @@ def _bars(curve: Curve, frame: Frame, counts: Frame) -> str:
             counts.box("count", begin, end, 0.0, density),
         ]
         if point.lo is not None and point.hi is not None:
-            middle = (begin + end) / 2
-            parts.append(_line("band", frame.path([(middle, point.lo), (middle, point.hi)])))
+            parts.append(_line("band", frame.path([(point.x, point.lo), (point.x, point.hi)])))
     return "".join(parts)
 
 

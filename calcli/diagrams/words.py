@@ -145,7 +145,9 @@ def extent(curves: Sequence[Curve]) -> float:
     rejected = bool(curves) and curves[0].kind == "rejection"
     reach = [one.y if rejected else max(one.x, one.y) for curve in curves for one in curve.points]
     reach += [end for curve in curves for _, end in curve.edges]
-    return next((top for top in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5) if max(reach, default=1.0) <= top), 1.0)
+    return next(
+        (top for top in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5) if max(reach, default=1.0) <= top), 1.0
+    )
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -70,7 +70,7 @@ def test_caps_bands_and_the_diagonal_are_where_they_should_be() -> None:
     (plot,), _ = plots(figure([bars(*OVER)], "clicked", "consistency"))
     lines = [tuple(map(tuple, one.get_xydata().round(9).tolist())) for one in plot.lines]
     assert ((0.8, 0.7), (1.0, 0.7)) in lines
-    assert ((0.9, 0.8), (0.9, 1.0)) in lines
+    assert ((0.9, 0.8), (0.9, 1.0)) in lines  # around the diagonal, above the mean prediction
     assert ((0.0, 0.0), (1.0, 1.0)) in lines
     assert len(lines) == 11
     (plot,), _ = plots(figure([bars(*OVER, band=None)], "clicked", "none"))
@@ -149,6 +149,7 @@ def test_nothing_that_is_written_leaves_the_picture_or_covers_another() -> None:
         [long, bars(*OVER, of="a")],
         [line("smooth", (0.1, 0.2, 1), (0.9, 0.7, 1))],
         [rejection(0.1, 0.05)],
+        [rejection(0.0181, 0.0177)],
     ):
         found = figure(curves, "clicked", "consistency")
         FigureCanvasAgg(found).draw()
