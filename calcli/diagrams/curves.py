@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -205,7 +204,7 @@ class _Bars:
             return Curve(self.score, self.of, "reliability")
         n = self.sums.weight[held]
         x, y = self.sums.prob[held] / n, self.sums.label[held] / n
-        worth = n**2 / self.square[held]
+        worth = _worth(n, self.square[held])
         band = _bands(x, y, worth, self.bands)
         ends = tuple(zip(self.edges[held - 1].tolist(), self.edges[held].tolist(), strict=True))  # place 0 is no bin
         return Curve(
@@ -232,14 +231,18 @@ class _EqualMass:
 
     def curve(self) -> Curve:
         rows = joined(self.parts)
-        edges = np.zeros(2) if rows.nothing else np.unique(rows.blocks.quantiles(self.bins))
+        if rows is None or rows.nothing:
+            return Curve(self.score, self.of, "reliability")
+        edges = np.unique(rows.blocks.quantiles(self.bins))
         bars = _Bars(self.score, self.of, self.bands, edges if len(edges) > 1 else np.repeat(edges, 2))
         bars.add(rows)
         return bars.curve()
 
 
-def joined(parts: Sequence[Scored]) -> Scored:
-    """All rows."""
+def joined(parts: Sequence[Scored]) -> Scored | None:
+    """All rows; None without any part."""
+    if not parts:
+        return None
     weights = [part.weight for part in parts if part.weight is not None]
     return Scored(
         np.concatenate([part.label for part in parts]),
@@ -282,8 +285,9 @@ class _Window:
         t = np.linspace(0.0, 1.0, STEPS + 1)
         t = t[(t >= p[0] - NARROWEST) & (t <= p[-1] + NARROWEST)]
         kernel = reflected_gaussian(t, p, width)
-        # Where less than a row's worth of kernel is left, the curve would tell of rows that are far away.
-        kernel = kernel[kernel @ weight * width * math.sqrt(2.0 * math.pi) >= (q0 + q1).sum() / weight.sum()]
+        # Where less than half a row's worth of kernel is left, the curve would tell of rows that are far away.
+        rows = kernel @ weight * width * math.sqrt(2.0 * math.pi) * weight.sum() / (q0 + q1).sum()
+        kernel = kernel[rows >= 0.5]
         n = kernel @ weight
         x, y = kernel @ prob / n, kernel @ positive / n
         squares, gap = kernel**2, y - x
@@ -302,7 +306,9 @@ class _Window:
 
 
 def _deviations(windows: float = 1.0) -> float:
-    """So many standard deviations from the mean are the values that as many of them stay within, 95 times in 100."""
+    """How far from its mean a normal value may be by chance, in standard deviations; of several, the furthest."""
+    from statistics import NormalDist  # not worth its import where no curve is smooth
+
     return NormalDist().inv_cdf(1.0 - (1.0 - LEVEL) / (2.0 * windows))
 
 
@@ -346,8 +352,7 @@ class _Rejection:
         share = np.arange(STEPS) / STEPS
         left = (1.0 - share) * weight[-1]
         y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), said))
-        worth = left**2 / np.interp(left, weight, square)
-        band = _bands(expected, y, worth, self.bands)
+        band = _bands(expected, y, _worth(left, np.interp(left, weight, square)), self.bands)
         points = _points(share, y, left, band)
         return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), band.chance)
 
@@ -358,6 +363,11 @@ def _weighted_sums(place: IntArray, prob: FloatArray, weight: FloatArray | None,
         rows = np.bincount(place, minlength=count)
         return np.stack([rows, np.bincount(place, prob, minlength=count), rows])
     return np.stack([np.bincount(place, each, minlength=count) for each in (weight, weight * prob, weight**2)])
+
+
+def _worth(weight: FloatArray, square: FloatArray) -> FloatArray:
+    """As many rows of equal weight tell as much: (sum w)^2 / sum w^2. None where a square is too small for a float."""
+    return np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
 
 
 class _Band(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, problem, tracer
 from calcli.errors import UsageError, unknown_name
@@ -38,6 +39,7 @@ class Tracing:
         binning: Binning = "width",
         bands: Bands = "consistency",
     ) -> None:
+        self._unit: float | None = None
         places = _chosen(classes, names)
         self._tracers = [
             (score, of, tracer(name, None if of is None else names[of], kind, bins=bins, binning=binning, bands=bands))
@@ -48,6 +50,7 @@ class Tracing:
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
+        scored = [self._moderate(one) for one in scored]
         problems: dict[tuple[int, int | None], Scored] = {}
         for score, of, each in self._tracers:
             if (score, of) not in problems:
@@ -56,7 +59,22 @@ class Tracing:
 
     def curves(self) -> tuple[Curve, ...]:
         """Those of all rows so far: by kind, by class, by score."""
-        return tuple(each.curve() for _, _, each in self._tracers)
+        curves = (each.curve() for _, _, each in self._tracers)
+        return tuple(curves if self._unit in (None, 1.0) else (_times(curve, self._unit) for curve in curves))
+
+    def _moderate(self, rows: Scored) -> Scored:
+        """The rows with weights whose squares are numbers: in units of the first ones, if those are huge or tiny."""
+        if rows.weight is None or len(rows) == 0:
+            return rows
+        if self._unit is None:
+            largest = float(rows.weight.max())
+            self._unit = 1.0 if largest == 0.0 or 1e-100 < largest < 1e100 else largest
+        return rows if self._unit == 1.0 else Scored(rows.label, rows.prob, rows.weight / self._unit)
+
+
+def _times(curve: Curve, unit: float) -> Curve:
+    points = tuple(replace(point, n=point.n * unit) for point in curve.points)
+    return replace(curve, points=points, total=curve.total * unit)
 
 
 def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:

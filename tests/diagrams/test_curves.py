@@ -393,6 +393,21 @@ def test_every_number_is_one(data: st.DataObject, kind: Kind, binning: Binning, 
         assert point.n > 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_that_weighs_next_to_nothing(kind: Kind) -> None:
+    rows = Scored(np.array([1, 0, 1]), np.array([0.2, 0.5, 0.9]), np.array([1.0, 1.0, 1e-180]))
+    for point in traced(rows, kind).points:
+        assert math.isfinite(point.y)
+        assert point.lo is not None
+        assert math.isfinite(point.lo)
+
+
+def test_before_any_rows() -> None:
+    for kind in KINDS:
+        assert tracer("raw", None, kind).curve().points == ()
+    assert tracer("raw", None, binning="mass").curve().points == ()
+
+
 def test_the_report_has_the_points_by_what_they_are() -> None:
     bars, rejection = traced(sample()), traced(sample(), "rejection")
     found = by_kind([bars, rejection])

@@ -201,6 +201,18 @@ def test_weights_count(here: Path) -> None:
     assert found.data.weight_sum == pytest.approx(frame["w"].sum())
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
+def test_the_scale_of_weights_does_not_matter(scale: float, kind: Any, here: Path) -> None:
+    frame = clicks()
+    flags = calcli.Flags(weight="w")
+    plain = calcli.diagram(frame, flags=flags, kind=kind).curves[0]
+    scaled = calcli.diagram(frame.with_columns(pl.col("w") * scale), flags=flags, kind=kind).curves[0]
+    for one, other in zip(plain.points, scaled.points, strict=True):
+        assert (one.y, one.lo, one.hi) == pytest.approx((other.y, other.lo, other.hi), rel=1e-9)
+        assert other.n == pytest.approx(scale * one.n)
+
+
 def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
     frame = clicks().with_columns(logit=pl.when(pl.col("row_id") < 3).then(None).otherwise("logit"))
     with pytest.raises(DataError, match="3 bad rows of 2,000"):
