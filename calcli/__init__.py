@@ -8,6 +8,7 @@ The Python API is the verbs of the command line::
     model = calcli.load("train.platt")
     model.predict(frame)                                  # polars, pandas or pyarrow
     calcli.evaluate("test.parquet", artifacts=("train.platt",)).to_json()
+    calcli.diagram("test.parquet", artifacts=("train.platt",), output="reliability.png")
     calcli.apply("train.platt", "new.parquet", "scored.parquet")
 
 Nothing heavy is imported before a verb is called.
@@ -30,6 +31,7 @@ __all__ = [
     "apply_ensemble",
     "compare",
     "decompose",
+    "diagram",
     "evaluate",
     "evaluate_ensembles",
     "fit",
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         apply_ensemble,
         compare,
         decompose,
+        diagram,
         evaluate,
         evaluate_ensembles,
         fit,

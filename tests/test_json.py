@@ -52,6 +52,7 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
         "evaluate breeds.csv --metrics all",
         "evaluate test.parquet --with m --by age --bootstrap 50 --fail-if nll<0",
         "evaluate breeds.csv --bootstrap 50 --fail-if raw.nll>0",
+        "evaluate breeds.csv --rejection",
         "evaluate test.parquet --score again=prob --baseline old.json --by age --metrics all --fail-if nll.change>0",
         "compare train.parquet --methods platt,histogram",
         "compare breeds.csv --methods platt --budget 0",
@@ -73,6 +74,9 @@ def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str])
         "metrics",
         "metrics ece",
         "fit train.parquet --method platt -o n --dry-run",
+        "diagram test.parquet --with m",
+        "diagram breeds.csv --class all --kind smooth --bands bootstrap",
+        "diagram breeds.csv --kind rejection --bands none",
     ],
 )
 def test_other_answers(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

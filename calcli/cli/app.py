@@ -20,6 +20,7 @@ COMMANDS = {
     "fit": "Fit a calibrator, check it on held-out rows, and keep it.",
     "apply": "Add calibrated probabilities to a table.",
     "evaluate": "Measure scores, before and after calibration.",
+    "diagram": "Show what was predicted beside what happened.",
     "compare": "Compare methods on held-out rows, no calibration among them.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
     "export": "Say a calibrator in SQL, or as a formula in JSON.",

@@ -85,6 +85,10 @@ def tables(incomplete: str) -> list[str]:
     return _starting(incomplete, FORMATS)
 
 
+def pictures(incomplete: str) -> list[str]:
+    return _starting(incomplete, ("png", "svg", "pdf", "html"))
+
+
 def _rows(ctx: typer.Context) -> list[Row]:
     """The method that the line names so far, or all of them."""
     from calcli.methods import catalog

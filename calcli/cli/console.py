@@ -38,8 +38,9 @@ class Talk:
 
     def show(self, lines: Iterable[str]) -> None:
         """Lines that are laid out already."""
-        if not self.quiet:
-            self._put("\n".join(lines))
+        text = "\n".join(lines)
+        if text and not self.quiet:
+            self._put(text)
 
     def note(self, message: str) -> None:
         """A sentence that a user may want to know; the same one once only."""

@@ -306,11 +306,49 @@ Metrics = Annotated[
 ]
 Bins = Annotated[
     int,
-    _option("--bins", metavar="N", min=1, help="How many bins binned metrics have.", rich_help_panel=CHECK),
+    _option("--bins", metavar="N", min=1, help="How many bins there are.", rich_help_panel=CHECK),
 ]
 Binning = Annotated[
     Literal["width", "mass"],
     _option("--binning", metavar="width|mass", help="Bins of equal width, or of equal weight.", rich_help_panel=CHECK),
+]
+Kind = Annotated[
+    Literal["reliability", "smooth", "rejection"],
+    _option(
+        "--kind",
+        metavar="KIND",
+        help="reliability: bars; smooth: a curve in their place; rejection: how often the rest is wrong when the least "
+        "sure rows are left out.",
+        rich_help_panel=CHECK,
+    ),
+]
+Class = Annotated[
+    list[str] | None,
+    _option(
+        "--class",
+        metavar="NAME|top|all",
+        help="Whose probability: a class, top for the predicted one, all for each; can be given several times. By "
+        "default the positive class of two, top of more.",
+        rich_help_panel=CHECK,
+    ),
+]
+Bands = Annotated[
+    Literal["consistency", "bootstrap", "none"],
+    _option(
+        "--bands",
+        metavar="KIND",
+        help="consistency: where 95 % of a calibrated score's points would be; bootstrap: where those of as many rows "
+        "drawn anew would be; none.",
+        rich_help_panel=CHECK,
+    ),
+]
+Rejection = Annotated[
+    bool,
+    _option(
+        "--rejection",
+        help="Say how often the rest is wrong when the least sure rows are left out.",
+        rich_help_panel=CHECK,
+    ),
 ]
 Convention = Annotated[
     str,
@@ -443,6 +481,26 @@ TableOutput = Annotated[
         metavar="FILE",
         help="Where to write the table; - is stdout.",
         show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+PictureOutput = Annotated[
+    str | None,
+    _option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where to draw, by its suffix a .png, .svg, .pdf or .html; - is stdout. By default on the terminal.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+PictureFormat = Annotated[
+    str | None,
+    _option(
+        "--output-format",
+        metavar="FORMAT",
+        help="png, svg, pdf or html, where the suffix does not tell.",
+        autocompletion=complete.pictures,
         rich_help_panel=OUTPUT,
     ),
 ]

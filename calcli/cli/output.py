@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from calcli.cli.streams import write, write_path
+from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from calcli.metrics import catalog as metric_rows
     from calcli.verbs.apply import ApplyResult
     from calcli.verbs.compare import CompareResult
+    from calcli.verbs.diagram import DiagramResult
     from calcli.verbs.fit import FitResult
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
@@ -54,7 +56,7 @@ def fitted(result: FitResult, form: Form, talk: Talk) -> None:
         _bound(result.binding.to_json(), [("artifact", str(result.path))], form, talk)
         return
     if form == "table":
-        talk.show([*view.fitted(result, talk.screen), ""])
+        talk.show([*view.fitted(result, talk.screen), *_picture(result.report, talk), ""])
         _warn(result.report, talk, said=not talk.quiet)
         if result.path is not None:
             write_path(result.path)
@@ -109,7 +111,7 @@ def refuse(answer: str, talk: Talk) -> NoReturn:
 
 def evaluated(report: Report, form: Form, talk: Talk) -> None:
     """The report on stdout; exit code 1 where a gate failed."""
-    from calcli.cli.views import changes, groups, rejection
+    from calcli.cli.views import changes, groups, pictures, rejection
     from calcli.cli.views import report as view
 
     if form == "table":
@@ -118,12 +120,14 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
                 *view.evaluated(report, talk.page),
                 *groups.tables(report, talk.page),
                 *rejection.tables(report, talk.page),
+                *pictures.rejections(report.curves, talk.page),
                 *changes.table(report, talk.page),
                 *groups.verdicts(report, talk.page),
                 *view.drift(report, talk.page),
             ],
             talk,
         )
+        talk.show(_picture(report, talk))
         _warn(report, talk, said=True)
     else:
         _report(report, form, talk)
@@ -132,6 +136,37 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
         refuse(f"--fail-if is true: {'; '.join(failed)}", talk)
     if report.drift is not None and report.drift["drifted"]:
         refuse("the calibration has moved since the fit", talk)
+
+
+def check_streams(target: str | None, form: Form) -> None:
+    """Refuse two answers in one stream."""
+    if target == "-" and form != "table":
+        raise UsageError("the picture and its numbers would both go to stdout", hint="draw it into a file: -o FILE")
+
+
+def pictured(result: DiagramResult, form: Form, talk: Talk) -> None:
+    """The picture on stdout, or its numbers; of one in a file, what to see in it on stderr."""
+    from calcli.cli import serial
+    from calcli.cli.views import pictures as view
+
+    output = result.request.output
+    if form == "json":
+        _json(result.to_json(), talk)
+    elif form != "table":
+        write(serial.flat(serial.POINTS, serial.point_rows(result.shown), form))
+    elif output is None:
+        _lines(view.shown(result, talk.page), talk)
+    if output is not None:
+        talk.show([*view.readings(result, talk.screen), *([] if output == "-" else [f"drawn in {output}"])])
+    if result.data.rows_bad:
+        talk.warn(f"{result.data.rows_bad:,} of {result.data.rows:,} rows are bad and were left out")
+
+
+def _picture(report: Report, talk: Talk) -> list[str]:
+    """A small one for stderr, if somebody is looking."""
+    from calcli.cli.views import pictures as view
+
+    return view.beside(report.curves, talk.screen) if talk.screen.terminal else []
 
 
 def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:

@@ -24,12 +24,15 @@ class Screen(NamedTuple):
         Whether somebody is looking: a terminal that can move its cursor.
     width
         Columns; 80 where nobody says.
+    shades
+        Whether there are 256 colours, where there are any.
     """
 
     color: bool = False
     unicode: bool = True
     terminal: bool = False
     width: int = 80
+    shades: bool = True
 
     @classmethod
     def of(cls, stream: TextIO | None, *, no_color: bool = False) -> Screen:
@@ -41,6 +44,7 @@ class Screen(NamedTuple):
             unicode=encoding.replace("_", "-").startswith("utf"),
             terminal=terminal,
             width=_columns(stream),
+            shades="256" in os.environ.get("TERM", "") or bool(os.environ.get("COLORTERM")),
         )
 
     @property

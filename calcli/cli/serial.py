@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
+    from calcli.diagrams.curves import Curve
     from calcli.verbs.report import Difference, MetricValue, Report
 
 Flat: TypeAlias = Literal["csv", "markdown"]
@@ -25,6 +26,10 @@ LONG = (
 
 `diff` is how much the value lies above that of no calibration, as in the expressions of ``--fail-if``.
 """
+
+
+POINTS = ("score", "class", "x", "y", "n", "lo", "hi")
+"""The columns of a picture's numbers."""
 
 
 def to_json(found: object, *, unicode: bool = True) -> str:
@@ -91,6 +96,11 @@ def _cells(found: MetricValue | Difference | None, keys: Sequence[str]) -> list[
 
 def _seconds(time: float | None) -> float | None:
     return None if time is None else round(time, 6)
+
+
+def point_rows(curves: Sequence[Curve]) -> list[list[Cell]]:
+    """The points of curves, a row for each."""
+    return [[one.score, one.of, p.x, p.y, p.n, p.lo, p.hi] for one in curves for p in one.points]
 
 
 def binding_rows(binding: dict[str, Any]) -> list[list[Cell]]:

@@ -78,6 +78,21 @@ def write(
     return rows.count
 
 
+def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
+    """Write a file that is no table, in the same way; ``-`` is standard output."""
+    path = Path(target)
+    to_stdout = str(path) == STDOUT
+    with writing("standard output" if to_stdout else str(path)):
+        if to_stdout:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        elif _is_special(path):
+            path.write_bytes(data)
+        else:
+            with _replacing(path) as stream:
+                stream.write(data)
+
+
 class _Rows:
     """Rows on their way out; `count` is how many have passed."""
 

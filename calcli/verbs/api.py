@@ -12,6 +12,8 @@ from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compare import compare as run_compare
+from calcli.verbs.diagram import DiagramRequest
+from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import EvaluateRequest
 from calcli.verbs.evaluate import evaluate as run_evaluate
 from calcli.verbs.fit import FitRequest
@@ -39,6 +41,7 @@ __all__ = [
     "apply_ensemble",
     "compare",
     "decompose",
+    "diagram",
     "evaluate",
     "evaluate_ensembles",
     "fit",
@@ -76,3 +79,4 @@ fit_ensemble = _verb(EnsembleRequest, run_fit_ensemble, "Train an ensemble of Ca
 apply_ensemble = _verb(EnsembleApplyRequest, run_apply_ensemble, "Add predictions and their uncertainty to a table.")
 evaluate_ensembles = _verb(EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows.")
 decompose = _verb(DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds.")
+diagram = _verb(DiagramRequest, run_diagram, "What was predicted beside what happened, as numbers and as a picture.")

@@ -20,6 +20,7 @@ from calcli.verbs.clustering import Clustering
 from calcli.verbs.lineup import Entrant
 from calcli.verbs.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
 from calcli.verbs.report import ScoreSource, Seconds
+from calcli.verbs.tracing import Tracing
 
 HELD = 50_000_000
 """So many probabilities are held of each score: a row has one of them, or one for each of more than two classes."""
@@ -46,6 +47,7 @@ class Summed:
 
     chosen: Sequence[Row]
     gathered: Gathered
+    tracing: Tracing
     scores: tuple[tuple[str, ScoreSource, Seconds], ...]
 
     def measured(self, classes: tuple[str, ...]) -> Measurements:
@@ -65,7 +67,9 @@ class Summed:
             for place in range(1, len(scores))
             for row in self.chosen
         )
-        return Measurements({name: value.definition for name, value in found[0].items()}, scores, differences)
+        return Measurements(
+            {name: value.definition for name, value in found[0].items()}, scores, differences, self.tracing.curves()
+        )
 
 
 class Collector:
@@ -79,6 +83,8 @@ class Collector:
         The metrics, and how they are computed.
     clustering
         What forms clusters, if anything does: its rows come after those of the scores.
+    tracing
+        Traces the curves, if the rows are too many to be held.
     whole_for
         A flag that needs all rows at once: too many are then an error.
 
@@ -94,11 +100,13 @@ class Collector:
         classes: int,
         chosen: Sequence[Row],
         options: Options,
+        tracing: Tracing,
         clustering: Clustering | None = None,
         *,
         whole_for: str | None = None,
     ) -> None:
         self.share = np.zeros(classes)
+        self._tracing = tracing
         self._entrants, self._chosen, self._options = entrants, chosen, options
         self._clustering, self._whole_for = clustering, whole_for
         self._spent = [0.0 for _ in entrants]
@@ -120,7 +128,7 @@ class Collector:
             self._gathered = self._let_go()
         if self._gathered is not None:
             clusters = self._clusters(place)
-            self._gathered.add([Scored(label, prob, weight, clusters) for prob in probs])
+            self._sum(self._gathered, [Scored(label, prob, weight, clusters) for prob in probs])
             return
         self._labels.append(label)
         if place is not None:
@@ -135,7 +143,7 @@ class Collector:
         if self._gathered is None:
             return self._held()
         scores = tuple((one.name, one.source, self._seconds(place)) for place, one in enumerate(self._entrants))
-        return Summed(self._chosen, self._gathered, scores)
+        return Summed(self._chosen, self._gathered, self._tracing, scores)
 
     def _predict(self, place: int, batch: Batch) -> FloatArray:
         started = time.perf_counter()
@@ -170,9 +178,13 @@ class Collector:
         gathered = Gathered(self._chosen, self._options, [nothing for _ in self._entrants])
         held = self._held()
         for some in spans(len(held.labels), _TOGETHER):
-            gathered.add([one.scored(held, held.clusters).take(some) for one in held.candidates])
+            self._sum(gathered, [one.scored(held, held.clusters).take(some) for one in held.candidates])
         self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []
         return gathered
+
+    def _sum(self, gathered: Gathered, scored: Sequence[Scored]) -> None:
+        gathered.add(scored)
+        self._tracing.add(scored)
 
 
 class _Growing(Generic[Scalar]):

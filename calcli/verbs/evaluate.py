@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
@@ -13,7 +14,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.state import Json
 from calcli.tables.binding import Flags
-from calcli.tables.checks import Scale, Tally
+from calcli.tables.checks import Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
@@ -23,10 +24,11 @@ from calcli.verbs.columns import Numbered, groups, ranks
 from calcli.verbs.drift import look
 from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
-from calcli.verbs.lineup import Entrant, Named, all_features, line_up
+from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
 from calcli.verbs.rejecting import rejection_curves
-from calcli.verbs.report import RAW, Report
+from calcli.verbs.report import Report
+from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
 
@@ -65,6 +67,8 @@ class EvaluateRequest:
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
         Let a gate pass over a number that is not defined.
+    rejection
+        Whether the report gets rejection curves too.
     """
 
     data: Data
@@ -82,6 +86,7 @@ class EvaluateRequest:
     state: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
+    rejection: bool = False
     flags: Flags = Flags()
     input_format: str | None = None
     bad_rows: BadRows = "fail"
@@ -117,14 +122,20 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             if isinstance(rows, Summed):
                 measured, grouped, rejected = rows.measured(names), [], []
             else:
-                place = rows.clusters
                 measured = measure_all(
-                    rows.candidates, rows, chosen, options, names, resampling=resampling, clusters=place
+                    rows.candidates,
+                    rows,
+                    chosen,
+                    options,
+                    names,
+                    resampling=resampling,
+                    clusters=rows.clusters,
+                    kinds=_kinds(request),
                 )
                 grouped = [
                     entry
                     for column, part in parts
-                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part, place)
+                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part, rows.clusters)
                 ]
                 rejected = rejection_curves(rows.candidates, rows) if request.rejection else []
         report = Report(
@@ -137,7 +148,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             scores=measured.scores,
             differences=measured.differences,
             groups=tuple(grouped),
-            curves={"reliability": (), "rejection": tuple(rejected)},
+            curves=measured.curves,
+            rejection=tuple(rejected),
         )
         if isinstance(rows, Held):
             report = replace(report, drift=_drift(request, named, rows, report, names))
@@ -164,6 +176,11 @@ def _clustering(
     return None
 
 
+def _kinds(request: EvaluateRequest) -> tuple[Kind, ...]:
+    """The curves of the report."""
+    return ("reliability", "rejection") if request.rejection else ("reliability",)
+
+
 def _collect(
     request: EvaluateRequest,
     source: Source,
@@ -174,21 +191,11 @@ def _collect(
 ) -> Collector:
     """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    flags = {
-        "--bootstrap": request.bootstrap,
-        "--by": request.by,
-        "--drift": request.drift,
-        "--rejection": request.rejection,
-    }
+    flags = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
     flag = next((name for name, given in flags.items() if given), None)
-    rows = Collector(entrants, classes, chosen, request.options, clusters, whole_for=flag)
-    suspect = [
-        Scale(one.binding.score, flags=one.name == RAW)
-        if one.source.kind == "column" or (one.name == RAW and not request.all_artifacts)
-        else None
-        for one in entrants
-    ]
-    bindings = [one.binding for one in entrants]
+    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), _kinds(request))
+    rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=flag)
+    bindings, suspect = [one.binding for one in entrants], suspects(entrants)
     if clusters is not None:
         bindings.append(clusters.binding)
         suspect.append(None)

@@ -11,6 +11,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Feature, Flags, bind, bind_score
+from calcli.tables.checks import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Source
 from calcli.verbs.load import Model, load
@@ -107,6 +108,17 @@ def line_up(source: Source, flags: Flags, named: Named, listener: Listener) -> t
 def all_features(entrants: Iterable[Entrant]) -> tuple[Feature, ...]:
     """What any of them reads besides scores."""
     return tuple(dict.fromkeys(feature for one in entrants for feature in one.binding.features))
+
+
+def suspects(entrants: Sequence[Entrant]) -> list[Scale | None]:
+    """For each score, what looks at its scale, where nothing else vouches for it."""
+    vouched = any(one.source.kind == "artifact" for one in entrants)
+    return [
+        Scale(one.binding.score, flags=one.name == RAW)
+        if one.source.kind == "column" or (one.name == RAW and not vouched)
+        else None
+        for one in entrants
+    ]
 
 
 def _other_scores(source: Source, flags: Flags, named: Named) -> Iterable[str]:

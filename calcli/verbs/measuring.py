@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
+from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.catalog import Row, measure, settled
 from calcli.metrics.groups import by_group
 from calcli.metrics.paired import Paired, paired_sums
 from calcli.numeric.links import CLIP, probabilities
 from calcli.state import Json
+from calcli.tables.arrays import index_order
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Loaded
 from calcli.tables.labels import class_text
@@ -32,6 +34,7 @@ from calcli.verbs.report import (
     Warned,
     finite,
 )
+from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -67,11 +70,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured: the report's `definitions`, `scores` and `differences`."""
+    """What was measured: the report's `definitions`, `scores`, `differences` and `curves`."""
 
     definitions: Mapping[str, Definition]
     scores: tuple[ScoreRow, ...]
     differences: tuple[Difference, ...]
+    curves: tuple[Curve, ...]
 
 
 def measure_all(
@@ -84,11 +88,12 @@ def measure_all(
     against: Sequence[str] = (),
     resampling: Resampling | None = None,
     clusters: Clusters | None = None,
+    kinds: Sequence[Kind] = ("reliability",),
 ) -> Measurements:
     """Every metric of every score, and the differences of the scores to those `against`, on the same rows.
 
     Without `against` each score is held against the first. Intervals of differences come from `resampling`; without,
-    from normal theory where the metric is a mean over rows.
+    from normal theory where the metric is a mean over rows. `kinds` are those of the curves.
     """
     # What metrics keep of the rows for each other, their order above all, is held for one score at a time.
     options = settled(chosen, [one.scored(rows, clusters) for one in candidates], options)
@@ -112,7 +117,9 @@ def measure_all(
         for row in chosen
     )
     definitions = {name: value.definition for name, value in measured[first].items()}
-    return Measurements(definitions, scores, differences)
+    tracing = Tracing(list(scored), classes, kinds)
+    tracing.add(list(scored.values()))
+    return Measurements(definitions, scores, differences, tracing.curves())
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +266,7 @@ def report_on(
         definitions=measured.definitions,
         scores=measured.scores,
         differences=measured.differences,
+        curves=measured.curves,
         warnings=tuple(warnings),
     )
 
@@ -289,7 +297,7 @@ def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -
 
 def class_names(binding: Binding) -> tuple[str, ...]:
     """The classes as text, in the order of the class index."""
-    return tuple(class_text(label) for label in binding.classes)
+    return tuple(class_text(label) for label in index_order(binding))
 
 
 def label_rate(share: FloatArray, binding: Binding) -> float | dict[str, float] | None:

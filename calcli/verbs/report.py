@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Literal, cast
 
+from calcli.diagrams.curves import Curve, by_kind
 from calcli.metrics.base import Definition, Measured
 from calcli.state import Json
 
@@ -155,9 +156,8 @@ class Report:
     artifact: str | None = None
     chosen: str | None = None
     groups: tuple[Mapping[str, Json], ...] = ()
-    curves: Mapping[str, tuple[Mapping[str, Json], ...]] = field(
-        default_factory=lambda: {"reliability": (), "rejection": ()}
-    )
+    curves: tuple[Curve, ...] = ()
+    rejection: tuple[Mapping[str, Json], ...] = ()
     gates: tuple[Mapping[str, Json], ...] = ()
     drift: Mapping[str, Json] | None = None
     baseline: Mapping[str, Json] | None = None
@@ -166,6 +166,7 @@ class Report:
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
         plain = asdict(self)
+        plain["curves"] = by_kind(self.curves)
         ordered = {"schema": SCHEMA} | {key: plain[key] for key in _KEYS}
         return cast("dict[str, Json]", _listed(ordered))
 
@@ -191,6 +192,7 @@ _KEYS = (
     "differences",
     "groups",
     "curves",
+    "rejection",
     "drift",
     "baseline",
     "changes",

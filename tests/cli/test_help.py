@@ -92,6 +92,7 @@ def test_options_of_one_name_are_one_option() -> None:
             told.setdefault(param.opts[-1], set()).add(param.help)
     assert {name for name, texts in told.items() if len(texts) > 1} <= {
         "--output",
+        "--output-format",
         "--format",
         "--guard",
         "--extra",

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemError, UsageError
-from calcli.tables.sink import write
+from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
 from tests.tables.making import ordinary
 
@@ -259,3 +259,22 @@ def test_errors_of_the_input_come_through(tmp_path: Path) -> None:
     with open_source(path) as source, pytest.raises(CalcliError, match="1 fields in row 1500001"):
         write(source.raw, tmp_path / "b.csv")
     assert not (tmp_path / "b.csv").exists()
+
+
+def test_bytes_are_there_whole_or_not_at_all(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    target = tmp_path / "x.png"
+    write_bytes(b"\x89PNG", target)
+    assert target.read_bytes() == b"\x89PNG"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.png"]
+    write_bytes(b"abc", "-")
+    assert capfdbinary.readouterr().out == b"abc"
+    write_bytes(b"abc", "/dev/null")
+    with pytest.raises(FileSystemError, match="there is no directory"):
+        write_bytes(b"abc", tmp_path / "no" / "x.png")
+    with pytest.raises(FileSystemError, match="it is a directory"):
+        write_bytes(b"abc", tmp_path)
+
+
+def test_bytes_for_a_full_disk() -> None:
+    with pytest.raises(FileSystemError, match="the disk is full"):
+        write_bytes(b"abc" * 10_000, "/dev/full")

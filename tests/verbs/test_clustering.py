@@ -207,7 +207,7 @@ def test_rejection_is_in_the_report_and_on_the_screen(clustered: Path, capsys: p
     report = calcli.evaluate("test.parquet", artifacts=("m.ccl",), rejection=True)
     text = json.loads(json.dumps(report.to_json(), allow_nan=False))
     jsonschema.validate(text, SCHEMA)
-    points = text["curves"]["rejection"]
+    points = text["rejection"]
     frame = visits(seed=1)
     wrong = (frame["logit"] > 0) != (frame["label"] == 1)
     start = next(one for one in points if (one["score"], one["by"], one["x"]) == ("raw", "rate", 0.0))
@@ -223,7 +223,3 @@ def test_rejection_is_in_the_report_and_on_the_screen(clustered: Path, capsys: p
     assert "threshold" in shown
 
 
-def test_rejection_needs_all_rows(here: Path, monkeypatch) -> None:
-    monkeypatch.setattr(collect, "HELD", 500)
-    with pytest.raises(UsageError, match="--rejection needs all rows"):
-        calcli.evaluate("test.parquet", rejection=True)

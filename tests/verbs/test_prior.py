@@ -56,6 +56,16 @@ def test_more_classes_give_the_rate_of_each() -> None:
     np.testing.assert_allclose(shifted, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9)
 
 
+def test_rates_go_by_the_names_of_classes_whichever_is_positive() -> None:
+    frame = clicks().with_columns(label=pl.when(pl.col("label") == 1).then(pl.lit("a")).otherwise(pl.lit("b")))
+    flags = calcli.Flags(positive="a")
+    by_name, by_rate = (
+        calcli.fit(frame, method="platt", prior_shift=rates, flags=flags).model.predict(frame)
+        for rates in ("a=0.02,b=0.98", "0.02")
+    )
+    np.testing.assert_allclose(by_name, by_rate, rtol=1e-12)
+
+
 def test_it_is_part_of_the_artifact(here: Path) -> None:
     fitted = calcli.fit("train.parquet", method="platt", prior_shift="0.02").model
     np.testing.assert_array_equal(calcli.load("train.platt").predict(clicks()), fitted.predict(clicks()))

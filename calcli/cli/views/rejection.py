@@ -26,7 +26,7 @@ TITLES = {
 
 def tables(report: Report, screen: Screen) -> list[str]:
     """One by the share that is rejected, one by the threshold, a column for each score."""
-    points = [cast("Mapping[str, Any]", point) for point in report.curves["rejection"]]
+    points = [cast("Mapping[str, Any]", point) for point in report.rejection]
     lines: list[str] = []
     for by, (first, title) in TITLES.items():
         held = [point for point in points if point["by"] == by and point["x"] in SHOWN]

@@ -1,0 +1,132 @@
+"use strict";
+// Tooltips, and switches for what is shown. Without this script the page shows everything.
+(() => {
+  const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+  const root = document.documentElement;
+  root.classList.add("script");
+
+  // Switches: a button shows what it names, or, in a group where one is chosen, nothing else.
+  const pressed = (button) => button.getAttribute("aria-pressed") === "true";
+  const refresh = () => {
+    const off = {};
+    for (const button of all(".switches button")) {
+      if (!pressed(button)) (off[button.dataset.key] ??= new Set()).add(button.value);
+    }
+    for (const part of all("[data-score], [data-of], [data-kind]")) {
+      part.toggleAttribute("hidden", ["score", "of", "kind"].some((key) => off[key]?.has(part.dataset[key])));
+    }
+  };
+  for (const button of all(".switches button")) {
+    button.addEventListener("click", () => {
+      const group = all("button", button.parentElement);
+      if (button.parentElement.dataset.choose === "one") {
+        group.forEach((other) => other.setAttribute("aria-pressed", other === button));
+      } else if (!pressed(button) || group.filter(pressed).length > 1) {
+        button.setAttribute("aria-pressed", !pressed(button));
+      }
+      refresh();
+    });
+  }
+  refresh();
+
+  // Tooltips: the point that is nearest in x, of each curve in the picture.
+  const tip = document.createElement("div");
+  tip.id = "tip";
+  tip.hidden = true;
+  document.body.append(tip);
+
+  const digits = (value) => (value === null ? "" : value.toFixed(3));
+  const rows = (value) => value.toLocaleString("en", { maximumFractionDigits: 0 });
+  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const words = {
+    reliability: (p, its) =>
+      `says ${digits(p.x)}, ${its.happens} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
+    smooth: (p, its) => `says ${digits(p.x)}, ${its.happens} ${digits(p.y)}`,
+    rejection: (p, its, score) => `${score}: ${percent(p.y)} of the others wrong`,
+  };
+  const named = ([x, y, n, lo, hi, begin, end]) => ({ x, y, n, lo, hi, begin, end });
+  const tracks = (svg) =>
+    all("[data-points]", svg)
+      .filter((track) => !track.closest("[hidden]"))
+      .map((track) => ({ track, points: (track.found ??= JSON.parse(track.dataset.points).map(named)) }));
+  const place = (svg, x, y) => {
+    const [left, top, width, height, right, high] = svg.dataset.shape.split(" ").map(Number);
+    return [left + (x / right) * width, top + height - (y / high) * height];
+  };
+  const within = (p, x) => (p.begin === undefined ? Math.abs(p.x - x) : Math.max(p.begin - x, x - p.end, 0));
+  const nearest = (points, x) => points.reduce((best, p, i) => (within(p, x) < within(points[best], x) ? i : best), 0);
+
+  const show = (svg, at) => {
+    const lines = [];
+    let anchor = null;
+    for (const { track, points } of tracks(svg)) {
+      if (!points.length) continue;
+      const p = points[at(points)];
+      const [x, y] = place(svg, p.x, p.y);
+      const cursor = track.querySelector(".cursor");
+      cursor.setAttribute("cx", x);
+      cursor.setAttribute("cy", y);
+      cursor.removeAttribute("hidden");
+      anchor ??= cursor;
+      const its = svg.dataset;
+      if (its.drawn === "rejection" && !lines.length) lines.push(`${percent(p.x)} rejected`);
+      lines.push(words[its.drawn](p, its, track.dataset.score));
+      if (p.lo !== null && its.drawn !== "rejection") lines.push(`${its.band}: ${digits(p.lo)} to ${digits(p.hi)}`);
+    }
+    if (!anchor) return;
+    tip.textContent = lines.join("\n");
+    tip.hidden = false;
+    const dot = anchor.getBoundingClientRect();
+    const box = tip.getBoundingClientRect();
+    const left = Math.min(Math.max(6, dot.left - box.width / 2), root.clientWidth - box.width - 6);
+    const top = dot.top - box.height - 12;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${top > 4 ? top : dot.bottom + 12}px`;
+  };
+  const hide = (svg) => {
+    tip.hidden = true;
+    all(".cursor", svg).forEach((cursor) => cursor.setAttribute("hidden", ""));
+  };
+  for (const svg of all("svg[data-shape]")) {
+    let index = null;
+    const follow = (event) => {
+      const [left, , width, , right] = svg.dataset.shape.split(" ").map(Number);
+      const box = svg.getBoundingClientRect();
+      const x = ((((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width - left) / width) * right;
+      show(svg, (points) => (index = nearest(points, x)));
+    };
+    svg.addEventListener("pointermove", follow);
+    svg.addEventListener("pointerdown", follow);
+    svg.addEventListener("pointerleave", () => hide(svg));
+    svg.addEventListener("blur", () => hide(svg));
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (event.key === "Escape") hide(svg);
+      if (!step) return;
+      event.preventDefault();
+      index = index === null ? 0 : index + step;
+      show(svg, (points) => (index = Math.min(Math.max(index, 0), points.length - 1)));
+    });
+  }
+
+  // The numbers behind a picture, when somebody asks for them.
+  for (const details of all("details[data-numbers]")) {
+    details.addEventListener("toggle", () => {
+      const target = details.querySelector(".scroll");
+      if (!details.open || target.firstChild) return;
+      const table = document.createElement("table");
+      const add = (cells, kind) => {
+        const row = table.insertRow();
+        for (const text of cells) row.appendChild(document.createElement(kind)).textContent = text;
+      };
+      const found = all("[data-points]", details.parentElement);
+      add([...(found.length > 1 ? ["score"] : []), ...details.dataset.numbers.split(",")], "th");
+      for (const track of found) {
+        for (const [x, y, n, lo, hi] of JSON.parse(track.dataset.points)) {
+          add([...(found.length > 1 ? [track.dataset.score] : []), digits(x), digits(y), rows(n), digits(lo), digits(hi)], "td");
+        }
+      }
+      target.append(table);
+    });
+  }
+})();

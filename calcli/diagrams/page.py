@@ -1,0 +1,145 @@
+"""Pictures as a page that needs nothing else: no request leaves it, and without its script it still shows everything.
+
+Its parts are for other pages too: `style` and `script` once in a page, `switches` above, `figures` anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+
+from calcli.diagrams import svg
+from calcli.diagrams.curves import Bands, Curve, Kind
+from calcli.diagrams.words import SIDES, band_text, error_name, extent, happened, reading
+
+TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
+
+
+def document(title: str, about: str, body: str) -> str:
+    """A whole page. The policy in its head forbids the browser to fetch anything."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
+        f'<h1>{escape(title)}</h1>\n<p class="about">{escape(about)}</p>\n'
+        f"{body}<script>\n{script()}</script>\n</body>\n</html>\n"
+    )
+
+
+def style() -> str:
+    """What pictures look like: in the light, in the dark, on a telephone, on paper."""
+    return _asset("page.css")
+
+
+def script() -> str:
+    """What makes switches and pictures answer."""
+    return _asset("page.js")
+
+
+def _asset(name: str) -> str:
+    return files("calcli.diagrams").joinpath(name).read_text(encoding="utf-8")
+
+
+def switches(curves: Sequence[Curve]) -> str:
+    """Buttons for the kinds, the scores and the classes that there are; of the kinds, the first is shown."""
+    kinds = list(dict.fromkeys(curve.kind for curve in curves))
+    scores = list(dict.fromkeys(curve.score for curve in curves))
+    classes = list(dict.fromkeys(_class(curve) for curve in curves if curve.kind != "rejection"))
+    groups = [
+        _buttons("kind", "show", {kind: TITLES[kind] for kind in kinds}, "one"),
+        _buttons("score", "scores", {score: score for score in scores}, "some"),
+        _buttons("of", "class", {of: of or "the predicted one" for of in classes}, "some"),
+    ]
+    return f'<div class="switches">{"".join(groups)}</div>\n'
+
+
+def _buttons(key: str, title: str, texts: dict[str, str] | dict[Kind, str], choose: str) -> str:
+    """A group of buttons of which `one` is pressed, or `some`, at first all; nothing where there is no choice."""
+    if len(texts) < 2:
+        return ""
+    buttons = "".join(
+        f'<button type="button" data-key="{key}" value="{escape(value)}" '
+        f'aria-pressed="{"true" if choose == "some" or place == 0 else "false"}">{escape(text)}</button>'
+        for place, (value, text) in enumerate(texts.items())
+    )
+    return f'<div role="group" aria-label="{title}" data-choose="{choose}"><span>{title}</span>{buttons}</div>'
+
+
+def figures(curves: Sequence[Curve], label: str, bands: Bands) -> str:
+    """The pictures, by kind and by class."""
+    parts: list[str] = []
+    for kind, group in groupby(curves, key=lambda curve: curve.kind):
+        chosen = list(group)
+        inside = _rejections(chosen, label, bands) if kind == "rejection" else _panels(chosen, label, bands)
+        parts.append(f'<section data-kind="{kind}">\n{inside}</section>\n')
+    return "".join(parts)
+
+
+def _class(curve: Curve) -> str:
+    return curve.of or ""
+
+
+def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
+    parts: list[str] = []
+    groups = {of: list(group) for of, group in groupby(curves, key=_class)}
+    for of, panels in groups.items():
+        top = extent(panels)
+        name = f"{label} = {of}" if of else "the predicted class"
+        title = f"<h2>{escape(name)}</h2>\n" if len(groups) > 1 else ""
+        drawn = "".join(_figure(curve, svg.panel(curve, top, label, bands)) for curve in panels)
+        parts.append(f'<div data-of="{escape(of)}">\n{title}<div class="panels">\n{drawn}</div></div>\n')
+    return "".join(parts) + _legend(curves, bands)
+
+
+def _figure(curve: Curve, picture: str) -> str:
+    found = reading(curve)
+    rows = "rows" if curve.edges else "rows per unit"
+    return (
+        f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
+        f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
+        f"<p><strong>{found.answer}</strong>{escape(found.because)}.</p></figcaption>\n"
+        f"{picture}{_numbers(f'predicted,happened,{rows},from,to')}</figure>\n"
+    )
+
+
+def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
+    lines = "".join(
+        f'<p data-score="{escape(curve.score)}">{_swatch(f"fill:var(--line-{place % svg.LINES})")}'
+        f"<strong>{escape(curve.score)}</strong>{escape(reading(curve).because)}.</p>"
+        for place, curve in enumerate(curves)
+    )
+    shaded = f'<ul class="legend"><li>shaded: {band_text(bands)}</li></ul>\n' if bands != "none" else ""
+    numbers = _numbers("rejected,error rate,rows left,from,to")
+    picture = svg.rejections(curves, label, bands)
+    return f'<figure class="wide">\n<figcaption>{lines}</figcaption>\n{picture}{numbers}</figure>\n{shaded}'
+
+
+def _numbers(columns: str) -> str:
+    return f'<details data-numbers="{columns}"><summary>numbers</summary><div class="scroll"></div></details>'
+
+
+def _legend(curves: Sequence[Curve], bands: Bands) -> str:
+    points = [point for curve in curves for point in curve.points]
+    entries = [(_swatch("fill:var(--bar)"), happened(curves))]
+    for side, text in SIDES.items():
+        if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
+            entries.append((_swatch(f"fill:var(--{side})"), text))
+    if not all(point.off for point in points):
+        pale = _swatch("fill:var(--over-chance)") + _swatch("fill:var(--under-chance)")
+        entries.append((pale, "perhaps by chance"))
+    if bands != "none":
+        mark = '<path class="edge" d="M0 4H11"/>' if curves[0].kind == "smooth" else '<path class="band" d="M5.5 0V8"/>'
+        entries.append((_mark(mark), band_text(bands)))
+    return f'<ul class="legend">{"".join(f"<li>{mark}{escape(text)}</li>" for mark, text in entries)}</ul>\n'
+
+
+def _swatch(fill: str) -> str:
+    return _mark(f'<rect width="11" height="8" style="{fill}"/>')
+
+
+def _mark(drawn: str) -> str:
+    return f'<svg class="mark" viewBox="0 0 11 8" aria-hidden="true">{drawn}</svg>'

@@ -1,0 +1,229 @@
+"""Pictures as SVG inside a page, which has the colours (`page.css`) and answers to the pointer (`page.js`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+
+from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.diagrams.words import axes, decimals, extent, reading, short, ticks
+
+# In units of the picture.
+LEFT, TOP, SIDE = 48.0, 12.0, 300.0
+SPACE, COUNTS = 10.0, 46.0
+WIDE, HIGH = 600.0, 340.0
+RIGHT, BELOW = 18.0, 46.0
+
+BANDS: dict[Bands, str] = {"consistency": "if calibrated", "bootstrap": "rows drawn anew", "none": ""}
+
+LINES = 6
+"""So many colours there are for curves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where axes from 0 to `right` and from 0 to `high` are in a picture."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    right: float
+    high: float
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
+
+    def x(self, value: float) -> float:
+        return self.left + value / self.right * self.width
+
+    def y(self, value: float) -> float:
+        return self.bottom - min(value, self.high) / self.high * self.height
+
+    def path(self, points: Iterable[tuple[float, float]]) -> str:
+        """A line through points."""
+        return "M" + "L".join(f"{_number(self.x(x))} {_number(self.y(y))}" for x, y in points)
+
+    def box(self, kind: str, left: float, right: float, low: float, high: float) -> str:
+        """A rectangle; nothing where it has no height."""
+        if high <= low:
+            return ""
+        x, y = self.x(left), self.y(high)
+        size = f'width="{_number(self.x(right) - x - 0.6)}" height="{_number(self.y(low) - y)}"'
+        return f'<rect class="{kind}" x="{_number(x + 0.3)}" y="{_number(y)}" {size}/>'
+
+
+def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
+    """One score: the bars or the curve, and below them how many rows they stand for."""
+    frame = Frame(LEFT, TOP, SIDE, SIDE, top, top)
+    most = max(curve.densities, default=1.0)
+    counts = Frame(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, top, most)
+    x_name, y_name = axes(curve, label)
+    drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
+    scale = (
+        _text(LEFT - 6, counts.top + 10, short(max(point.n for point in curve.points)), "end soft")
+        if curve.edges and curve.points
+        else ""
+    )
+    return _picture(
+        (LEFT + SIDE + RIGHT, counts.bottom + BELOW),
+        frame,
+        curve,
+        f"{curve.score}: {reading(curve).text} x: {x_name}; y: {y_name}",
+        bands,
+        _track(curve, drawn),
+        _line("diagonal", frame.path([(0, 0), (top, top)])),
+        scale,
+        _axes(frame, counts.bottom, x_name, y_name),
+    )
+
+
+def _bars(curve: Curve, frame: Frame, counts: Frame) -> str:
+    parts = []
+    for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True):
+        low, high = sorted((point.x, point.y))
+        parts += [
+            frame.box("bar", begin, end, 0.0, low),
+            frame.box(_side(point), begin, end, low, high),
+            _line("cap", frame.path([(begin, point.y), (end, point.y)])),
+            counts.box("count", begin, end, 0.0, density),
+        ]
+        if point.lo is not None and point.hi is not None:
+            parts.append(_line("band", frame.path([(point.x, point.lo), (point.x, point.hi)])))
+    return "".join(parts)
+
+
+def _smooth(curve: Curve, frame: Frame, counts: Frame) -> str:
+    points = curve.points
+    if not points:
+        return ""
+    ends = (points[-1].x, points[0].x)
+    below = [(one.x, min(one.x, one.y)) for one in points]
+    parts = [_area("bar", frame, below, [(x, 0.0) for x in ends])]
+    for kind, run in _runs(points):
+        parts.append(_area(kind, frame, [(one.x, one.y) for one in run], [(one.x, one.x) for one in reversed(run)]))
+    for edge in ("lo", "hi"):
+        if points[0].lo is not None:
+            parts.append(_line("edge", frame.path((one.x, getattr(one, edge)) for one in points)))
+    parts.append(_line("cap", frame.path((one.x, one.y) for one in points)))
+    parts.append(_area("count", counts, [(one.x, one.n) for one in points], [(x, 0.0) for x in ends]))
+    return "".join(parts)
+
+
+def _runs(points: Sequence[Point]) -> Iterable[tuple[str, list[Point]]]:
+    """Neighbours whose gap is of one kind, each run with the first point of the next."""
+    runs = [(kind, list(run)) for kind, run in groupby(points, key=_side)]
+    for place, (kind, run) in enumerate(runs):
+        yield kind, run + (runs[place + 1][1][:1] if place + 1 < len(runs) else [])
+
+
+def _side(point: Point) -> str:
+    return ("over" if point.y < point.x else "under") + ("" if point.off else " chance")
+
+
+def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
+    """The error rates of all scores in one picture."""
+    frame = Frame(LEFT + 8, TOP, WIDE, HIGH, 1.0, extent(curves))
+    x_name, y_name = axes(curves[0], label)
+    grid = "".join(_line("grid", frame.path([(0, value), (1, value)])) for value in ticks(0.0, frame.high)[1:])
+    tracks = "".join(_track(curve, _rate(curve, place, frame)) for place, curve in enumerate(curves))
+    named = "; ".join(f"{curve.score}{reading(curve).because}" for curve in curves)
+    size = (frame.left + WIDE + RIGHT, frame.bottom + BELOW)
+    return _picture(size, frame, curves[0], named, bands, grid, tracks, _axes(frame, frame.bottom, x_name, y_name))
+
+
+def _rate(curve: Curve, place: int, frame: Frame) -> str:
+    """A curve and its band."""
+    ink = f"var(--line-{place % LINES})"
+    parts = []
+    if curve.points and curve.points[0].lo is not None:
+        path = _path(
+            frame,
+            [(one.x, one.hi or 0.0) for one in curve.points],
+            [(one.x, one.lo or 0.0) for one in reversed(curve.points)],
+        )
+        parts.append(f'<path class="shade" style="fill:{ink}" d="{path}"/>')
+    path = frame.path((one.x, one.y) for one in curve.points) if curve.points else ""
+    return "".join([*parts, f'<path class="curve" style="stroke:{ink}" d="{path}"/>'])
+
+
+# Pieces
+
+
+def _picture(size: tuple[float, float], frame: Frame, curve: Curve, said: str, bands: Bands, *parts: str) -> str:
+    happens = "right" if curve.of is None else "happens"
+    shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
+    box = f'viewBox="0 0 {_number(size[0])} {_number(size[1])}" role="img" tabindex="0" aria-label="{escape(said)}"'
+    data = f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-happens="{happens}"'
+    return f"<svg {box} {data}>{''.join(parts)}</svg>\n"
+
+
+def _track(curve: Curve, drawn: str) -> str:
+    """What belongs to one curve, with the numbers for the pointer to find."""
+    spans: Iterable[Sequence[float]] = curve.edges or [()] * len(curve.points)
+    rows = [
+        [_short(value) for value in (point.x, point.y, point.n, point.lo, point.hi, *span)]
+        for point, span in zip(curve.points, spans, strict=True)
+    ]
+    points = json.dumps(rows, separators=(",", ":"))
+    return (
+        f'<g class="track" data-score="{escape(curve.score)}" data-points="{points}">{drawn}'
+        '<circle class="cursor" r="4.5" hidden=""/></g>'
+    )
+
+
+def _axes(frame: Frame, floor: float, x_name: str, y_name: str) -> str:
+    """Both axes with ticks, numbers and names; numbers of x stand below `floor`."""
+    parts = [
+        _line(
+            "axis",
+            f"M{_number(frame.left)} {_number(frame.top)}V{_number(frame.bottom)}H{_number(frame.left + frame.width)}",
+        )
+    ]
+    if floor > frame.bottom:
+        parts.append(_line("axis", f"M{_number(frame.left)} {_number(floor)}H{_number(frame.left + frame.width)}"))
+    for values, across in ((ticks(0.0, frame.right), True), (ticks(0.0, frame.high), False)):
+        digits = decimals(values)
+        for value in values:
+            text = f"{value:.{digits}f}"
+            if across:
+                parts.append(_text(frame.x(value), floor + 17, text, "middle"))
+                parts.append(_line("axis", f"M{_number(frame.x(value))} {_number(floor)}v4"))
+            else:
+                parts.append(_text(frame.left - 8, frame.y(value) + 4, text, "end"))
+                parts.append(_line("axis", f"M{_number(frame.left)} {_number(frame.y(value))}h-4"))
+    parts.append(_text(frame.left + frame.width / 2, floor + 38, x_name, "middle soft"))
+    middle = frame.top + frame.height / 2
+    turned = f'transform="rotate(-90 13 {_number(middle)})"'
+    parts.append(_text(13, middle, y_name, "middle soft", turned))
+    return "".join(parts)
+
+
+def _text(x: float, y: float, text: str, kind: str, more: str = "") -> str:
+    return f'<text class="{kind}" x="{_number(x)}" y="{_number(y)}" {more}>{escape(text)}</text>'
+
+
+def _line(kind: str, path: str) -> str:
+    return f'<path class="{kind}" d="{path}"/>'
+
+
+def _area(kind: str, frame: Frame, there: Sequence[tuple[float, float]], back: Sequence[tuple[float, float]]) -> str:
+    return f'<path class="{kind}" d="{_path(frame, there, back)}"/>'
+
+
+def _path(frame: Frame, there: Sequence[tuple[float, float]], back: Sequence[tuple[float, float]]) -> str:
+    return f"{frame.path([*there, *back])}Z"
+
+
+def _number(value: float) -> str:
+    """A place in the picture."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _short(value: float | None) -> float | None:
+    """A number with as many digits as are ever shown."""
+    return None if value is None else float(f"{value:.5g}")

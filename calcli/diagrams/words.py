@@ -1,0 +1,184 @@
+"""What a picture says in words: axes, numbers, and one sentence that reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from calcli.diagrams.curves import Bands, Curve, Point
+
+Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "nothing"]
+
+ONE_SIDED = 0.6
+"""Gaps are called one-sided where this share of them or more has one sign."""
+
+SIDES = {"over": "less often than predicted", "under": "more often than predicted"}
+"""The two directions in which a prediction can be wrong."""
+
+
+class Reading(NamedTuple):
+    """What to see in a picture.
+
+    Attributes
+    ----------
+    answer
+        The first words, to be shown in colour: "Over-confident".
+    because
+        The numbers that show it, to follow at once: ": says 0.90, happens 0.81".
+    """
+
+    finding: Finding
+    answer: str
+    because: str
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        return f"{self.answer}{self.because}."
+
+    @property
+    def good(self) -> bool:
+        return self.finding in {"chance", "rejects"}
+
+
+def reading(curve: Curve) -> Reading:
+    """What to see in a curve, if one has ten seconds."""
+    if not curve.points:
+        return Reading("nothing", "Nothing to see", ": there are no rows")
+    if curve.kind == "rejection":
+        return _rejecting(curve)
+    if curve.chance:
+        return Reading("chance", "No error beyond chance", f", as far as {amount(curve.total)} rows can tell")
+    finding, answer = _finding(curve)
+    shown = [_worst(curve, side) for side in _sides(curve, finding)]
+    happens = "right" if curve.of is None else "happens"
+    numbers = "; ".join(f"says {said}, {happens} {came}" for said, came in map(_pair, filter(None, shown)))
+    return Reading(finding, answer, f": {numbers}")
+
+
+def _finding(curve: Curve) -> tuple[Finding, str]:
+    """In which direction the score errs, all gaps counted by their rows."""
+    weights = [point.n for point in curve.points]
+    gaps = [point.y - point.x for point in curve.points]
+    middle = _mean([point.x for point in curve.points], weights)
+    size = _mean(list(map(abs, gaps)), weights)
+    lean = _mean(gaps, weights) / size
+    spread = _mean(
+        [math.copysign(gap, gap * (middle - one.x)) for gap, one in zip(gaps, curve.points, strict=True)], weights
+    )
+    if abs(lean) >= ONE_SIDED:
+        if curve.of is None:  # the confidence in the predicted class has one direction only
+            return ("under", "Under-confident") if lean > 0 else ("over", "Over-confident")
+        return ("low", "Too low") if lean > 0 else ("high", "Too high")
+    if abs(spread) >= ONE_SIDED * size and curve.of is not None:
+        return ("over", "Over-confident") if spread > 0 else ("under", "Under-confident")
+    return "mixed", "Too high and too low"
+
+
+def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
+    """Of which sign the gaps are that a reader should look at."""
+    if finding == "high" or (finding == "over" and curve.of is None):
+        return (-1,)
+    if finding == "low" or (finding == "under" and curve.of is None):
+        return (1,)
+    return (-1, 1)
+
+
+def _worst(curve: Curve, side: int) -> Point | None:
+    """The point whose gap of this sign stands out most from chance; None where none is beyond it."""
+    found = [point for point in curve.points if point.off and side * (point.y - point.x) > 0]
+    return max(found, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
+
+
+def _rejecting(curve: Curve) -> Reading:
+    """How much is gained by leaving the least sure fifth of the rows to somebody else."""
+    before = curve.points[0]
+    after = min(curve.points, key=lambda point: abs(point.x - 0.2))
+    text = f": without the least sure {percent(after.x)} the error rate is {percent(after.y)}, not {percent(before.y)}"
+    if after.y >= before.y:
+        return Reading("mixed", "Rejecting does not help", text)
+    return Reading("rejects", "Rejecting helps", text)
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return math.fsum(map(float.__mul__, values, weights)) / math.fsum(weights)
+
+
+def _pair(point: Point) -> tuple[str, str]:
+    """Both numbers with as many decimals as it takes to tell them apart."""
+    gap = abs(point.y - point.x)
+    digits = 2
+    while digits < 5 and gap < 2 * 10.0**-digits:
+        digits += 1
+    return f"{point.x:.{digits}f}", f"{point.y:.{digits}f}"
+
+
+def percent(share: float) -> str:
+    """``12 %``, ``1.3 %``."""
+    return f"{100 * share:.3g} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def amount(rows: float) -> str:
+    """``12,345``; weights are rounded."""
+    return f"{rows:,.0f}" if rows >= 10 or rows == int(rows) else f"{rows:.3g}"
+
+
+def short(rows: float) -> str:
+    """``950``, ``4.1k``, ``12M``."""
+    power = 0 if rows < 999.5 else min(3, int(math.log10(rows * 1.0005) / 3))
+    rows /= 1000.0**power
+    return (f"{rows:.2g}" if rows < 99.5 else f"{rows:.0f}") + ("", "k", "M", "G")[power]
+
+
+def axes(curve: Curve, label: str) -> tuple[str, str]:
+    """What stands at the x axis and at the y axis."""
+    if curve.kind == "rejection":
+        return "share of rows rejected, the least sure first", "error rate of the others"
+    if curve.of is None:
+        return "confidence in the predicted class", "how often it is right"
+    return f"predicted probability that {label} is {curve.of}", f"how often {label} is {curve.of}"
+
+
+def extent(curves: Sequence[Curve]) -> float:
+    """Up to where the axes have to go, from 0: a round number, so that rare classes are not lost in a corner."""
+    rejected = bool(curves) and curves[0].kind == "rejection"
+    reach = [one.y if rejected else max(one.x, one.y) for curve in curves for one in curve.points]
+    reach += [end for curve in curves for _, end in curve.edges]
+    return next(
+        (top for top in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5) if max(reach, default=1.0) <= top), 1.0
+    )
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers between two others, at most so many."""
+    span = high - low
+    power = 10.0 ** math.floor(math.log10(span / most))
+    step = next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) <= most - 1 + 1e-9)
+    first = math.ceil(low / step - 1e-9)
+    return [round(place * step, 12) for place in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def decimals(values: Sequence[float]) -> int:
+    """As many as it takes to write ticks in full."""
+    return next((digits for digits in range(1, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6)
+
+
+def error_name(curve: Curve) -> str:
+    """What the one number of a curve is."""
+    return {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
+
+
+def happened(curves: Sequence[Curve]) -> str:
+    """What bars are."""
+    classes = {curve.of for curve in curves}
+    if len(classes) > 1:
+        return "how often it happened"
+    return "how often it is right" if curves[0].of is None else f"how often it is {curves[0].of}"
+
+
+def band_text(bands: Bands) -> str:
+    """What bands are."""
+    if bands == "consistency":
+        return "a calibrated score's range (95 %)"
+    return "range over rows drawn anew (95 %)"

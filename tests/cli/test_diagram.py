@@ -1,0 +1,153 @@
+"""`calcli diagram`, and the small pictures below the answers of others."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.cli.making import ROOT, calcli, environment
+from tests.cli.test_terminal import ESCAPE, FIT, on_terminal
+
+Run = Callable[..., tuple[int, str, str]]
+DIAGRAM = ("diagram", "test.csv", "--with", "train.platt")
+ANSWERS = json.loads((ROOT / "docs/answers.schema.json").read_text())
+
+
+def test_the_picture_goes_to_stdout(here: Path, run: Run) -> None:
+    code, out, err = run(*DIAGRAM)
+    assert (code, err) == (0, "")
+    assert out.count("1.0 ┤") == 2
+    assert "█ how often it is 1" in out
+    assert ESCAPE not in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_on_a_terminal_it_has_colours_and_its_width(width: str, here: Path) -> None:
+    code, seen = on_terminal(*DIAGRAM, cwd=here, COLUMNS=width)
+    assert code == 0
+    assert f"{ESCAPE}38;5;166m" in seen
+    beside = [line for line in seen.splitlines() if line.count("0.8 ┤") == 2]
+    assert len(beside) == (1 if width == "120" else 0)
+
+
+@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"CALCLI_NO_COLOR": "1"}], ids=str)
+def test_colours_can_be_turned_off(more: dict[str, str], here: Path) -> None:
+    seen = on_terminal(*DIAGRAM, cwd=here, **more)[1]
+    assert "░" in seen
+    for code in ("38;5", "48;5", "[31m", "[32m", "[1m", "[2m"):
+        assert code not in seen.partition("1.0 ┤")[2]
+
+
+def test_sixteen_colours(here: Path) -> None:
+    seen = on_terminal(*DIAGRAM, cwd=here, TERM="xterm", COLORTERM="")[1]
+    assert "38;5" not in seen
+    assert f"{ESCAPE}31m" in seen
+
+
+def test_ascii_where_there_is_nothing_else(here: Path) -> None:
+    done = calcli(*DIAGRAM, cwd=here, env=environment(PYTHONIOENCODING="ascii"))
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "1.0 +" in done.stdout
+    assert "\\u" not in done.stdout
+
+
+def test_a_file_is_drawn_and_read_aloud(here: Path, run: Run) -> None:
+    code, out, err = run(*DIAGRAM, "-o", "x.svg")
+    assert (code, out) == (0, "")
+    assert err.splitlines()[-1] == "drawn in x.svg"
+    assert err.startswith("raw, label = 1: ")
+    assert (here / "x.svg").exists()
+    assert run(*DIAGRAM, "-o", "x.svg", "-q") == (0, "", "")
+
+
+def test_a_picture_on_stdout_is_nothing_but_the_picture(here: Path) -> None:
+    done = calcli(*DIAGRAM, "-o", "-", "--output-format", "svg", cwd=here)
+    assert done.stdout.startswith("<?xml")
+    assert done.stdout.rstrip().endswith("</svg>")
+    done = calcli(*DIAGRAM, "-o", "-", "--output-format", "svg", "--format", "json", cwd=here)
+    assert done.returncode == 2
+    assert "would both go to stdout" in done.stderr
+
+
+def test_the_numbers_as_json_and_csv(here: Path, run: Run) -> None:
+    for kind in ("reliability", "smooth", "rejection"):
+        code, out, _ = run(*DIAGRAM, "--kind", kind, "--format", "json")
+        assert code == 0
+        found = json.loads(out)
+        jsonschema.validate(found, ANSWERS)
+        points = found["curves"]["rejection" if kind == "rejection" else "reliability"]
+        code, out, _ = run(*DIAGRAM, "--kind", kind, "--format", "csv")
+        rows = list(csv.DictReader(out.splitlines()))
+        assert [float(row["y"]) for row in rows] == [point["y"] for point in points]
+        assert {row["class"] for row in rows} == {"" if kind == "rejection" else "1"}
+
+
+def test_numbers_and_a_picture_at_once(here: Path, run: Run) -> None:
+    code, out, _ = run(*DIAGRAM, "-o", "x.html", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["schema"] == "calcli.diagram/1"
+    assert (here / "x.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("-o", "x.bmp"), 2, "the suffix names no kind of picture; known are .png, .svg, .pdf, .html"),
+        (("--class", "2"), 2, "no class '2'; there is 0, 1, top, all"),
+        (("--kind", "bars"), 2, "reliability"),
+        (("-o", "no/x.png"), 7, "there is no directory"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(words: tuple[str, ...], code: int, said: str, here: Path, run: Run) -> None:
+    found, out, err = run("diagram", "test.csv", *words)
+    assert (found, out) == (code, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_evaluate_says_what_rejecting_gains(here: Path, run: Run) -> None:
+    code, out, err = run("evaluate", "test.csv", "--with", "train.platt", "--rejection")
+    assert (code, err) == (0, "")
+    report = json.loads(run("evaluate", "test.csv", "--with", "train.platt", "--rejection", "--format", "json")[1])
+    row = next(line for line in out.splitlines() if line.startswith("  train.platt  ") and line.count("0.") == 7)
+    rates = {round(p["x"], 2): p["y"] for p in report["curves"]["rejection"] if p["score"] == "train.platt"}
+    assert [float(cell) for cell in row.split()[1:]] == [round(rates[x], 4) for x in (0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)]
+    assert "rejected" not in run("evaluate", "test.csv", "--with", "train.platt")[1]
+
+
+# Small pictures
+
+
+def test_fit_and_evaluate_end_with_a_picture_on_a_terminal(here: Path) -> None:
+    for words in (FIT, ("evaluate", "test.csv", "--with", "train.platt")):
+        code, seen = on_terminal(*words, cwd=here)
+        assert code == 0
+        picture = seen[seen.rindex("1.0 ┤") :]
+        assert "how often it is 1" in picture
+        assert "38;5;166" in picture
+
+
+@pytest.mark.parametrize("more", [("-q",), ("--format", "json"), ("--format", "csv")], ids=" ".join)
+def test_there_is_none_where_nobody_wants_it(more: tuple[str, ...], here: Path) -> None:
+    for words in (FIT, ("evaluate", "test.csv")):
+        assert "┤" not in on_terminal(*words, *more, cwd=here)[1]
+
+
+def test_there_is_none_in_a_pipe_or_on_a_dumb_terminal(here: Path, run: Run) -> None:
+    for words in (FIT, ("evaluate", "test.csv")):
+        assert "┤" not in "".join(run(*words)[1:])
+        assert "┤" not in on_terminal(*words, cwd=here, TERM="dumb")[1]
+
+
+def test_more_scores_than_fit_side_by_side_are_counted(here: Path) -> None:
+    words = [word for name in "abcd" for word in ("--with", f"{name}=train.platt")]
+    seen = on_terminal("evaluate", "test.csv", *words, cwd=here)[1]
+    assert "calcli diagram shows the other 3 too" in seen
+    assert seen.count("1.0 ┤") == 2

@@ -1,0 +1,425 @@
+"""The numbers of pictures, beside scikit-learn, brute force, simulation and closed forms."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+
+from calcli.diagrams.curves import (
+    BINS,
+    FEWEST,
+    Bands,
+    Binning,
+    Curve,
+    Kind,
+    by_kind,
+    problem,
+    reflected_gaussian,
+    tracer,
+)
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.ece import ece
+from calcli.metrics.ranking import accuracy
+from calcli.metrics.smooth import smooth_ece
+from tests import strategies
+
+KINDS: tuple[Kind, ...] = ("reliability", "smooth", "rejection")
+
+
+def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
+    made = tracer("raw", "1", kind, **how)
+    made.add(problem(rows, None if kind == "rejection" else 1))
+    return made.curve()
+
+
+def sample(rows: int = 2000, seed: int = 0, *, slope: float = 1.0, weighted: bool = False) -> Scored:
+    """Labels of chance `p`, under scores whose log-odds are `slope` times too large."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(-0.5, 1.2, rows)
+    label = (rng.random(rows) < 1 / (1 + np.exp(-z))).astype(np.int64)
+    weight = rng.integers(1, 4, rows).astype(float) if weighted else None
+    return Scored(label, 1 / (1 + np.exp(-slope * z)), weight)
+
+
+def columns(curve: Curve) -> tuple[np.ndarray, ...]:
+    return tuple(np.array([getattr(point, name) for point in curve.points]) for name in ("x", "y", "n", "lo", "hi"))
+
+
+# Bars
+
+
+@pytest.mark.parametrize("bins", [1, 7, BINS, 100])
+@pytest.mark.parametrize(("binning", "strategy"), [("width", "uniform"), ("mass", "quantile")])
+def test_bars_are_those_of_scikit_learn(bins: int, binning: Binning, strategy: str) -> None:
+    rows = sample()
+    x, y, n, _, _ = columns(traced(rows, bins=bins, binning=binning))
+    happened, said = calibration_curve(rows.label, rows.prob, n_bins=bins, strategy=strategy)
+    np.testing.assert_allclose(x, said, rtol=1e-12)
+    np.testing.assert_allclose(y, happened, rtol=1e-12)
+    assert n.sum() == len(rows)
+
+
+def test_values_on_edges_belong_to_the_bin_below() -> None:
+    rows = Scored(np.array([0, 1, 0, 1, 1]), np.array([0.0, 0.25, 0.5, 0.5, 1.0]))
+    curve = traced(rows, bins=4)
+    assert curve.edges == ((0.0, 0.25), (0.25, 0.5), (0.75, 1.0))
+    assert [point.n for point in curve.points] == [2.0, 2.0, 1.0]
+    assert [point.y for point in curve.points] == [0.5, 0.5, 1.0]
+
+
+def test_bars_with_weights_are_sums_over_rows() -> None:
+    rows = sample(weighted=True)
+    assert rows.weight is not None
+    for point, (begin, end) in zip((curve := traced(rows)).points, curve.edges, strict=True):
+        inside = (rows.prob > begin) & (rows.prob <= end)
+        weight = rows.weight[inside]
+        assert point.n == weight.sum()
+        assert point.x == pytest.approx((weight * rows.prob[inside]).sum() / weight.sum(), rel=1e-12)
+        assert point.y == pytest.approx((weight * rows.label[inside]).sum() / weight.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("binning", ["width", "mass"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_number_of_the_picture_is_the_ece_of_its_bins(binning: Binning, weighted: bool) -> None:
+    rows = sample(slope=2.0, weighted=weighted)
+    curve = traced(rows, binning=binning)
+    assert curve.error == pytest.approx(ece(rows, Options(bins=BINS, binning=binning)).value, rel=1e-12)
+    gaps = math.fsum(point.n * abs(point.y - point.x) for point in curve.points)
+    assert curve.error == pytest.approx(gaps / curve.total, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_in_parts_make_the_same_curve(kind: Kind, weighted: bool) -> None:
+    rows = problem(sample(weighted=weighted), None if kind == "rejection" else 1)
+    whole, parts = tracer("raw", None, kind), tracer("raw", None, kind)
+    whole.add(rows)
+    for chosen in np.array_split(np.random.default_rng(1).permutation(len(rows)), 7):
+        weight = None if rows.weight is None else rows.weight[chosen]
+        parts.add(Scored(rows.label[chosen].astype(np.int8), rows.prob[chosen], weight))
+    for one, other in zip(whole.curve().points, parts.curve().points, strict=True):
+        assert one.x == pytest.approx(other.x, rel=1e-12)
+        assert one.y == pytest.approx(other.y, rel=1e-12)
+        assert one.lo == pytest.approx(other.lo, rel=1e-9, abs=1e-12)
+
+
+def test_rows_in_parts_make_the_same_bins_of_equal_weight() -> None:
+    rows = sample(weighted=True)
+    made = tracer("raw", "1", binning="mass")
+    for part in rows.parts():
+        made.add(part)
+    assert made.curve() == traced(rows, binning="mass")
+
+
+# Bands
+
+
+@pytest.mark.parametrize("bands", ["consistency", "bootstrap"])
+def test_the_band_of_a_bar_is_what_drawing_its_rows_anew_gives(bands: Bands) -> None:
+    """Broecker & Smith, and the bootstrap, by drawing: the ends may differ by one row, where a quantile is close."""
+    rng = np.random.default_rng(2)
+    rows = sample(600, slope=1.7)
+    curve = traced(rows, bins=6, bands=bands)
+    for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
+        inside = np.flatnonzero((rows.prob > begin) & (rows.prob <= end))
+        drawn = rng.choice(inside, (20_000, len(inside)))
+        labels = rows.label[drawn]
+        if bands == "consistency":
+            labels = rng.random(drawn.shape) < rows.prob[drawn]
+        ends = np.quantile(labels.mean(axis=1), (0.025, 0.975))
+        np.testing.assert_allclose((point.lo, point.hi), ends, atol=1.01 / len(inside))
+
+
+def test_rows_of_equal_weight_have_the_band_of_rows_without() -> None:
+    rows = sample(500)
+    twice = Scored(rows.label, rows.prob, np.full(len(rows), 2.0))
+    for one, other in zip(traced(rows).points, traced(twice).points, strict=True):
+        assert (one.x, one.y, one.lo, one.hi) == pytest.approx((other.x, other.y, other.lo, other.hi), abs=1e-12)
+        assert other.n == 2 * one.n
+
+
+def test_the_band_of_weighted_rows_is_as_wide_as_drawing_them_gives() -> None:
+    rng = np.random.default_rng(3)
+    prob, weight = np.full(400, 0.3), rng.exponential(1.0, 400)
+    point = traced(Scored((rng.random(400) < prob).astype(np.int64), prob, weight), bins=2).points[0]
+    labels = rng.random((20_000, 400)) < prob
+    ends = np.quantile((labels * weight).sum(axis=1) / weight.sum(), (0.025, 0.975))
+    np.testing.assert_allclose((point.lo, point.hi), ends, atol=0.01)
+
+
+def test_without_bands_there_are_none_and_the_rest_is_the_same() -> None:
+    for kind in KINDS:
+        with_bands, without = traced(sample(slope=2.0), kind), traced(sample(slope=2.0), kind, bands="none")
+        assert {(point.lo, point.hi) for point in without.points} == {(None, None)}
+        assert [(p.x, p.y, p.n, p.off) for p in without.points] == [(p.x, p.y, p.n, p.off) for p in with_bands.points]
+        assert without.chance == with_bands.chance
+
+
+def test_what_is_beyond_chance_is_outside_the_band_and_no_single_row() -> None:
+    rows = sample(400, slope=2.0)
+    for point in traced(rows).points:
+        assert point.lo is not None
+        assert point.hi is not None
+        assert point.off == (point.n >= FEWEST and not point.lo <= point.y <= point.hi)
+    sure_and_wrong = Scored(np.array([0, *rows.label]), np.array([0.99999, *rows.prob]))
+    assert not traced(sure_and_wrong).points[-1].off or traced(rows).points[-1].off
+
+
+@pytest.mark.parametrize("kind", ["reliability", "smooth"])
+def test_a_calibrated_score_is_put_down_to_chance_most_of_the_time(kind: Kind) -> None:
+    alarms = sum(not traced(sample(800, seed), kind).chance for seed in range(100))
+    assert alarms <= 12  # at most 5 expected; more than 12 one time in a thousand
+
+
+@pytest.mark.parametrize("kind", ["reliability", "smooth"])
+def test_an_over_confident_score_is_not(kind: Kind) -> None:
+    assert not any(traced(sample(2000, seed, slope=2.0), kind).chance for seed in range(20))
+
+
+# The smooth curve
+
+
+def brute_smooth(rows: Scored, width: float, t: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Sums over rows, with the images of the Gaussian added up one by one."""
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    images = [2 * k + sign * rows.prob for k in range(-2, 3) for sign in (1, -1)]  # more are nothing at 0.1
+    kernel = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in images) / (
+        width * math.sqrt(2 * math.pi)
+    )
+    n = kernel @ weight
+    return kernel @ (weight * rows.prob) / n, kernel @ (weight * rows.label) / n, n
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_smooth_curve_is_sums_over_rows(weighted: bool) -> None:
+    rows = sample(300, slope=2.0, weighted=weighted)
+    curve = traced(rows, "smooth")
+    t = np.linspace(0, 1, 101)
+    x, y, n = brute_smooth(rows, curve.error, t)
+    mine = columns(curve)
+    assert len(curve.points) > 80
+    shown = np.searchsorted(x, mine[0] - 1e-4)
+    np.testing.assert_allclose(mine[0], x[shown], atol=1e-5)  # rows are gathered on cells of 6e-5
+    np.testing.assert_allclose(mine[1], y[shown], atol=1e-4)
+    np.testing.assert_allclose(mine[2], n[shown], rtol=1e-3)
+
+
+@pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0])
+def test_the_reflected_gaussian_is_the_sum_of_its_images(width: float) -> None:
+    t, p = np.linspace(0, 1, 11), np.array([0.0, 0.03, 0.5, 0.97, 1.0])
+    images = [2 * k + sign * p for k in range(-40, 41) for sign in (1, -1)]
+    direct = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in images) / (
+        width * math.sqrt(2 * math.pi)
+    )
+    np.testing.assert_allclose(reflected_gaussian(t, p, width), direct, atol=1e-12 / width)
+
+
+def test_the_mean_gap_of_the_smooth_curve_is_the_smooth_ece() -> None:
+    """The integral of n |y - x| over t: with rows up to both ends the curve has all of it."""
+    rng = np.random.default_rng(4)
+    prob = np.concatenate([[0.0, 1.0], rng.random(3000)])
+    rows = Scored((rng.random(len(prob)) < prob**2).astype(np.int64), prob)
+    curve = traced(rows, "smooth")
+    x, y, n, _, _ = columns(curve)
+    assert len(x) == 101
+    assert curve.error == pytest.approx(smooth_ece(rows, Options()).value, abs=1e-6)
+    assert np.trapezoid(n * np.abs(y - x), dx=0.01) / len(rows) == pytest.approx(curve.error, rel=2e-3)
+    assert np.trapezoid(n, dx=0.01) == pytest.approx(len(rows), rel=1e-3)
+
+
+@pytest.mark.parametrize("bands", ["consistency", "bootstrap"])
+def test_the_band_of_the_smooth_curve_is_what_drawing_rows_anew_gives(bands: Bands) -> None:
+    rng = np.random.default_rng(5)
+    rows = sample(500, slope=2.0)
+    curve = traced(rows, "smooth", bands=bands)
+    x, y, _, lo, hi = columns(curve)
+    t, gaps = np.linspace(0, 1, 101), []
+    for _ in range(400):
+        if bands == "consistency":
+            drawn = Scored((rng.random(len(rows)) < rows.prob).astype(np.int64), rows.prob)
+        else:
+            chosen = rng.integers(0, len(rows), len(rows))
+            drawn = Scored(rows.label[chosen], rows.prob[chosen])
+        said, came, _ = brute_smooth(drawn, curve.error, t)
+        gaps.append(came - said)
+    spread = 1.96 * np.std(gaps, axis=0)
+    said = brute_smooth(rows, curve.error, t)[0]
+    for at in (0.2, 0.4, 0.6):
+        place, there = np.argmin(abs(x - at)), np.argmin(abs(said - at))
+        assert (hi[place] - lo[place]) / 2 == pytest.approx(spread[there], rel=0.15)
+    middle = x if bands == "consistency" else y
+    inside = (lo > 0) & (hi < 1)
+    np.testing.assert_allclose(((lo + hi) / 2)[inside], middle[inside], atol=1e-12)
+
+
+# Rejection
+
+
+def brute_rejection(rows: Scored, share: float) -> tuple[float, float]:
+    """The surest rows up to the share that is left; of equally sure ones an equal part of each."""
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    left = (1 - share) * weight.sum()
+    kept = wrong = said = 0.0
+    for doubt in np.unique(1 - rows.prob):
+        tied = 1 - rows.prob == doubt
+        part = min(1.0, (left - kept) / weight[tied].sum())
+        kept += part * weight[tied].sum()
+        wrong += part * (weight[tied] * (1 - rows.label[tied])).sum()
+        said += part * weight[tied].sum() * doubt
+        if part < 1:
+            break
+    return wrong / left, said / left
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rejection_with_ties(weighted: bool) -> None:
+    rows = sample(500, slope=2.0, weighted=weighted)
+    rows = problem(Scored(rows.label, np.round(rows.prob * 32) / 32, rows.weight), None)
+    made = tracer("raw", None, "rejection")
+    made.add(rows)
+    curve = made.curve()
+    assert [point.x for point in curve.points] == pytest.approx(np.arange(100) / 100)
+    for point in curve.points:
+        rate, said = brute_rejection(rows, point.x)
+        assert point.y == pytest.approx(rate, abs=1e-12)
+        assert point.lo is not None
+        assert point.hi is not None
+        assert point.lo - 1e-12 <= said <= point.hi + 1e-12
+
+
+def test_rejection_without_ties_to_a_thousandth_of_the_doubt() -> None:
+    rows = problem(sample(3000, slope=2.0), None)
+    made = tracer("raw", None, "rejection")
+    made.add(rows)
+    for point in made.curve().points:
+        assert point.y == pytest.approx(brute_rejection(rows, point.x)[0], abs=0.003 / (1 - point.x))
+
+
+def test_before_anything_is_rejected_the_error_rate_is_one_minus_the_accuracy() -> None:
+    for rows in (sample(slope=2.0, weighted=True), classes()):
+        made = tracer("raw", None, "rejection")
+        made.add(problem(rows, None))
+        assert made.curve().error == pytest.approx(1 - accuracy(rows, Options()).value, rel=1e-12)
+
+
+def test_nothing_is_gained_by_rejecting_in_any_order() -> None:
+    rng = np.random.default_rng(6)
+    made = tracer("raw", None, "rejection")
+    made.add(Scored(np.tile([1, 0], 500), np.repeat(rng.random(500), 2)))
+    assert [point.y for point in made.curve().points] == pytest.approx([0.5] * 100, abs=1e-12)
+
+
+# Problems
+
+
+def classes(rows: int = 900, seed: int = 0) -> Scored:
+    rng = np.random.default_rng(seed)
+    prob = rng.dirichlet((0.6, 0.5, 0.4), rows)
+    label = (rng.random(rows)[:, None] > prob.cumsum(axis=1)).sum(axis=1)
+    return Scored(label, prob)
+
+
+def test_the_predicted_class_of_two() -> None:
+    rows = Scored(np.array([1, 0, 1, 0]), np.array([0.9, 0.8, 0.5, 0.2]))
+    top = problem(rows, None)
+    assert top.prob.tolist() == [0.9, 0.8, 0.5, 0.8]
+    assert top.label.tolist() == [1, 0, 0, 1]  # at 0.5 the first class is predicted
+
+
+def test_the_predicted_class_of_more() -> None:
+    rows = classes()
+    top = problem(rows, None)
+    np.testing.assert_array_equal(top.prob, rows.prob.max(axis=1))
+    np.testing.assert_array_equal(top.label, rows.prob.argmax(axis=1) == rows.label)
+
+
+def test_each_class_against_the_rest() -> None:
+    rows = classes()
+    for index in range(3):
+        one = problem(rows, index)
+        np.testing.assert_array_equal(one.label, rows.label == index)
+        np.testing.assert_array_equal(one.prob, rows.prob[:, index])
+    two = sample()
+    np.testing.assert_array_equal(problem(two, 0).prob, 1 - two.prob)
+    np.testing.assert_array_equal(problem(two, 0).label, 1 - two.label)
+
+
+# What is not as usual
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_without_rows_there_is_no_curve(kind: Kind, binning: Binning) -> None:
+    nothing = Scored(np.zeros(0, np.int64), np.zeros(0))
+    weightless = Scored(np.array([0, 1]), np.array([0.2, 0.3]), np.zeros(2))
+    for rows in (nothing, weightless):
+        assert traced(rows, kind, binning=binning).points == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_a_constant_score_is_one_point(kind: Kind, value: float, binning: Binning) -> None:
+    rows = Scored(np.array([0, 1, 1, 0]), np.full(4, value))
+    curve = traced(rows, kind, binning=binning)
+    if kind == "rejection":
+        assert {round(point.y, 12) for point in curve.points} == {0.5}
+        return
+    assert {round(point.x, 9) for point in curve.points} == {value}
+    assert {round(point.y, 9) for point in curve.points} == {0.5}
+
+
+@settings(max_examples=60)
+@given(
+    st.data(), st.sampled_from(KINDS), st.sampled_from(["width", "mass"]), st.sampled_from(["consistency", "bootstrap"])
+)
+def test_every_number_is_one(data: st.DataObject, kind: Kind, binning: Binning, bands: Bands) -> None:
+    rows = data.draw(strategies.binary_rows())
+    curve = traced(rows, kind, binning=binning, bands=bands)
+    assert all(after.x >= before.x - 1e-12 for before, after in pairwise(curve.points))
+    assert 0.0 <= curve.error <= 1.0
+    for point in curve.points:
+        assert point.lo is not None
+        assert point.hi is not None
+        assert -1e-12 <= point.lo <= point.hi <= 1.0 + 1e-12
+        assert -1e-12 <= point.x <= 1.0 + 1e-12
+        assert -1e-12 <= point.y <= 1.0 + 1e-12
+        assert point.n > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_that_weighs_next_to_nothing(kind: Kind) -> None:
+    rows = Scored(np.array([1, 0, 1]), np.array([0.2, 0.5, 0.9]), np.array([1.0, 1.0, 1e-180]))
+    for point in traced(rows, kind).points:
+        assert math.isfinite(point.y)
+        assert point.lo is not None
+        assert math.isfinite(point.lo)
+
+
+def test_before_any_rows() -> None:
+    for kind in KINDS:
+        assert tracer("raw", None, kind).curve().points == ()
+    assert tracer("raw", None, binning="mass").curve().points == ()
+
+
+def test_the_report_has_the_points_by_what_they_are() -> None:
+    bars, rejection = traced(sample()), traced(sample(), "rejection")
+    found = by_kind([bars, rejection])
+    assert len(found["reliability"]) == len(bars.points)
+    assert len(found["rejection"]) == 100
+    point = bars.points[3]
+    assert found["reliability"][3] == {
+        "score": "raw",
+        "class": "1",
+        "x": point.x,
+        "y": point.y,
+        "n": point.n,
+        "lo": point.lo,
+        "hi": point.hi,
+    }

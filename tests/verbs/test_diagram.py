@@ -1,0 +1,244 @@
+"""The verb: the same numbers everywhere, files that are whole, and errors that say what exists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.calibration import calibration_curve
+
+import calcli
+from calcli.diagrams.curves import by_kind
+from calcli.errors import DataError, FileSystemError, UsageError
+from calcli.numeric.links import sigmoid, softmax
+from calcli.verbs.diagram import FORMS
+from tests.verbs.conftest import breeds, clicks
+
+
+@pytest.fixture
+def fitted(here: Path) -> Path:
+    calcli.fit("train.parquet", method="platt", output="m")
+    breeds().write_csv("breeds.csv")
+    return here
+
+
+def test_the_picture_is_of_the_rows_of_the_table(fitted: Path) -> None:
+    found = calcli.diagram("test.parquet", artifacts=("m",), bins=9)
+    frame = clicks(seed=1)
+    raw = sigmoid(frame["logit"].to_numpy().copy())
+    for curve, prob in zip(found.curves, (raw, calcli.load("m").predict(frame)), strict=True):
+        happened, said = calibration_curve(frame["label"], prob, n_bins=9)
+        assert [point.x for point in curve.points] == pytest.approx(said)
+        assert [point.y for point in curve.points] == pytest.approx(happened)
+    assert [(curve.score, curve.of, curve.kind) for curve in found.curves] == [
+        ("raw", "1", "reliability"),
+        ("m", "1", "reliability"),
+    ]
+
+
+def test_the_report_of_evaluate_has_the_numbers_of_the_picture(fitted: Path) -> None:
+    report = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
+    bars = calcli.diagram("test.parquet", artifacts=("m",))
+    rejection = calcli.diagram("test.parquet", artifacts=("m",), kind="rejection")
+    assert report.to_json()["curves"] == by_kind([*bars.curves, *rejection.curves])
+    assert bars.to_json()["curves"] == {"reliability": report.to_json()["curves"]["reliability"], "rejection": []}  # type: ignore[index,call-overload]
+    assert calcli.evaluate("test.parquet").to_json()["curves"]["rejection"] == []  # type: ignore[index,call-overload]
+
+
+def test_the_report_of_more_rows_than_are_held_has_them_too(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
+    monkeypatch.setattr("calcli.verbs.collect.HELD", 100)
+    summed = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
+    assert [len(curve.points) for curve in summed.curves] == [len(curve.points) for curve in whole.curves]
+    for one, other in zip(summed.curves, whole.curves, strict=True):
+        assert [point.y for point in one.points] == pytest.approx([point.y for point in other.points], rel=1e-12)
+
+
+def test_the_reports_of_fit_compare_and_refit_have_curves_of_held_out_rows(fitted: Path) -> None:
+    fit = calcli.fit("train.parquet", method="platt", output="again")
+    assert fit.report is not None
+    compared = calcli.compare("train.parquet", methods="platt").report
+    refitted = calcli.refit("again", "test.parquet").report
+    for report, names in (
+        (fit.report, ["raw", "platt"]),
+        (compared, ["identity", "platt"]),
+        (refitted, ["raw", "in place", "platt"]),
+    ):
+        assert len({curve.score for curve in report.curves}) == len(names)
+        for curve in report.curves:
+            assert sum(point.n for point in curve.points) == 2000
+    raw = next(curve for curve in fit.report.curves if curve.score == "raw")
+    frame = pl.read_parquet("train.parquet")
+    happened, _ = calibration_curve(frame["label"], sigmoid(frame["logit"].to_numpy().copy()), n_bins=20)
+    assert [point.y for point in raw.points] == pytest.approx(happened)
+
+
+def test_without_held_out_rows_the_raw_score_alone_is_shown(here: Path) -> None:
+    report = calcli.fit("train.parquet", method="platt", holdout="none", output="m").report
+    assert report is not None
+    assert [curve.score for curve in report.curves] == ["raw"]
+
+
+# Classes
+
+
+def test_the_positive_class_is_named_as_it_is(here: Path) -> None:
+    frame = pl.DataFrame({"label": ["b", "a", "b", "a"], "prob": [0.9, 0.2, 0.8, 0.4]})
+    for positive, came in (("b", 1.0), ("a", 0.0)):
+        found = calcli.diagram(frame, flags=calcli.Flags(positive=positive), bins=1)
+        assert [(curve.of, curve.points[0].y) for curve in found.curves] == [(positive, 0.5)]
+        high = calcli.diagram(frame, flags=calcli.Flags(positive=positive), bins=2).curves[0].points[-1]
+        assert (high.x, high.y) == (pytest.approx(0.85), came)
+        report = calcli.evaluate(frame, flags=calcli.Flags(positive=positive))
+        assert {curve.of for curve in report.curves} == {positive}
+
+
+def test_classes_that_are_asked_for(fitted: Path) -> None:
+    def shown(*classes: str) -> list[str | None]:
+        return [curve.of for curve in calcli.diagram("breeds.csv", classes=classes).curves]
+
+    assert shown() == [None]
+    assert shown("all") == ["a", "b", "c", "d"]
+    assert shown("c", "top", "c") == ["c", None]
+    with pytest.raises(UsageError, match=r"no class 'e'; there is a, b, c, d, top, all"):
+        shown("e")
+    assert [curve.of for curve in calcli.diagram("test.parquet", classes=("all", "top")).curves] == ["0", "1", None]
+
+
+def test_a_class_that_is_called_top(here: Path) -> None:
+    frame = pl.DataFrame({"label": ["top", "b"] * 10, "prob": [0.9, 0.2] * 10})
+    found = calcli.diagram(frame, classes=("top",), flags=calcli.Flags(positive="b"))
+    assert found.curves[0].of == "top"
+
+
+def test_each_class_is_against_the_rest(fitted: Path) -> None:
+    frame = breeds()
+    prob = softmax(frame.select("logit_a", "logit_b", "logit_c", "logit_d").to_numpy())
+    for place, curve in enumerate(calcli.diagram("breeds.csv", classes=("all",)).curves):
+        happened, _ = calibration_curve(frame["label"] == "abcd"[place], prob[:, place], n_bins=20)
+        assert [point.y for point in curve.points] == pytest.approx(happened)
+
+
+# Files
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_kind_of_file(form: str, fitted: Path) -> None:
+    calcli.diagram("test.parquet", artifacts=("m",), output=f"x.{form.upper()}")
+    begin = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "html": b"<!DOCTYPE html>"}[form]
+    content = Path(f"x.{form.upper()}").read_bytes()
+    assert content.startswith(begin)
+    calcli.diagram("test.parquet", artifacts=("m",), output="named", output_format=form)
+    assert Path("named").read_bytes() == content
+    assert not [path for path in fitted.iterdir() if path.name.startswith(".")]
+
+
+def test_a_page_has_curves_of_every_kind_and_the_numbers_of_one(fitted: Path) -> None:
+    found = calcli.diagram("test.parquet", output="x.html", kind="smooth")
+    assert [curve.kind for curve in found.curves] == ["smooth", "reliability", "rejection"]
+    assert [curve.kind for curve in found.shown] == ["smooth"]
+    assert len(found.to_json()["curves"]["reliability"]) == len(found.shown[0].points)  # type: ignore[index,call-overload,arg-type]
+    text = Path("x.html").read_text()
+    assert "<title>Predicted and happened: test.parquet</title>" in text
+    assert "2,000 rows" in text
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "message"),
+    [
+        ("x.gif", None, r"'x.gif': the suffix names no kind of picture; known are .png, .svg, .pdf, .html"),
+        ("x", None, "the suffix names no kind"),
+        ("-", None, "a stream has no suffix that tells its format"),
+        ("x.png", "jpg", r"no picture format 'jpg'; there is png, svg, pdf, html"),
+    ],
+)
+def test_a_file_of_an_unknown_kind_is_refused_before_anything_is_read(
+    output: str, given: str | None, message: str, here: Path
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        calcli.diagram("not-there.parquet", output=output, output_format=given)
+
+
+def test_where_a_file_cannot_be_nothing_is_left(fitted: Path) -> None:
+    with pytest.raises(FileSystemError, match="there is no directory"):
+        calcli.diagram("test.parquet", output="not/there.png")
+    Path("x.svg").mkdir()
+    with pytest.raises(FileSystemError, match="it is a directory"):
+        calcli.diagram("test.parquet", output="x.svg")
+    before = {path.name for path in fitted.iterdir()}
+    with pytest.raises(DataError):
+        calcli.diagram(clicks().with_columns(logit=pl.lit(None, pl.Float64)), output="y.png")
+    assert {path.name for path in fitted.iterdir()} == before
+
+
+def test_a_file_takes_the_place_of_another(fitted: Path) -> None:
+    Path("x.svg").write_text("old")
+    Path("x.svg").chmod(0o640)
+    calcli.diagram("test.parquet", output="x.svg")
+    assert Path("x.svg").read_text().startswith("<?xml")
+    assert Path("x.svg").stat().st_mode & 0o777 == 0o640
+
+
+# The rest
+
+
+def test_columns_that_are_calibrated_already(here: Path) -> None:
+    frame = clicks().with_columns(better=1 / (1 + (-pl.col("logit") / 2).exp()))
+    found = calcli.diagram(frame, scores=("better", "same=better"))
+    assert [curve.score for curve in found.curves] == ["raw", "better", "same"]
+    assert found.curves[1].points == found.curves[2].points
+    assert found.curves[1].error < found.curves[0].error
+
+
+def test_weights_count(here: Path) -> None:
+    frame = clicks()
+    found = calcli.diagram(frame, flags=calcli.Flags(weight="w"))
+    assert sum(point.n for point in found.curves[0].points) == pytest.approx(frame["w"].sum())
+    assert found.data.weight_sum == pytest.approx(frame["w"].sum())
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
+def test_the_scale_of_weights_does_not_matter(scale: float, kind: Any, here: Path) -> None:
+    frame = clicks()
+    flags = calcli.Flags(weight="w")
+    plain = calcli.diagram(frame, flags=flags, kind=kind).curves[0]
+    scaled = calcli.diagram(frame.with_columns(pl.col("w") * scale), flags=flags, kind=kind).curves[0]
+    for one, other in zip(plain.points, scaled.points, strict=True):
+        assert (one.y, one.lo, one.hi) == pytest.approx((other.y, other.lo, other.hi), rel=1e-9)
+        assert other.n == pytest.approx(scale * one.n)
+
+
+def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
+    frame = clicks().with_columns(logit=pl.when(pl.col("row_id") < 3).then(None).otherwise("logit"))
+    with pytest.raises(DataError, match="3 bad rows of 2,000"):
+        calcli.diagram(frame)
+    found = calcli.diagram(frame, bad_rows="null")
+    assert sum(point.n for point in found.curves[0].points) == 1997
+    assert (found.data.rows, found.data.rows_bad) == (2000, 3)
+
+
+@pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
+def test_how_the_rows_come_in_chunks_does_not_matter(kind: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = clicks(30_000)
+    frame.write_parquet("one.parquet", row_group_size=30_000)
+    frame.write_parquet("many.parquet", row_group_size=500)
+    one, many = (calcli.diagram(path, kind=kind).curves[0] for path in ("one.parquet", "many.parquet"))
+    np.testing.assert_allclose([point.y for point in one.points], [point.y for point in many.points], rtol=1e-9)
+
+
+def test_what_json_says_is_json(fitted: Path) -> None:
+    found = calcli.diagram("test.parquet", artifacts=("m",), binning="mass", bands="bootstrap").to_json()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert (found["kind"], found["bins"], found["binning"], found["bands"]) == ("reliability", 20, "mass", "bootstrap")
+    assert [one["score"] for one in found["readings"]] == ["raw", "m"]  # type: ignore[index,call-overload,union-attr]
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "bar"}, {"bands": "both"}, {"binning": "equal"}, {"bins": 0}], ids=str)
+def test_what_does_not_exist_is_refused(wrong: dict[str, Any], here: Path) -> None:
+    with pytest.raises(UsageError):
+        calcli.diagram("train.parquet", **wrong)
