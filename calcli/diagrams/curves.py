@@ -110,6 +110,8 @@ class Curve:
         a calibrated score would show it less than one time in twenty.
     edges
         Where the bin of each point begins and ends; empty for curves.
+    by
+        What rows are rejected by; None for the confidence in the predicted class.
     """
 
     score: str
@@ -120,6 +122,7 @@ class Curve:
     total: float = 0.0
     chance: bool = True
     edges: tuple[tuple[float, float], ...] = ()
+    by: str | None = None
 
     @property
     def densities(self) -> list[float]:
@@ -131,10 +134,10 @@ class Curve:
 
     def to_json(self) -> list[dict[str, Json]]:
         """The points, as the report has them."""
-        return [
-            {"score": self.score, "class": self.of, "x": one.x, "y": one.y, "n": one.n, "lo": one.lo, "hi": one.hi}
-            for one in self.points
-        ]
+        named: dict[str, Json] = {"score": self.score, "class": self.of}
+        if self.by is not None:
+            named["by"] = self.by
+        return [named | {"x": one.x, "y": one.y, "n": one.n, "lo": one.lo, "hi": one.hi} for one in self.points]
 
 
 def problem(scored: Scored, of: int | None) -> Scored:

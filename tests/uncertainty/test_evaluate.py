@@ -114,7 +114,7 @@ def test_the_report_keeps_to_its_schema(task: str, kept: Path) -> None:
 def test_the_rejection_curves(kept: Path) -> None:
     rows = table("binary", seed=9)
     report = evaluated(rows, kept / "binary")
-    points = report.curves["rejection"]
+    points = report.to_json()["curves"]["rejection"]
     assert {(point["score"], point["by"]) for point in points} == {
         ("binary", "total"), ("binary", "knowledge"), ("binary", "oracle"),
         ("binary.single", "total"), ("binary.single", "oracle"),

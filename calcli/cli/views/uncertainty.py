@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
@@ -13,6 +13,7 @@ from calcli.cli.views.findings import Change, Findings, Numbers
 from calcli.cli.views.report import described_facts
 
 if TYPE_CHECKING:
+    from calcli.diagrams.curves import Curve
     from calcli.verbs.report import Report, ScoreRow
     from calcli.verbs.uncertainty.fit import EnsembleResult
 
@@ -111,7 +112,7 @@ def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) ->
     columns: list[list[str]] = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in REJECTED)]]
     for row in ensembles:
         for by in ("total", "knowledge", "oracle"):
-            points = _points(report.curves["rejection"], row.name, by)
+            points = _points(report.curves, row.name, by)
             left = [points.get(round(100 * share)) for share in REJECTED]
             columns.append([row.name, f"by {by}", *(_left(value, amounts=amounts) for value in left)])
     lines = aligned(list(zip(*columns, strict=True)), "r" * len(columns))
@@ -119,13 +120,10 @@ def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) ->
     return [screen.dim(f"  {title}"), *map(screen.dim, lines[:2]), *lines[2:]]
 
 
-def _points(points: Sequence[Mapping[str, Any]], name: str, by: str) -> dict[int, float]:
+def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
     """The loss by percent rejected."""
-    return {
-        round(100 * point["x"]): point["y"]
-        for point in points
-        if point["score"] == name and point["by"] == by and point["y"] is not None
-    }
+    chosen = (curve for curve in curves if (curve.score, curve.by) == (name, by))
+    return {round(100 * point.x): point.y for curve in chosen for point in curve.points}
 
 
 def _left(value: float | None, *, amounts: bool) -> str:

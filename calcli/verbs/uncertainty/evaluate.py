@@ -11,6 +11,7 @@ from typing import Literal, cast
 import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray
+from calcli.diagrams.curves import Curve, Point
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import DataError, UsageError
@@ -18,7 +19,6 @@ from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.detection import ood_auc, rejection_curve, rejection_ratio
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
-from calcli.state import Json
 from calcli.tables.beside import load_beside, load_numbers
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.checks import load as load_rows
@@ -27,7 +27,6 @@ from calcli.tables.unscored import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
 from calcli.uncertainty.strangers import Seen, make
 from calcli.uncertainty.training import mean_log_loss
-from calcli.verbs.asjson import as_json
 from calcli.verbs.measuring import data_facts
 from calcli.verbs.report import (
     DataFacts,
@@ -126,7 +125,7 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
             scores=tuple(one.row() for one in judged),
             differences=tuple(_differences(judged, rows)),
             warnings=tuple(_warnings(models, facts)),
-            curves={"reliability": (), "rejection": tuple(point for one in judged for point in one.curves(rows))},
+            curves=tuple(curve for one in judged for curve in one.curves(rows)),
         )
 
 
@@ -157,16 +156,16 @@ class _Judged:
         values = {name: MetricValue.of(value, ()) for name, value in self.metrics.items()}
         return ScoreRow(self.name, self.source, values, seconds=self.seconds)
 
-    def curves(self, rows: Batch) -> list[Mapping[str, Json]]:
+    def curves(self, rows: Batch) -> list[Curve]:
         """What is left of the loss as rows are rejected: by each uncertainty, and by the loss itself."""
         orders = {"total": self.parts.total} | ({} if self.single else {"knowledge": self.parts.knowledge})
-        points: list[Mapping[str, Json]] = []
+        curves: list[Curve] = []
         for by, order in (orders | {"oracle": self.loss}).items():
             curve = rejection_curve(order, self.loss, rows.weight, shares=SHARES)
-            for x, n, y in zip(curve.rejected, curve.accepted, curve.loss, strict=True):
-                point = {"score": self.name, "class": None, "by": by, "x": x, "y": y, "n": n, "lo": None, "hi": None}
-                points.append(as_json(point))
-        return points
+            points = zip(curve.rejected, curve.loss, curve.accepted, strict=True)
+            kept = tuple(Point(x, y, n) for x, y, n in points if y is not None)
+            curves.append(Curve(self.name, None, "rejection", kept, kept[0].y, kept[0].n, by=by))
+        return curves
 
 
 def _named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
