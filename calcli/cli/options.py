@@ -424,14 +424,6 @@ ClustersFrom = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
-Rejection = Annotated[
-    bool,
-    _option(
-        "--rejection",
-        help="How often predictions are wrong when those that are least sure are rejected.",
-        rich_help_panel=CHECK,
-    ),
-]
 FailIf = Annotated[
     list[str] | None,
     _option(

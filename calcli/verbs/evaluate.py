@@ -67,8 +67,6 @@ class EvaluateRequest:
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
         Let a gate pass over a number that is not defined.
-    rejection
-        Whether the report gets rejection curves too.
     """
 
     data: Data
@@ -86,7 +84,6 @@ class EvaluateRequest:
     state: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
-    rejection: bool = False
     flags: Flags = Flags()
     input_format: str | None = None
     bad_rows: BadRows = "fail"
@@ -135,7 +132,9 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
                 grouped = [
                     entry
                     for column, part in parts
-                    for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, part, rows.clusters)
+                    for entry in measure_groups(
+                        rows.candidates, rows, chosen, options, names, column, part, rows.clusters
+                    )
                 ]
                 rejected = rejection_curves(rows.candidates, rows) if request.rejection else []
         report = Report(

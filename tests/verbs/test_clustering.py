@@ -221,5 +221,3 @@ def test_rejection_is_in_the_report_and_on_the_screen(clustered: Path, capsys: p
     shown = capsys.readouterr().out
     assert f"0%  {start['y']:.4f}" in shown
     assert "threshold" in shown
-
-
