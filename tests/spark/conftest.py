@@ -16,8 +16,6 @@ import pytest
 
 from tests.shell import ROOT
 
-pyspark = pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
-HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 
 
@@ -58,9 +56,12 @@ def launch_worker(place: Path, name: str, url: str) -> subprocess.Popen[bytes]:
 
 
 def launch(place: Path, name: str, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
     env = {
         **os.environ,
-        "SPARK_HOME": str(HOME),
+        "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": HOST,
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": sys.executable,
@@ -68,7 +69,7 @@ def launch(place: Path, name: str, program: str, *arguments: str) -> subprocess.
     }
     with (place / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
-            [str(HOME / "bin" / "spark-class"), program, *arguments],
+            [str(home / "bin" / "spark-class"), program, *arguments],
             env=env,
             stdout=log,
             stderr=log,

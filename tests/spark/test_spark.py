@@ -17,6 +17,8 @@ from tests.shell import ROOT
 from tests.spark.conftest import Cluster
 from tests.verbs.conftest import breeds, clicks
 
+pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
 
