@@ -183,7 +183,11 @@ def test_a_full_disk_is_no_place_for_what_is_shared(monkeypatch: pytest.MonkeyPa
 
 
 SCRIPT = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore some
+for one in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(one, signal.SIG_DFL)
 from calcli.engines.workers import Job, run_beside
 from tests.engines import duties
 print("begun", flush=True)
