@@ -735,6 +735,16 @@ OodPreset = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+RejectionPicture = Annotated[
+    str | None,
+    _option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Draw what is left of the errors as rows are rejected, by its suffix a .png, .svg or .pdf.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 MemberStem = Annotated[
     str,
     _option(

@@ -112,6 +112,8 @@ class Curve:
         Where the bin of each point begins and ends; empty for curves.
     by
         What rows are rejected by; None for the confidence in the predicted class.
+    loss
+        What the y of a rejection curve is.
     """
 
     score: str
@@ -123,6 +125,7 @@ class Curve:
     chance: bool = True
     edges: tuple[tuple[float, float], ...] = ()
     by: str | None = None
+    loss: str = "error rate"
 
     @property
     def densities(self) -> list[float]:

@@ -95,7 +95,8 @@ def _rejecting(curve: Curve) -> Reading:
     """How much is gained by leaving the least sure fifth of the rows to somebody else."""
     before = curve.points[0]
     after = min(curve.points, key=lambda point: abs(point.x - 0.2))
-    text = f": without the least sure {percent(after.x)} the error rate is {percent(after.y)}, not {percent(before.y)}"
+    change = f"the {curve.loss} is {percent(after.y)}, not {percent(before.y)}"
+    text = f": without the least sure {percent(after.x)} {change}"
     if after.y >= before.y:
         return Reading("mixed", "Rejecting does not help", text)
     return Reading("rejects", "Rejecting helps", text)
@@ -134,7 +135,7 @@ def short(rows: float) -> str:
 def axes(curve: Curve, label: str) -> tuple[str, str]:
     """What stands at the x axis and at the y axis."""
     if curve.kind == "rejection":
-        return "share of rows rejected, the least sure first", "error rate of the others"
+        return "share of rows rejected, the least sure first", f"{curve.loss} of the others"
     if curve.of is None:
         return "confidence in the predicted class", "how often it is right"
     return f"predicted probability that {label} is {curve.of}", f"how often {label} is {curve.of}"
@@ -145,9 +146,8 @@ def extent(curves: Sequence[Curve]) -> float:
     rejected = bool(curves) and curves[0].kind == "rejection"
     reach = [one.y if rejected else max(one.x, one.y) for curve in curves for one in curve.points]
     reach += [end for curve in curves for _, end in curve.edges]
-    return next(
-        (top for top in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5) if max(reach, default=1.0) <= top), 1.0
-    )
+    tops = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 1.5)
+    return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:

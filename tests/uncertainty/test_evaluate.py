@@ -123,6 +123,19 @@ def test_the_rejection_curves(kept: Path) -> None:
     assert (first["x"], first["n"], first["y"]) == (0.0, 300.0, pytest.approx(report.value("binary", "error")))
 
 
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
+    """One line for each order, an oracle once; of amounts the error as a share of what it was."""
+    named = [f"{name}={kept / task}" for name in ("one", "two")]
+    evaluated(table(task, seed=9), *named, output=tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text()
+    for name in ("one by total", "one by knowledge", "one.single by total", "two by total", "an oracle"):
+        assert text.count(f"{name}:") == 1
+    assert ("relative RMSE" if task == "regression" else "error rate") + " of the others" in text
+    with pytest.raises(UsageError, match=r"suffix names no kind of picture; known are \.png"):
+        evaluated(table(task, seed=9), kept / task, output="x.html")
+
+
 def test_weights_count_rows(kept: Path) -> None:
     rows = table("binary", seed=9).with_columns(w=pl.Series(np.random.default_rng(0).integers(1, 4, 300)))
     often = rows.select(pl.all().repeat_by("w").explode())

@@ -6,7 +6,7 @@ from calcli.cli import arguments, options, output
 from calcli.cli.console import Talk
 
 EXAMPLES = """\
-calcli uncertainty evaluate test.parquet --with train.sglb
+calcli uncertainty evaluate test.parquet --with train.sglb -o rejection.png
 calcli uncertainty evaluate test.parquet --with train.sglb --ood other.parquet
 calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv"""
 
@@ -23,6 +23,7 @@ def evaluate(
     make_ood: options.MakeOod = None,
     preset: options.OodPreset = None,
     seed: options.Seed = 0,
+    target: options.RejectionPicture = None,
     form: options.Format = "table",
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -44,6 +45,7 @@ def evaluate(
         ood=ood,
         make_ood=make_ood,
         preset=preset,
+        output=target,
         flags=arguments.flags(
             label=label,
             prob=None,

@@ -40,6 +40,7 @@ from calcli.verbs.report import (
     finite,
 )
 from calcli.verbs.uncertainty.load import EnsembleModel, load_ensemble
+from calcli.verbs.uncertainty.picture import draw, format_of_picture
 from calcli.version import VERSION
 
 COMMAND = "uncertainty evaluate"
@@ -72,6 +73,8 @@ class EnsembleEvaluateRequest:
     preset
         ``paper``: made rows get the mean and deviation of the rows in `data`, not of those trained on, and come from
         the first rows of `make_ood`, as in the authors' code.
+    output
+        A file in which to draw the rejection curves: ``.png``, ``.svg`` or ``.pdf``.
     """
 
     data: Data
@@ -79,6 +82,7 @@ class EnsembleEvaluateRequest:
     ood: Data | None = None
     make_ood: Data | None = None
     preset: Preset | None = None
+    output: str | Path | None = None
     flags: Flags = Flags()
     input_format: str | None = None
     bad_rows: BadRows = "fail"
@@ -86,6 +90,8 @@ class EnsembleEvaluateRequest:
 
     def check(self) -> None:
         """Refuse what cannot go together."""
+        if self.output is not None:
+            format_of_picture(self.output)
         if not self.ensembles:
             raise UsageError("which ensemble?", hint="name one or more: --with DIR")
         if self.ood is not None and self.make_ood is not None:
@@ -115,7 +121,7 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
                 judged += _both(name, model, rows, outside)
                 listener.advance(1, name)
         facts = data_facts(source, loaded, binding)
-        return Report(
+        report = Report(
             command=COMMAND,
             version=VERSION,
             seed=request.seed,
@@ -127,6 +133,10 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
             warnings=tuple(_warnings(models, facts)),
             curves=tuple(curve for one in judged for curve in one.curves(rows)),
         )
+    if request.output is not None:
+        with stage(listener, "drawing"):
+            draw(report, request.output)
+    return report
 
 
 @dataclass(frozen=True)
