@@ -121,6 +121,12 @@ def _moments(values: FloatArray, weight: FloatArray) -> tuple[float, float, floa
     return median, mean, spread if np.isfinite(spread) and spread > 1e-12 * abs(mean) else 0.0
 
 
+def feature_codes(features: Mapping[str, Column]) -> FloatArray:
+    """Numbers that are equal, bit for bit, where rows have the same features."""
+    columns = [column.values.astype(np.float64) for column in features.values()]
+    return np.column_stack([np.where(np.isnan(values), np.nan, values) for values in columns])
+
+
 def weighted_median(values: FloatArray, weight: FloatArray) -> float:
     """The least value up to which at least half of the weight lies."""
     order = np.argsort(values, kind="stable")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray
+from calcli.batch import Batch, FloatArray
 from calcli.learners import catboost
+from calcli.learners.encoding import feature_codes
 from calcli.numeric.links import log_softmax
 from calcli.numeric.score_folds import row_keys
 from calcli.numeric.totals import totals
@@ -60,9 +61,3 @@ def _target(score: FloatArray) -> FloatArray:
     log_prob = np.maximum(log_softmax(score), -FAR)
     centred: FloatArray = log_prob - log_prob.mean(axis=1, keepdims=True)
     return centred
-
-
-def feature_codes(features: Mapping[str, Column]) -> FloatArray:
-    """Numbers that are equal, bit for bit, where rows have the same features."""
-    columns = [column.values.astype(np.float64) for column in features.values()]
-    return np.column_stack([np.where(np.isnan(values), np.nan, values) for values in columns])

@@ -10,11 +10,11 @@ import pytest
 from sklearn.metrics import homogeneity_score
 
 from calcli.batch import NO_SIDES, Batch, Column, Sides
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.clusters import ccl, facts, partition
-from calcli.methods.clusters.partition import elbow, homogeneity
+from calcli.methods.clusters.elbow import elbow, homogeneity
 from calcli.methods.scaling import platt
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import unnest
@@ -227,9 +227,10 @@ def test_no_rows_are_no_trouble() -> None:
 def test_the_elbow() -> None:
     """Scaled to the unit square: 0.8 - 0.25 is the furthest above the diagonal; falls do not count."""
     counts = [5, 10, 15, 20, 25]
-    assert elbow(counts, [0.1, 0.5, 0.45, 0.55, 0.6]) == 10
-    assert elbow(counts, [0.0, 0.25, 0.5, 0.75, 1.0]) == 5, "on the line: the smallest"
-    assert elbow(counts, [0.3] * 5) == 5
+    assert elbow([0.1, 0.5, 0.45, 0.55, 0.6], counts) == 10
+    assert elbow([0.0, 0.25, 0.5, 0.75, 1.0], counts) == 5, "on the line: the smallest"
+    assert elbow([0.3] * 5, counts) == 5
+    assert elbow([0.3], [7]) == 7
 
 
 def test_auto_counts() -> None:
@@ -330,6 +331,22 @@ def test_the_share_of_each_cluster_is_walked_through_once() -> None:
         expected = np.where(near.cluster == cluster, near.share, 0.0).sum(axis=1)
         np.testing.assert_array_equal(rows, np.flatnonzero(expected))
         np.testing.assert_array_equal(share, expected[rows])
+
+
+def test_a_cluster_that_determines_no_calibrator_has_its_label_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = platt.fit
+
+    def fails_on_few(batch: Batch, *rest: object) -> object:
+        if len(batch) < 100:
+            raise FitError("these rows do not determine it")
+        return fit(batch, *rest)
+
+    monkeypatch.setattr(platt, "fit", fails_on_few)
+    train = toy()
+    third = train.take(blob_of(train) == 2)
+    assert len(third) < 100 < (blob_of(train) == 1).sum()
+    found = fitted(train, inner="platt", **HARD).predict(third)
+    assert found == pytest.approx((third.labels.sum() + 0.5) / (len(third) + 1))
 
 
 def test_no_state_of_a_cluster_is_lost_on_the_way(tmp_path) -> None:

@@ -19,7 +19,8 @@ from calcli.metrics.base import Clusters, Options, Scored
 from calcli.verbs import clustering, collect
 from calcli.verbs.sides import SideFiles
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA, ANSWERS = (json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("report", "answers"))
 SITES = np.array(["north", "west", None, "east"], dtype=object)
 
 
@@ -174,6 +175,10 @@ def test_rules_are_shown(clustered: Path, capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     for part in ("homogeneity", "set_apart_by", "ada_ece_ccl", "share of rows in clusters", "site=north"):
         assert part in shown
+    assert main(["inspect", "m.ccl", "--rules", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    jsonschema.validate(answer, ANSWERS)
+    assert [len(section["rows"]) for section in answer["rules"]] == [10, 3, 6, 6]
     assert main(["inspect", "m.ccl"]) == 0
     plain = capsys.readouterr().out
     assert "clusters = 6" in plain

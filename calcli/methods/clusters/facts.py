@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
-from calcli.methods.clusters.partition import homogeneity
+from calcli.methods.clusters.elbow import homogeneity
 from calcli.numeric import bins
 from calcli.numeric.totals import totals
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
+from calcli.errors import FitError
 from calcli.methods import calibrator
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.clusters.partition import Shares
@@ -37,7 +38,8 @@ class Inner:
     row, seed
         The method, at its defaults.
     least
-        A cluster whose rows weigh less, or all have one label, has no calibrator but its label rate.
+        A cluster whose rows weigh less, or all have one label, has no calibrator but its label rate; so has one whose
+        rows do not determine a calibrator.
     prior
         Rows of each class that are added to such a rate.
     """
@@ -58,9 +60,13 @@ class Inner:
         total = float(mass.sum())
         if total == 0.0:
             return None
+        rates: FloatArray = (mass + self.prior) / (total + self.prior * batch.classes)
         if np.count_nonzero(mass) < 2 or total < self.least:
-            return (mass + self.prior) / (total + self.prior * batch.classes)
-        fitted = self.fit(Batch(batch.score, batch.label, weight))
+            return rates
+        try:
+            fitted = self.fit(Batch(batch.score, batch.label, weight))
+        except FitError:  # one label has next to no weight
+            return rates
         return replace(fitted, rows=max(1, round(float(share.sum()))))
 
 

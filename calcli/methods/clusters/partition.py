@@ -7,7 +7,7 @@ T = 0 it belongs to the nearest alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
@@ -16,11 +16,11 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray, Sides
 from calcli.learners.clustering import Clustering, centroids
-from calcli.learners.encoding import weighted_median
+from calcli.learners.encoding import feature_codes, weighted_median
 from calcli.learners.points import Near, nearest, on_grid, step_of
-from calcli.learners.surrogate import feature_codes
 from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
+from calcli.methods.clusters.elbow import elbow, homogeneity, tried
 from calcli.methods.clusters.embedding import Embedding, pieces
 from calcli.numeric.score_folds import row_keys
 from calcli.numeric.totals import totals
@@ -31,10 +31,6 @@ NEAREST = 5
 
 NEGLIGIBLE = 1e-6
 """Beside the share of the nearest, so small a one is none: a fit has nothing from it but rows."""
-
-COUNTS = tuple(range(5, 101, 5))
-ROWS_EACH = 200
-"""``clusters=auto`` tries these numbers of clusters while there are so many rows for each."""
 
 SAMPLE = 20_000
 """Of more rows than this a sample is clustered."""
@@ -132,48 +128,14 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> tuple[Partitio
     embedding = embeddings.fit(batch, sides, params, seed)
     sample = _Sample.of(batch, sides.batches.get("embedding-data"), embedding, seed)
     clustering = cast(Clustering, params["clustering"])
-    counts = [int(number(params, "clusters"))] if params["clusters"] != "auto" else _counts(len(batch))
+    counts = tried(len(batch)) if params["clusters"] == "auto" else (int(number(params, "clusters")),)
     found = centroids(sample.points, sample.weight, counts, clustering, seed)
-    chosen = (
-        found[counts[0]] if len(counts) == 1 else found[elbow(counts, [sample.homogeneity(found[k]) for k in counts])]
-    )
+    chosen = found[elbow([sample.homogeneity(found[count]) for count in counts], counts)]
     first = Partition(embedding, sample.step, chosen)
     near = first.near(batch)
     order = np.argsort(-totals(near.place[:, 0], batch.weights, len(first)), kind="stable")
     near = Near(np.argsort(order)[near.place], near.distance)
     return replace(first, centroids=chosen[order], spread=weighted_median(near.distance[:, 0], batch.weights)), near
-
-
-def _counts(rows: int) -> list[int]:
-    """The numbers of clusters that ``clusters=auto`` tries."""
-    return [count for count in COUNTS if count * ROWS_EACH <= rows] or [max(1, rows // ROWS_EACH)]
-
-
-def elbow(counts: Sequence[int], homogeneity: Sequence[float]) -> int:
-    """The number of clusters at which homogeneity is furthest above the straight line from the first to the last.
-
-    Both are scaled to [0, 1], homogeneity after its running maximum is taken; of equal ones the smaller number.
-    """
-    x = np.array(counts, dtype=np.float64)
-    y = np.maximum.accumulate(np.array(homogeneity))
-    x = (x - x[0]) / (x[-1] - x[0])
-    height = y[-1] - y[0]
-    y = (y - y[0]) / height if height > 0 else np.zeros_like(y)
-    return counts[int(np.argmax(np.round(y - x, 12)))]
-
-
-def homogeneity(label: IntArray, cluster: IntArray, weight: FloatArray) -> float:
-    """1 - H(label | cluster) / H(label) (Rosenberg & Hirschberg 2007); 1 where all labels agree."""
-    classes, count = int(label.max()) + 1, int(cluster.max()) + 1
-    table = totals(cluster * classes + label, weight / weight.sum(), count * classes).reshape(count, classes)
-    of_label, of_cluster = table.sum(axis=0), table.sum(axis=1)
-    entropy = _entropy(of_label)
-    return 1.0 if entropy <= 0 else 1.0 - (_entropy(table.ravel()) - _entropy(of_cluster)) / entropy
-
-
-def _entropy(share: FloatArray) -> float:
-    some = share[share > 0]
-    return -float((some * np.log(some)).sum())
 
 
 @dataclass(frozen=True)
