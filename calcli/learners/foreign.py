@@ -162,7 +162,7 @@ class XGBoostTrees:
         return np.asarray(found, dtype=np.int64).reshape(len(found), -1)
 
     def importances(self) -> FloatArray:
-        gains = self.booster.get_score(importance_type="total_gain")
+        gains: dict[str, Any] = self.booster.get_score(importance_type="total_gain")
         return np.array([float(gains.get(name, 0.0)) for name in self.names])
 
     def _matrix(self, features: Mapping[str, Column]) -> Any:

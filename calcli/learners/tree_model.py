@@ -49,11 +49,14 @@ class CatBoostTrees:
 
     def shap(self, features: Mapping[str, Column]) -> FloatArray:
         # In the mode that CatBoost chooses by the number of rows a chunk could round otherwise than the whole.
-        found = self.model.get_feature_importance(self._pool(features), type="ShapValues", shap_mode="UsePreCalc")
+        found = self.model.get_feature_importance(
+            self._pool(features), type="ShapValues", shap_mode="UsePreCalc", thread_count=catboost.threads()
+        )
         return beside_each_other(np.asarray(found, dtype=np.float64)[..., :-1])
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
-        return np.asarray(self.model.calc_leaf_indexes(self._pool(features)), dtype=np.int64)
+        found = self.model.calc_leaf_indexes(self._pool(features), thread_count=catboost.threads())
+        return np.asarray(found, dtype=np.int64)
 
     def importances(self) -> FloatArray:
         return np.asarray(self.model.get_feature_importance(), dtype=np.float64)

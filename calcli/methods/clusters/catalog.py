@@ -21,6 +21,7 @@ ROWS = (
         extras=("cluster",),
         explains=True,
         reaches_ends=True,
+        auto="binary",  # of more classes it was never chosen on real files, and is the slowest
         params=(
             Param(
                 "embedding",

@@ -132,7 +132,8 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> tuple[Partitio
     found = centroids(sample.points, sample.weight, counts, clustering, seed)
     chosen = found[elbow([sample.homogeneity(found[count]) for count in counts], counts)]
     first = Partition(embedding, sample.step, chosen)
-    near = first.near(batch)
+    whole = len(sample.label) == len(batch)  # what has been embedded need not be again
+    near = nearest(sample.points[: len(batch)], chosen, NEAREST) if whole else first.near(batch)
     order = np.argsort(-totals(near.place[:, 0], batch.weights, len(first)), kind="stable")
     near = Near(np.argsort(order)[near.place], near.distance)
     return replace(first, centroids=chosen[order], spread=weighted_median(near.distance[:, 0], batch.weights)), near
