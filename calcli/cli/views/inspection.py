@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
@@ -58,14 +59,20 @@ def _fitted(inspection: Inspection) -> list[facts.Pair]:
     if numbers:
         pairs.append(("learned", ", ".join(f"{name} = {_short(value)}" for name, value in numbers.items())))
     if inspection.arrays:
-        shapes = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in inspection.arrays.items()]
-        pairs.append(("arrays", ", ".join(shapes)))
+        pairs.append(("arrays", ", ".join(_arrays(inspection.arrays))))
     params = inspection.manifest.params
     if params:
         text = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
         preset = inspection.manifest.preset
         pairs.append(("set to", f"{text} (preset {preset})" if preset else text))
     return pairs
+
+
+def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Each array with its shape; of parts within parts how many they have."""
+    plain = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
+    inside = Counter(name.partition("/")[0] for name in shapes if "/" in name)
+    return [*plain, *(f"{count} in {part}" for part, count in inside.items())]
 
 
 def _short(value: object) -> str:
