@@ -13,7 +13,8 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, glued, wrapped
+from calcli.cli.text import described, wrapped
+from calcli.reporting.typesetting import glued
 
 WIDEST = 80
 INPUT, METHOD, CHECK, OUTPUT, COLUMNS = "Input", "Method", "Check", "Output", "Columns"

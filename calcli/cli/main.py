@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from calcli.cli.screen import Screen
 from calcli.cli.streams import flush, say, silence
@@ -40,7 +43,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _report(error, words)
     if ours:
         gc.freeze()  # the interpreter need not look for it on its way out either
+        if code != 0:
+            _leave(code)
     return code
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once.
+
+    Threads of polars that were at work when something went wrong may still call back, and abort the process if they
+    find an interpreter that is half gone.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _run(words: list[str]) -> int:

@@ -11,6 +11,8 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from calcli.reporting.typesetting import GLUE
+
 _PAINT = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -28,24 +30,10 @@ def _cells(letter: str) -> int:
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
-GLUE = "\0"
-"""A space at which no line ends."""
-
-
 def wrapped(text: str, width: int) -> list[str]:
     """A paragraph in lines. Words are never cut: they are paths, flags and names that are copied from here."""
     lines = textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
     return [line.replace(GLUE, " ") for line in lines]
-
-
-def glued(text: str) -> str:
-    """The text as one word."""
-    return text.replace(" ", GLUE)
-
-
-def spelled(value: object) -> str:
-    """A value as it is written in tables and after ``--set``."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def aligned(rows: Sequence[Sequence[str]], align: str, *, indent: str = "  ", gap: str = "  ") -> list[str]:

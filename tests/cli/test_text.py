@@ -7,7 +7,8 @@ import io
 import pytest
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, described, glued, shown_width, wrapped
+from calcli.cli.text import aligned, described, shown_width, wrapped
+from calcli.reporting.typesetting import glued
 
 
 def test_letters_of_two_columns() -> None:

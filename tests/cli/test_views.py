@@ -9,8 +9,9 @@ import pytest
 from calcli.cli.screen import Screen
 from calcli.cli.text import shown_width
 from calcli.cli.views import changes as since
-from calcli.cli.views import findings, verdict
 from calcli.cli.views import report as view
+from calcli.reporting import findings
+from calcli.reporting.typesetting import decimals
 from calcli.verbs.report import Change, DataFacts, MetricValue, Report
 from tests.cli.making import BINDING, better, nll_change, report, score
 
@@ -155,10 +156,10 @@ def test_a_metric_that_is_not_defined_says_why() -> None:
 
 
 def test_small_numbers_keep_two_digits() -> None:
-    assert verdict.decimals([0.4, 0.012]) == 4
-    assert verdict.decimals([0.4, 0.00032]) == 5
-    assert verdict.decimals([0.000012]) == 6
-    assert verdict.decimals([0.0, 1e-12, 0.5]) == 4
+    assert decimals([0.4, 0.012]) == 4
+    assert decimals([0.4, 0.00032]) == 5
+    assert decimals([0.000012]) == 6
+    assert decimals([0.0, 1e-12, 0.5]) == 4
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import described, spelled, wrapped
+from calcli.cli.text import described, wrapped
+from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
     from calcli.methods import row as methods

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
-from calcli.cli.views.scores import NOTHING, signed
-from calcli.cli.views.verdict import decimals
+from calcli.reporting.typesetting import NOTHING, decimals, number, signed
 
 if TYPE_CHECKING:
     from calcli.verbs.report import Report
@@ -22,12 +21,8 @@ def table(report: Report, screen: Screen) -> list[str]:
     rows = [["", "", "before", "now", "change"]]
     for one in changes:
         change = NOTHING if one.change is None else signed(one.change, digits)
-        rows.append([one.score, one.metric, _number(one.old, digits), _number(one.new, digits), change])
+        rows.append([one.score, one.metric, number(one.old, digits), number(one.new, digits), change])
     header, *lines = aligned(rows, "llrrr")
     reasons = dict.fromkeys(one.reason for one in changes if one.reason)
     said = [screen.dim(f"  {line}") for reason in reasons for line in wrapped(reason, screen.prose - 2)]
     return ["", screen.bold(f"since {report.baseline['path']}"), screen.dim(header), *lines, *said]
-
-
-def _number(value: float | None, digits: int) -> str:
-    return NOTHING if value is None else f"{value:.{digits}f}"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, described, wrapped
-from calcli.cli.views.scores import NOTHING
-from calcli.cli.views.verdict import decimals
+from calcli.reporting.typesetting import NOTHING, decimals, number
 
 if TYPE_CHECKING:
     from calcli.verbs.report import Report
@@ -38,17 +37,13 @@ def _table(entries: list[Mapping[str, Any]], screen: Screen) -> list[str]:
     digits = decimals([value for value in values if value is not None])
     rows = [["", "rows", *metrics, "detectable", "p"]]
     for entry in entries:
-        cells = [_number(entry["metrics"][name]["value"], digits) for name in metrics]
-        ends = [_number(entry["detectable"], digits), _number(entry["p_adjusted"], 4)]
+        cells = [number(entry["metrics"][name]["value"], digits) for name in metrics]
+        ends = [number(entry["detectable"], digits), number(entry["p_adjusted"], 4)]
         rows.append(
             [str(entry["group"] if entry["group"] is not None else "null"), f"{entry['rows']:,}", *cells, *ends]
         )
     header, *lines = aligned(rows, "l" + "r" * (len(rows[0]) - 1))
     return [screen.dim(header), *lines]
-
-
-def _number(value: float | None, digits: int) -> str:
-    return NOTHING if value is None else f"{value:.{digits}f}"
 
 
 def verdicts(report: Report, screen: Screen) -> list[str]:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, spelled, wrapped
-from calcli.cli.views import facts, findings, scores
+from calcli.cli.text import aligned, wrapped
+from calcli.cli.views import scores
 from calcli.cli.views.report import described_facts, footnotes, headline
+from calcli.reporting import facts, findings
+from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest

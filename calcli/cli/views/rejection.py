@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
-from calcli.cli.views.scores import NOTHING
+from calcli.reporting.typesetting import number
 
 if TYPE_CHECKING:
     from calcli.verbs.report import Report
@@ -40,10 +40,8 @@ def _table(points: list[Mapping[str, Any]], first: str, screen: Screen) -> list[
     rows = [[first, *scores]]
     for x in dict.fromkeys(point["x"] for point in points):
         errors = {point["score"]: point["y"] for point in points if point["x"] == x}
-        rows.append([f"{x:.0%}" if first == "rejected" else f"{x:.1f}", *(_error(errors[score]) for score in scores)])
+        rows.append(
+            [f"{x:.0%}" if first == "rejected" else f"{x:.1f}", *(number(errors[score], 4) for score in scores)]
+        )
     header, *lines = aligned(rows, "r" * len(rows[0]))
     return [screen.dim(header), *lines]
-
-
-def _error(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4f}"

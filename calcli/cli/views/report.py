@@ -7,10 +7,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import GLUE, aligned, described, wrapped
-from calcli.cli.views import facts, findings, scores
-from calcli.cli.views import verdict as judge
-from calcli.cli.views.verdict import Verdict
+from calcli.cli.text import aligned, described, wrapped
+from calcli.cli.views import scores
+from calcli.reporting import facts, findings
+from calcli.reporting import verdict as judge
+from calcli.reporting.typesetting import GLUE
+from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
     from calcli.verbs.fit import FitResult

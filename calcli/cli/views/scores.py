@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, shown_width
-from calcli.cli.views.findings import Change, Findings, Numbers
-from calcli.cli.views.verdict import decimals
-
-NOTHING = "n/a"
+from calcli.reporting.findings import Change, Findings, Numbers
+from calcli.reporting.typesetting import decimals, interval, number, signed
 
 
 def table(found: Findings, screen: Screen) -> list[str]:
@@ -36,13 +34,13 @@ def _metric_lines(found: Findings, screen: Screen, alone: Numbers | None, extra:
     rows = [header]
     dim = {0}
     for metric in found.metrics:
-        values = [_number(score.values.get(metric), digits) for score in found.scores]
+        values = [number(score.values.get(metric), digits) for score in found.scores]
         change = _change(found.changes.get((alone.name, metric)), digits) if alone is not None else []
         rows.append([metric, found.directions[metric], *values, *change[:extra]])
         for label, known in (("floor", [one.floors for one in found.scores]), ("p", [one.ps for one in found.scores])):
             if any(metric in each for each in known):
                 dim.add(len(rows))
-                rows.append([f"  {label}", "", *(_number(each.get(metric), digits) for each in known), *[""] * extra])
+                rows.append([f"  {label}", "", *(number(each.get(metric), digits) for each in known), *[""] * extra])
     lines = aligned(rows, "ll" + "r" * (len(header) - 2))
     return [screen.dim(line) if place in dim else line for place, line in enumerate(lines)]
 
@@ -52,10 +50,10 @@ def _by_score(found: Findings, screen: Screen) -> list[str]:
     digits = _digits(found)
     columns: list[list[str]] = []
     for metric in found.metrics:
-        values = [_number(score.values.get(metric), digits) for score in found.scores]
+        values = [number(score.values.get(metric), digits) for score in found.scores]
         columns.append([metric, found.directions[metric], *values])
         if any(metric in score.floors for score in found.scores):
-            floors = [_number(score.floors.get(metric), digits) for score in found.scores]
+            floors = [number(score.floors.get(metric), digits) for score in found.scores]
             columns.append([metric, "floor", *floors])
     names = ["", "better", *(score.name for score in found.scores)]
     lines: list[str] = []
@@ -85,27 +83,10 @@ def _digits(found: Findings) -> int:
     return decimals([value for score in found.scores for value in score.values.values() if value is not None])
 
 
-def _number(value: float | None, digits: int) -> str:
-    """A value; of large ones the decimals say nothing."""
-    return NOTHING if value is None else f"{value:.{_fewer(value, digits)}f}"
-
-
-def _fewer(value: float, digits: int) -> int:
-    return digits if abs(value) < 100 else 1
-
-
 def _change(change: Change | None, digits: int) -> list[str]:
     if change is None or change.value is None:
         return ["", ""]
-    ends = (change.lo, change.hi)
-    interval = "" if None in ends else " to ".join(signed(end or 0.0, digits) for end in ends)
-    return [signed(change.value, digits), interval]
-
-
-def signed(value: float, digits: int) -> str:
-    """With its sign, unless nothing of it is left to see."""
-    text = f"{value:+.{_fewer(value, digits)}f}"
-    return text if any(letter in "123456789" for letter in text) else text[1:]
+    return [signed(change.value, digits), interval(change.lo, change.hi, digits)]
 
 
 def missing(scores: Sequence[Numbers]) -> list[str]:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, described, spelled, wrapped
-from calcli.cli.views import facts, scores
-from calcli.cli.views.findings import Change, Findings, Numbers
+from calcli.cli.text import aligned, described, wrapped
+from calcli.cli.views import scores
 from calcli.cli.views.report import described_facts
+from calcli.reporting import facts
+from calcli.reporting.findings import Change, Findings, Numbers
+from calcli.reporting.typesetting import NOTHING, spelled
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
@@ -128,5 +130,5 @@ def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
 
 def _left(value: float | None, *, amounts: bool) -> str:
     if value is None:
-        return scores.NOTHING
+        return NOTHING
     return f"{math.sqrt(value):.4g}" if amounts else f"{value:.4f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calcli.cli.text import spelled
 from calcli.metrics import catalog
+from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
     from calcli.verbs.report import DataFacts

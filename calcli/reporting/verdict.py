@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from calcli.cli.text import glued
-from calcli.cli.views.findings import Change, Findings, Numbers
+from calcli.reporting.findings import Change, Findings, Numbers
+from calcli.reporting.typesetting import decimals, glued
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
@@ -121,12 +121,3 @@ def _size(before: float, change: Change) -> str:
     if lo is None or hi is None:
         return text
     return f"{text}, {glued(f'95 % interval {scale * lo:+.{digits}f} to {scale * hi:+.{digits}f}{unit}')}"
-
-
-def decimals(values: list[float]) -> int:
-    """So many decimals that the smallest number shows two digits; four at least, six at most."""
-    least = min((abs(value) for value in values if abs(value) >= 1e-6), default=1.0)
-    digits = 4
-    while digits < 6 and least < 10 ** (1 - digits):
-        digits += 1
-    return digits

@@ -1,0 +1,1 @@
+"""What a report says to people: in words, and as a page."""

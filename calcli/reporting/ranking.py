@@ -1,0 +1,44 @@
+"""Methods that were compared, the best first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calcli.reporting.typesetting import interval, signed
+
+if TYPE_CHECKING:
+    from calcli.verbs.report import Report, ScoreRow
+
+IDENTITY = "identity"
+
+GAIN = ("gain", "how much the log-loss is below that of no calibration, with a 95 % interval")
+
+
+def ranked(report: Report) -> list[ScoreRow]:
+    """The scores that have numbers, by the first metric."""
+    metric, definition = next(iter(report.definitions.items()))
+
+    def place(row: ScoreRow) -> float:
+        value = row.metrics[metric].value
+        if value is None:
+            return float("inf")
+        return -value if definition.direction == "higher" else value
+
+    return sorted((row for row in report.scores if row.status == "ok"), key=place)
+
+
+def gains(report: Report, digits: int) -> dict[str, tuple[str, str]]:
+    """By score: how much lower its log-loss is than that of no calibration, and the interval."""
+    return {
+        each.score: (
+            signed(-each.value, digits),
+            "" if each.lo is None or each.hi is None else interval(-each.hi, -each.lo, digits),
+        )
+        for each in report.differences
+        if (each.versus, each.metric) == (IDENTITY, "nll") and each.value is not None
+    }
+
+
+def seconds(row: ScoreRow) -> str:
+    """How long its fit took."""
+    return "" if row.seconds.fit is None else f"{row.seconds.fit:.2f} s"
