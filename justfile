@@ -27,3 +27,7 @@ sample-data:
 # calcli beside its comparators; writes Markdown to stdout
 bench *args:
     {{python}} benchmarks/speed/foundation.py {{args}}
+
+# open the pages in a headless Chromium: no errors, no requests, no overflow on a telephone or a screen
+browser:
+    {{python}} -m pytest tests/browser

@@ -8,6 +8,7 @@ The Python API is the verbs of the command line::
     model = calcli.load("train.platt")
     model.predict(frame)                                  # polars, pandas or pyarrow
     calcli.evaluate("test.parquet", artifacts=("train.platt",)).to_json()
+    calcli.webpage(calcli.evaluate("test.parquet", artifacts=("train.platt",), every_curve=True))
     calcli.diagram("test.parquet", artifacts=("train.platt",), output="reliability.png")
     calcli.apply("train.platt", "new.parquet", "scored.parquet")
 
@@ -41,9 +42,11 @@ __all__ = [
     "load_ensemble",
     "open_source",
     "refit",
+    "webpage",
 ]
 
 if TYPE_CHECKING:
+    from calcli.reporting.webpage import webpage
     from calcli.verbs.api import (
         Flags,
         Options,
@@ -67,6 +70,10 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     """Import the verbs when one is first asked for (PEP 562)."""
+    if name == "webpage":
+        from calcli.reporting.webpage import webpage
+
+        return webpage
     if name in __all__:
         from calcli.verbs import api
 

@@ -55,7 +55,7 @@ def _leave(code: int) -> NoReturn:
     find an interpreter that is half gone.
     """
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)

@@ -342,6 +342,15 @@ Bands = Annotated[
         rich_help_panel=CHECK,
     ),
 ]
+Html = Annotated[
+    str | None,
+    _option(
+        "--html",
+        metavar="FILE",
+        help="Write the report as one page too, with its pictures; it needs nothing else.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Rejection = Annotated[
     bool,
     _option(

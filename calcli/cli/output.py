@@ -111,7 +111,7 @@ def refuse(answer: str, talk: Talk) -> NoReturn:
 
 def evaluated(report: Report, form: Form, talk: Talk) -> None:
     """The report on stdout; exit code 1 where a gate failed."""
-    from calcli.cli.views import changes, groups, pictures, rejection
+    from calcli.cli.views import changes, groups, rejection
     from calcli.cli.views import report as view
 
     if form == "table":
@@ -120,7 +120,6 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
                 *view.evaluated(report, talk.page),
                 *groups.tables(report, talk.page),
                 *rejection.tables(report, talk.page),
-                *pictures.rejections(report.curves, talk.page),
                 *changes.table(report, talk.page),
                 *groups.verdicts(report, talk.page),
                 *view.drift(report, talk.page),
@@ -136,6 +135,17 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
         refuse(f"--fail-if is true: {'; '.join(failed)}", talk)
     if report.drift is not None and report.drift["drifted"]:
         refuse("the calibration has moved since the fit", talk)
+
+
+def page(report: Report, target: str | None, talk: Talk) -> None:
+    """The report as a page in a file, if one is asked for."""
+    if target is None:
+        return
+    from calcli.reporting.webpage import webpage
+    from calcli.tables.sink import write_bytes
+
+    write_bytes(webpage(report).encode(), target)
+    talk.note(f"the page is in {target}")
 
 
 def check_streams(target: str | None, form: Form) -> None:

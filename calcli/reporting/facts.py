@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from calcli.methods import catalog as methods
 from calcli.metrics import catalog
 from calcli.reporting.typesetting import spelled
 
@@ -84,6 +85,27 @@ def _score(score: Mapping[str, Any], positive: object) -> str:
 def _listed(items: Sequence[str]) -> str:
     more = len(items) - MANY
     return ", ".join(items[:MANY]) + (f", and {more} more" if more > 0 else "")
+
+
+def origin(source: Mapping[str, Any]) -> str:
+    """Where a score comes from, as a report says it; of an artifact also what it was fitted on."""
+    match source["kind"]:
+        case "raw":
+            return "the score as it came, without calibration"
+        case "column":
+            return f"the column {source['column']}"
+        case "method":
+            return methods.find(source["method"]).summary
+    said = f"{source['path']}, {source['method']}"
+    fitted = source["fitted"]
+    if fitted is None:
+        return said
+    params = ", ".join(f"{name}={spelled(value)}" for name, value in fitted["params"].items())
+    preset = f"preset {fitted['preset']}" if fitted["preset"] else ""
+    how = ", ".join(part for part in (preset, params) if part)
+    rows = f"{fitted['rows']:,} rows"
+    of = f" of {names_of_files(fitted['files'])}" if fitted["files"] else ""
+    return f"{said}{f' ({how})' if how else ''}, fitted {fitted['created'][:10]} on {rows}{of}"
 
 
 def holdout_fact(holdout: Mapping[str, Any]) -> Pair:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import get_args
 
 from calcli.batch import Batch
+from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
@@ -50,6 +52,8 @@ class CompareRequest:
         The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
         Seconds; a method that has not finished by then is a row that says so.
+    every_curve
+        Whether the report's `curves` shall be of all kinds, as a page shows them.
     select
         Where the method that `choose` chooses is kept, fitted on all rows.
     """
@@ -62,6 +66,7 @@ class CompareRequest:
     order_by: str | None = None
     criterion: str = "nll"
     budget: float = 300.0
+    every_curve: bool = False
     select: str | Path | None = None
     metrics: str = "default"
     options: Options = Options()
@@ -109,7 +114,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         choice = choose(outcomes, loaded.batch, splits, by)
         held_out = loaded.batch.take(splits.predicted)
         with stage(listener, "measuring"):
-            measured = _measured(outcomes, held_out, chosen, request.options, class_names(binding), choice)
+            measured = _measured(request, outcomes, held_out, chosen, class_names(binding), choice)
         report = report_on(
             "compare",
             request.seed,
@@ -150,10 +155,10 @@ def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
 
 
 def _measured(
+    request: CompareRequest,
     outcomes: tuple[Outcome, ...],
     rows: Batch,
     chosen: tuple[metrics.Row, ...],
-    options: Options,
     classes: tuple[str, ...],
     choice: Choice,
 ) -> Measurements:
@@ -167,7 +172,8 @@ def _measured(
         for outcome in outcomes
         if outcome.predicted is not None
     ]
-    return measure_all(candidates, rows, chosen, options, classes, against=(IDENTITY, choice.name))
+    kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
+    return measure_all(candidates, rows, chosen, request.options, classes, against=(IDENTITY, choice.name), kinds=kinds)
 
 
 def _with_the_others(scores: tuple[ScoreRow, ...], outcomes: tuple[Outcome, ...]) -> tuple[ScoreRow, ...]:

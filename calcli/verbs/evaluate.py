@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
@@ -57,6 +58,8 @@ class EvaluateRequest:
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
         Whether the report's `curves` shall say how often rows are wrong when the least sure ones are rejected.
+    every_curve
+        Whether the report's `curves` shall be of all kinds, as a page shows them.
     baseline
         A report that `evaluate` wrote before as JSON; every number is held against it.
     drift
@@ -79,6 +82,7 @@ class EvaluateRequest:
     by: tuple[str, ...] = ()
     clusters_from: str | None = None
     rejection: bool = False
+    every_curve: bool = False
     baseline: str | Path | None = None
     drift: str | None = None
     state: str | Path | None = None
@@ -177,6 +181,8 @@ def _clustering(
 
 def _kinds(request: EvaluateRequest) -> tuple[Kind, ...]:
     """The curves of the report."""
+    if request.every_curve:
+        return get_args(Kind)
     return ("reliability", "rejection") if request.rejection else ("reliability",)
 
 

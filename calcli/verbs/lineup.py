@@ -94,7 +94,7 @@ def line_up(source: Source, flags: Flags, named: Named, listener: Listener) -> t
         if own.score != raw.score:
             column = _listed(own.score.columns)
             notes.append(f"{name} reads the {own.score.kind} in {column}")
-        kept = ScoreSource("artifact", str(model.path), column, model.method, model.sha256)
+        kept = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
         entrants.append(Entrant(name, kept, own, model.calibrator.predict))
     for name, column in named.columns.items():
         own = bind_score(source, raw, column)

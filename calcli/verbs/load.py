@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from calcli.batch import FloatArray
 from calcli.errors import ArtifactError
 from calcli.methods import catalog
 from calcli.methods.calibrator import Calibrator
+from calcli.state import Json
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
 from calcli.tables.source import Data, open_source
@@ -40,6 +42,18 @@ class Model:
     def method(self) -> str:
         """The key of the method in the catalog."""
         return self.calibrator.row.name
+
+    @property
+    def fitted(self) -> Mapping[str, Json]:
+        """When it was fitted, on what, and what it was told to be."""
+        told = self.manifest
+        return {
+            "created": told.created,
+            "rows": told.fit["rows"],
+            "files": told.data["files"],
+            "preset": told.preset,
+            "params": told.params,
+        }
 
     @property
     def needs_features(self) -> bool:

@@ -213,7 +213,7 @@ def _measured(
     assert learned.rows is not None
     assert learned.prob is not None
     rows = learned.weighed(batch.take(judged))
-    in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256)
+    in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256, fitted=old.fitted)
     new = ScoreSource("method", method=learned.row.name)
     return measure_all(
         [

@@ -54,13 +54,20 @@ class MetricValue:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSource:
-    """Where a score comes from."""
+    """Where a score comes from.
+
+    Attributes
+    ----------
+    fitted
+        Of an artifact, on what: ``created``, ``rows``, ``files``, ``preset`` and ``params``.
+    """
 
     kind: SourceKind
     path: str | None = None
     column: str | None = None
     method: str | None = None
     sha256: str | None = None
+    fitted: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,7 @@ class Report:
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
         plain = asdict(self)
-        plain["curves"] = by_kind(self.curves)
+        plain["curves"] = by_kind(curve for curve in self.curves if curve.kind != "smooth")
         ordered = {"schema": SCHEMA} | {key: plain[key] for key in _KEYS}
         return cast("dict[str, Json]", _listed(ordered))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,10 +117,12 @@ def test_evaluate_says_what_rejecting_gains(here: Path, run: Run) -> None:
     code, out, err = run("evaluate", "test.csv", "--with", "train.platt", "--rejection")
     assert (code, err) == (0, "")
     report = json.loads(run("evaluate", "test.csv", "--with", "train.platt", "--rejection", "--format", "json")[1])
-    row = next(line for line in out.splitlines() if line.startswith("  train.platt  ") and line.count("0.") == 7)
-    rates = {round(p["x"], 2): p["y"] for p in report["curves"]["rejection"] if p["score"] == "train.platt"}
-    assert [float(cell) for cell in row.split()[1:]] == [round(rates[x], 4) for x in (0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)]
+    shown = {line.split()[0]: float(line.split()[2]) for line in out.splitlines() if re.match(r" +\d+%  0\.", line)}
+    rates = {f"{p['x']:.0%}": p["y"] for p in report["curves"]["rejection"] if p["score"] == "train.platt"}
+    assert list(shown) == [f"{share}%" for share in range(0, 100, 10)]
+    assert list(shown.values()) == pytest.approx([rates[share] for share in shown], abs=2e-4)  # curves are from cells
     assert "rejected" not in run("evaluate", "test.csv", "--with", "train.platt")[1]
+    assert "rejected" not in run("evaluate", "test.csv", "--with", "train.platt", "--html", "report.html")[1]
 
 
 # Small pictures

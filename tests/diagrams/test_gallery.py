@@ -37,7 +37,8 @@ def test_it_can_be_drawn_anew(tmp_path: Path) -> None:
 
 def test_every_kind_of_picture_is_in_it() -> None:
     lines = " ".join(commands(PAGE))
-    for words in ("--kind smooth", "--kind rejection", "--class", "--binning mass", "bars.png", "page.html"):
+    drawn = ("bars.png", "page.html", "report.html")
+    for words in ("--kind smooth", "--kind rejection", "--class", "--binning mass", *drawn):
         assert words in lines
     shown = re.findall(r"\]\(gallery/([\w.]+)\)", PAGE)
     assert set(shown) == {path.name for path in PICTURES.iterdir()}

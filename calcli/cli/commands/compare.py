@@ -8,6 +8,7 @@ from calcli.cli.console import Talk
 EXAMPLES = """\
 calcli compare train.parquet
 calcli compare train.parquet --methods platt,beta --resample-by user_id
+calcli compare train.parquet --html report.html
 calcli compare train.parquet --budget 60 --select best"""
 
 
@@ -38,6 +39,7 @@ def compare(
     binning: options.Binning = "width",
     seed: options.Seed = 0,
     select: options.Select = None,
+    html: options.Html = None,
     form: options.Format = "table",
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -63,6 +65,7 @@ def compare(
         order_by=order_by,
         criterion=criterion,
         budget=budget,
+        every_curve=html is not None,
         select=select,
         metrics=metrics,
         options=Options(bins=bins, binning=binning, seed=seed),
@@ -82,4 +85,6 @@ def compare(
         seed=seed,
     )
     talk = Talk(quiet=quiet, no_color=no_color)
-    output.compared(run(request, talk), form, talk)
+    result = run(request, talk)
+    output.page(result.report, html, talk)
+    output.compared(result, form, talk)

@@ -10,7 +10,7 @@ calcli evaluate test.parquet
 calcli evaluate test.parquet --with train.platt --with new=train.isotonic
 calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
-calcli evaluate test.parquet --with train.ccl --rejection
+calcli evaluate test.parquet --with train.ccl --rejection --html report.html
 calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
 calcli evaluate test.csv --metrics nll,ece --format json > old.json
 calcli evaluate yesterday.parquet --drift train.platt
@@ -48,6 +48,7 @@ def evaluate(
     fail_if: options.FailIf = None,
     allow_null: options.AllowNull = False,
     seed: options.Seed = 0,
+    html: options.Html = None,
     form: options.Format = "table",
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -74,6 +75,7 @@ def evaluate(
         by=arguments.names(by) or (),
         clusters_from=clusters_from,
         rejection=rejection,
+        every_curve=html is not None,
         baseline=baseline,
         drift=drift,
         state=state,
@@ -94,4 +96,6 @@ def evaluate(
         seed=seed,
     )
     talk = Talk(quiet=quiet, no_color=no_color)
-    output.evaluated(run(request, talk), form, talk)
+    report = run(request, talk)
+    output.page(report, html, talk)
+    output.evaluated(report, form, talk)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, wrapped
+from calcli.cli.text import wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
-from calcli.diagrams.words import percent, reading
+from calcli.diagrams.words import reading
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
@@ -46,9 +46,6 @@ PLAIN = {
 }
 """Where there are 16."""
 
-SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Of rows rejected: so many as there is room for."""
-
 
 def shown(result: DiagramResult, screen: Screen) -> list[str]:
     """The picture."""
@@ -75,22 +72,6 @@ def readings(result: DiagramResult, screen: Screen) -> list[str]:
         of = "" if curve.of is None else f", {result.label} = {curve.of}"
         lines += wrapped(f"{curve.score}{of}: {reading(curve).text}", screen.prose)
     return lines
-
-
-def rejections(curves: Sequence[Curve], screen: Screen) -> list[str]:
-    """How often each score is wrong when the least sure rows are left out."""
-    found = [curve for curve in curves if curve.kind == "rejection" and curve.points]
-    if not found:
-        return []
-    header = ["rejected", *(percent(share) for share in SHARES)]
-    rows = [[curve.score, *(f"{_at(curve, share):.4f}" for share in SHARES)] for curve in found]
-    title = screen.dim("  error rate of the others when the least sure rows are rejected")
-    first, *others = aligned([header, *rows], "l" + "r" * len(SHARES))
-    return ["", title, screen.dim(first), *others]
-
-
-def _at(curve: Curve, share: float) -> float:
-    return min(curve.points, key=lambda point: abs(point.x - share)).y
 
 
 def _look(screen: Screen) -> terminal.Look:

@@ -1,0 +1,116 @@
+"""Pages in a real browser: nothing is fetched, nothing goes wrong, nothing is wider than the window.
+
+A page that hosts them in frames of a telephone's and of a screen's width looks at each, presses its buttons, points at
+its pictures, and writes what it saw into itself; Chromium prints that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calcli
+from calcli.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+
+WIDTHS = (360, 1400)
+
+LISTEN = """<script>
+window.said = [];
+window.addEventListener("error", (event) => said.push(String(event.message)));
+document.addEventListener("securitypolicyviolation", (event) => said.push("refused " + event.blockedURI));
+for (const kind of ["error", "warn", "log"]) console[kind] = (...words) => said.push(words.join(" "));
+</script>"""
+
+HOST = """<!DOCTYPE html><meta charset="utf-8"><body><script>
+const look = (html, width) => new Promise((done) => {
+  const frame = document.createElement("iframe");
+  frame.style.cssText = `width: ${width}px; height: 900px; border: 0`;
+  frame.onload = () => {
+    const inside = frame.contentDocument, all = (what) => [...inside.querySelectorAll(what)];
+    const shown = () => all("figure").filter((one) => one.getClientRects().length).length;
+    const widest = () => inside.documentElement.scrollWidth;
+    const found = {said: frame.contentWindow.said, figures: [shown()], widths: [widest()], tips: 0};
+    for (const button of all("button")) {
+      button.click();
+      found.figures.push(shown());
+      found.widths.push(widest());
+      for (const svg of all("svg[data-shape]").filter((one) => one.getClientRects().length)) {
+        const box = svg.getBoundingClientRect();
+        const place = {clientX: box.left + box.width / 2, clientY: box.top + box.height / 2};
+        svg.dispatchEvent(new frame.contentWindow.PointerEvent("pointermove", place));
+        if (!inside.querySelector("#tip").hidden) found.tips += 1;
+        svg.dispatchEvent(new frame.contentWindow.PointerEvent("pointerleave", place));
+      }
+    }
+    for (const one of all("details")) one.open = true;
+    found.fetched = frame.contentWindow.performance.getEntriesByType("resource").length;
+    found.widths.push(widest());
+    done(found);
+  };
+  frame.srcdoc = html;
+  document.body.append(frame);
+});
+(async () => {
+  const found = [];
+  for (const width of WIDTHS) found.push(await look(PAGE, width));
+  document.body.innerHTML = "<pre id='found'></pre>";
+  document.querySelector("#found").textContent = JSON.stringify(found);
+})();
+</script>"""
+
+
+@cache
+def sample(name: str) -> str:
+    return str(ROOT / "sample_data" / name)
+
+
+def seen(page: Path, folder: Path) -> list[dict[str, Any]]:
+    """What the host saw of a page, at each width."""
+    html = page.read_text().replace("<head>", "<head>" + LISTEN, 1)
+    text = json.dumps(html).replace("</", "<\\/")
+    host = folder / "host.html"
+    host.write_text(HOST.replace("PAGE", text).replace("WIDTHS", json.dumps(WIDTHS)))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
+    words = [str(CHROMIUM), *flags, f"--user-data-dir={folder / 'profile'}", "--window-size=1600,1000", host.as_uri()]
+    printed = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search(r'<pre id="found">(.*?)</pre>', printed, re.DOTALL)
+    assert found is not None, "the host could not look at the page to the end"
+    said: list[dict[str, Any]] = json.loads(unescape(found[1]))
+    return said
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("artifacts") / "a-name-that-is-long-enough-to-need-a-second-line-on-a-telephone"
+    calcli.fit(sample("train.parquet"), method="platt", output=folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", ["evaluate", "compare", "diagram"])
+def test_a_page(kind: str, artifact: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = {
+        "evaluate": [sample("test.parquet"), "--with", artifact, "--by", "country", "--rejection", "--html", str(page)],
+        "compare": [sample("classes_train.csv"), "--methods", "temperature,vector", "--html", str(page)],
+        "diagram": [sample("test.parquet"), "--with", artifact, "-o", str(page)],
+    }
+    assert main([kind, *words[kind], "-q"]) == 0
+    for found, width in zip(seen(page, tmp_path), WIDTHS, strict=True):
+        assert found["said"] == []
+        assert found["fetched"] == 0
+        assert max(found["widths"]) <= width
+        assert min(found["figures"]) >= 1
+        assert found["tips"] >= len(found["figures"]) - 1 > 0
