@@ -31,3 +31,7 @@ bench *args:
 # open the pages in a headless Chromium: no errors, no requests, no overflow on a telephone or a screen
 browser:
     {{python}} -m pytest tests/browser
+
+# attack it: thousands of damaged files, artifacts and words; takes an hour
+soak cases="10000":
+    CALCLI_SOAK={{cases}} {{python}} -m pytest tests/soak

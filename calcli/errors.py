@@ -90,10 +90,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
+LONG = 60
+"""Of longer names an error shows the beginning."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12) -> str:
     """One line that says that `name` is unknown, what exists, and what was probably meant."""
     names = list(known)
     listed = ", ".join(names[:limit]) + (f", and {len(names) - limit} more" if len(names) > limit else "")
-    text = f"no {kind} {name!r}; there is {listed or 'none'}"
+    shown = name if len(name) <= LONG else name[:LONG] + "…"
+    text = f"no {kind} {shown!r}; there is {listed or 'none'}"
     match = nearest(name, names)
     return f"{text}; did you mean {match!r}?" if match else text

@@ -35,6 +35,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LONG = 60
+"""Of longer expressions an error shows so many letters before and after the place."""
+
 _PLAIN = re.compile(r"""[^\s<>=@."'\\]+""")
 
 
@@ -112,7 +115,8 @@ class _Parser:
         yield _Token("end", "the end", place, place)
 
     def _where(self, place: int) -> str:
-        return f"--fail-if {self.expr!r}, character {place + 1}"
+        near = self.expr if len(self.expr) <= _LONG else self.expr[max(0, place - _LONG) : place + _LONG]
+        return f"--fail-if {near!r}, character {place + 1}"
 
     def _expected(self, what: str) -> UsageError:
         token = self.token

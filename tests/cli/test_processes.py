@@ -49,6 +49,14 @@ def test_a_reader_that_went_away_is_141_and_silence(here: Path, words: tuple[str
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_a_row_that_is_wrong_in_two_ways_is_one_line(here: Path) -> None:
+    Path("bad.csv").write_bytes(b"label,logit\n0,1\n1,\xff\xfe,3\n")
+    done = calcli("evaluate", "bad.csv", cwd=here)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("calcli: bad.csv")
+    assert done.stderr.count("\n") == 1
+
+
 @needs_full
 @pytest.mark.parametrize(
     "words",

@@ -1,0 +1,112 @@
+"""Damaged tables: rows, or one line that says what is wrong. Never a panic, never all of the memory."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from calcli.errors import CalcliError
+from calcli.tables.binding import bind
+from calcli.tables.checks import load
+from calcli.tables.source import open_source
+from tests.soak.making import CASES, damaged, nothing_but
+from tests.tables.making import ordinary, put
+
+SUFFIXES = ("csv", "tsv", "parquet", "arrow", "ndjson", "csv.gz", "csv.zst")
+MEMORY = 1 << 30
+"""No damage to a table of 20 kB makes calcli take another gigabyte."""
+
+
+def whole(suffix: str, folder: Path) -> bytes:
+    """The bytes of an ordinary table."""
+    plain = put(folder / f"whole.{suffix.split('.', maxsplit=1)[0]}", ordinary(300).drop("day"))
+    data = plain.read_bytes()
+    plain.unlink()
+    if suffix.endswith(".gz"):
+        return gzip.compress(data, mtime=0)
+    if suffix.endswith(".zst"):
+        zstandard = pytest.importorskip("zstandard")
+        return bytes(zstandard.compress(data))
+    return data
+
+
+def read(path: Path) -> int:
+    with open_source(path) as source:
+        return len(load(source, bind(source), features=True).batch.labels)
+
+
+# pyarrow stumbles over bytes that are not UTF-8 when it calls back about a row, and goes on; the command line hides it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_damaged_files(suffix: str, tmp_path: Path) -> None:
+    data = whole(suffix, tmp_path)
+    target = tmp_path / f"t.{suffix}"
+    target.write_bytes(data)
+    assert read(target) == 300
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused = 0
+    for case in range(CASES):
+        target.write_bytes(damaged(data, random.Random(f"{suffix} {case}")))
+        with nothing_but(tmp_path):
+            try:
+                read(target)
+            except CalcliError:
+                refused += 1
+    assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < MEMORY
+    assert refused
+
+
+LETTERS = (*'"",,\n\n\r\t\0\ufeffé\\\'', "label", "logit", "0", "1", "-1e999", "nan")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_any_text_is_a_table_or_none(tmp_path: Path) -> None:
+    """Files of quotes, commas, line ends and worse."""
+    target = tmp_path / "t.csv"
+    for case in range(CASES):
+        chance = random.Random(case)
+        target.write_text("".join(chance.choices(LETTERS, k=chance.randrange(120))), newline="")
+        with suppress(CalcliError):
+            read(target)
+
+
+NAMES = (
+    *("label", "y", "target", "logit", "prob", "p", "score", "logit_a", "logit_b", "prob_0", "prob_1", "weight", "id"),
+    *("", " ", "Label", "LOGIT", "x\ny", "a,b", '"', "é" * 40, "__index_level_0__", "p" * 300),
+)
+COLUMNS = (
+    [0, 1, 0, 1],
+    [0, 1, 2, 1],
+    [True, False, True, None],
+    ["a", "b", "a", "b"],
+    ["0", "1", "1", "0"],
+    ["", "x", None, "y"],
+    [0.1, 0.9, 0.5, 0.2],
+    [-3.0, 40.0, 0.0, 1e308],
+    [float("nan"), 1.0, float("inf"), None],
+    [None, None, None, None],
+    [1, 1, 1, 1],
+    [[1], [2, 3], [], None],
+    [{"a": 1}, {"a": 2}, None, {"a": 3}],
+    [b"x", b"y", b"", None],
+    [2**62, -(2**62), 0, 1],
+)
+
+
+def test_any_columns_are_bound_or_refused() -> None:
+    loaded = 0
+    for case in range(CASES):
+        chance = random.Random(case)
+        names = {*chance.sample(NAMES, chance.randrange(1, 5)), *chance.choice(((), ("label", "logit"), ("y", "p")))}
+        frame = pl.DataFrame({name: pl.Series(chance.choice(COLUMNS), strict=False) for name in sorted(names)})
+        frame = frame.clear() if chance.random() < 0.05 else frame
+        features = chance.random() < 0.5
+        with suppress(CalcliError), open_source(frame) as source:
+            loaded += len(load(source, bind(source, features=features), features=features).batch.labels)
+    assert loaded
