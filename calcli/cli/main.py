@@ -84,8 +84,8 @@ def _run(words: list[str]) -> int:
 def _hide_warnings() -> None:
     """What numpy or polars warn of is for programmers; calcli has its own words for what concerns its users.
 
-    So is what Python cannot raise: pyarrow calls back about a bad row of a CSV file, stumbles over its bytes itself, and
-    says what is wrong with the file all the same.
+    So is what Python cannot raise: pyarrow calls back about a bad row of a CSV file, stumbles over its bytes itself,
+    and says what is wrong with the file all the same.
     """
     import warnings
 

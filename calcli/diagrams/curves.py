@@ -69,15 +69,15 @@ class Point:
     ----------
     x, y
         Reliability: the mean prediction, and the share that came true. Rejection: the share of rows that are rejected,
-        and the error rate of the others.
+        and the error rate of the rows that are kept.
     n
         How many rows it stands for, or how much weight. Smooth curve: rows per unit of probability.
     lo, hi
         The band: 95 % of what y would be for a calibrated score (consistency), or on as many rows drawn anew
         (bootstrap); None where none was asked for.
     off
-        Whether it is beyond chance: y is outside the consistency band, whichever band is shown, and there are `FEWEST`
-        rows or more.
+        Whether it is beyond chance: y is outside the consistency band, whichever band is shown, there are `FEWEST` rows
+        or more, and chance does not make so many gaps on the whole curve.
     """
 
     x: float
@@ -212,15 +212,16 @@ class _Bars:
         x, y = self.sums.prob[held] / n, self.sums.label[held] / n
         worth = _worth(n, self.square[held])
         band = _bands(x, y, worth, self.bands)
+        chance = band.chance and _not_often(band.off[worth >= FEWEST])
         ends = tuple(zip(self.edges[held - 1].tolist(), self.edges[held].tolist(), strict=True))  # place 0 is no bin
         return Curve(
             score=self.score,
             of=self.of,
             kind="reliability",
-            points=_points(x, y, n, band),
+            points=_points(x, y, n, band._replace(off=band.off & (not chance))),
             error=self.sums.norm(1.0),
             total=float(n.sum()),
-            chance=band.chance and _not_often(band.off[worth >= FEWEST]),
+            chance=chance,
             edges=ends,
         )
 
@@ -307,7 +308,7 @@ class _Window:
             variance = second - 2.0 * gap * first + gap**2 * (squares @ (q0 + q1))
             middle, spread = y, np.sqrt(np.maximum(variance, 0.0)) / n
         lo, hi = (np.clip(middle + side * _deviations() * spread, 0.0, 1.0) for side in (-1.0, 1.0))
-        band = _Band(None if self.bands == "none" else (lo, hi), off, chance)
+        band = _Band(None if self.bands == "none" else (lo, hi), off & (not chance), chance)
         return Curve(self.score, self.of, "smooth", _points(x, y, n, band), error, float(weight.sum()), chance)
 
 

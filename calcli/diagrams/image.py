@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from calcli.diagrams.curves import Bands, Curve, Point
-from calcli.diagrams.words import SIDES, axes, band_text, error_name, extent, happened, reading, short, ticks
+from calcli.diagrams.words import SIDES, axes, band_text, error_name, extent, fullest, happened, reading, ticks
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -135,7 +135,7 @@ def _panel(found: Figure, curve: Curve, corner: tuple[float, float], top: float,
     if first:
         plot.set_ylabel(y_name, parse_math=False)
         plot.yaxis.set_label_coords(-0.13, 0.5)
-        counts.set_ylabel("rows", rotation=0, ha="right", va="center")
+        counts.set_ylabel("rows" if fullest(curve) else "density", rotation=0, ha="right", va="center")
         counts.yaxis.set_label_coords(-0.03, 0.3)
     return plot
 
@@ -160,7 +160,6 @@ def _ink(point: Point) -> str:
 
 
 def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
-    most = max((point.n for point in curve.points), default=1.0)
     for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True):
         width = end - begin
         low, high = sorted((point.x, point.y))
@@ -173,7 +172,7 @@ def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
         counts.bar(begin, density, color=MIDDLE, **edge)
     highest = max(curve.densities, default=1.0)
     counts.set_ylim(0, 1.08 * highest)
-    counts.set_yticks([highest], [short(most)])
+    counts.set_yticks([highest] if fullest(curve) else [], [fullest(curve)] if fullest(curve) else [])
 
 
 def _line(plot: Axes, counts: Axes, curve: Curve) -> None:
@@ -199,7 +198,10 @@ def _entries(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
     from matplotlib.patches import Patch
 
     points = [point for curve in curves for point in curve.points]
-    entries: list[Artist] = [Patch(facecolor=BAR, label=happened(curves))]
+    entries: list[Artist] = [
+        Line2D([], [], color=DARK, linewidth=1.8, label=happened(curves)),
+        Patch(facecolor=BAR, label="as often as predicted"),
+    ]
     for side, text in SIDES.items():
         if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
             entries.append(Patch(facecolor=ERROR[side][0], label=text))
@@ -207,7 +209,8 @@ def _entries(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
         pale, other = ERROR["over"][1], ERROR["under"][1]
         entries.append(Patch(facecolor=pale, edgecolor=other, linewidth=2, label="perhaps by chance"))
     if bands != "none":
-        entries.append(Line2D([], [], color=DARK, linewidth=1.1, alpha=0.75, label=band_text(bands)))
+        dash: Any = (0, (1, 1.4)) if curves[0].kind == "smooth" else "-"
+        entries.append(Line2D([], [], color=DARK, linewidth=0.9, alpha=0.75, linestyle=dash, label=band_text(bands)))
     return entries
 
 

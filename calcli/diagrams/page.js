@@ -42,7 +42,7 @@
     reliability: (p, its) =>
       `says ${digits(p.x)}, ${its.happens} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
     smooth: (p, its) => `says ${digits(p.x)}, ${its.happens} ${digits(p.y)}`,
-    rejection: (p, its, score) => `${score}: ${percent(p.y)} of the others wrong`,
+    rejection: (p, its, score) => `${score}: ${percent(p.y)} of the rows kept are wrong`,
   };
   const named = ([x, y, n, lo, hi, begin, end]) => ({ x, y, n, lo, hi, begin, end });
   const tracks = (svg) =>

@@ -98,9 +98,10 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
 def _figure(curve: Curve, picture: str) -> str:
     found = reading(curve)
     rows = "rows" if curve.edges else "rows per unit"
+    number = error_name(curve) + (" of the bars" if curve.edges else "")  # a report's has other bins
     return (
         f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
-        f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
+        f'<span class="number">{number} {curve.error:.4f}</span>'
         f"<p><strong>{found.answer}</strong>{escape(found.because)}.</p></figcaption>\n"
         f"{picture}{_numbers(f'predicted,happened,{rows},from,to')}</figure>\n"
     )
@@ -124,7 +125,8 @@ def _numbers(columns: str) -> str:
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> str:
     points = [point for curve in curves for point in curve.points]
-    entries = [(_swatch("fill:var(--bar)"), happened(curves))]
+    cap = _mark('<path class="cap" d="M0 4H11"/>')
+    entries = [(cap, happened(curves)), (_swatch("fill:var(--bar)"), "as often as predicted")]
     for side, text in SIDES.items():
         if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
             entries.append((_swatch(f"fill:var(--{side})"), text))

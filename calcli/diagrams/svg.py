@@ -9,7 +9,7 @@ from html import escape
 from itertools import groupby
 
 from calcli.diagrams.curves import Bands, Curve, Point
-from calcli.diagrams.words import axes, decimals, extent, reading, short, ticks
+from calcli.diagrams.words import axes, decimals, extent, fullest, reading, ticks
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0
@@ -64,11 +64,7 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
     counts = Frame(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, top, most)
     x_name, y_name = axes(curve, label)
     drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
-    scale = (
-        _text(LEFT - 6, counts.top + 10, short(max(point.n for point in curve.points)), "end soft")
-        if curve.edges and curve.points
-        else ""
-    )
+    scale = _text(LEFT - 6, counts.top + 10, fullest(curve), "end soft")
     return _picture(
         (LEFT + SIDE + RIGHT, counts.bottom + BELOW),
         frame,

@@ -17,7 +17,7 @@ from itertools import groupby, pairwise
 
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
 from calcli.diagrams.curves import Curve
-from calcli.diagrams.words import SIDES, axes, decimals, error_name, extent, happened, reading, short, ticks
+from calcli.diagrams.words import SIDES, axes, decimals, error_name, extent, fullest, happened, reading, ticks
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "·"}
@@ -186,14 +186,9 @@ def _frame(curves: Sequence[Curve], label: str, look: Look) -> _Frame:
         if bins <= width:
             width = bins * max(1, round(width / bins))
     height = min(width // 2, 20)
-    most = [] if look.small else [_most(curve) for curve in curves]
+    most = [] if look.small else [fullest(curve) for curve in curves]
     margin = max(map(len, [*_labels(top, height // 3).values(), *most])) + 2
     return _Frame(width, height, top, top, margin, "" if look.small else axes(curves[0], label)[0])
-
-
-def _most(curve: Curve) -> str:
-    """How many rows the fullest bin has."""
-    return short(max((point.n for point in curve.points), default=0.0)) if curve.edges else ""
 
 
 # Bars
@@ -227,7 +222,7 @@ def _plot(curve: Curve, frame: _Frame, look: Look) -> list[Line]:
     for x in range(2 * frame.width):
         canvas.dot(x, int((x + 0.5) / (2 * frame.width) * 4 * frame.height), "dim")
     counts = _histogram(columns, 1 if look.small else 3)
-    labels = ["" if look.small else _most(curve), "", ""]
+    labels = ["" if look.small else fullest(curve), "", ""]
     below = [
         [Piece(f"{label:>{frame.margin - 2}} {'┤' if label else '│'}", "dim"), *line]
         for label, line in zip(labels, counts.lines(), strict=False)
@@ -364,9 +359,11 @@ def _rejections(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
     lines = [*plot, []]
     for place, curve in enumerate(curves):
         found = reading(curve)
-        sign = "●" if look.color and look.unicode else chr(ord("a") + place % 26)
-        first, *others = wrapped(f"{found.because}.", look.width - 2, shortened(curve.score, look.width // 2), "bold")
-        lines += [[Piece(f"{sign} ", f"line-{place % LINES}"), *first], *([Piece("  "), *other] for other in others)]
+        sign = "● " if look.color and look.unicode else f"{chr(ord('a') + place % 26)} = "
+        room = look.width - len(sign)
+        first, *others = wrapped(f"{found.because}.", room, shortened(curve.score, look.width // 2), "bold")
+        lines.append([Piece(sign, f"line-{place % LINES}"), *first])
+        lines += ([Piece(" " * len(sign)), *other] for other in others)
     return lines
 
 

@@ -95,7 +95,7 @@ def _rejecting(curve: Curve) -> Reading:
     """How much is gained by leaving the least sure fifth of the rows to somebody else."""
     before = curve.points[0]
     after = min(curve.points, key=lambda point: abs(point.x - 0.2))
-    change = f"the {curve.loss} is {percent(after.y)}, not {percent(before.y)}"
+    change = f"the {curve.loss} is {percent(after.y)} instead of {percent(before.y)}"
     text = f": without the least sure {percent(after.x)} {change}"
     if after.y >= before.y:
         return Reading("mixed", "Rejecting does not help", text)
@@ -132,10 +132,21 @@ def short(rows: float) -> str:
     return (f"{rows:.2g}" if rows < 99.5 else f"{rows:.0f}") + ("", "k", "M", "G")[power]
 
 
+def fullest(curve: Curve) -> str:
+    """How many rows the highest of the bars below stands for; nothing where they are not equally wide.
+
+    Bars of equal weight are the higher, the narrower they are: they show density, and no number belongs to them.
+    """
+    spans = [end - begin for begin, end in curve.edges]
+    if not spans or max(spans) - min(spans) > 0.01 * max(spans):
+        return ""
+    return short(max(point.n for point in curve.points))
+
+
 def axes(curve: Curve, label: str) -> tuple[str, str]:
     """What stands at the x axis and at the y axis."""
     if curve.kind == "rejection":
-        return "share of rows rejected, the least sure first", f"{curve.loss} of the others"
+        return "share of rows rejected, the least sure first", f"{curve.loss} of the rows kept"
     if curve.of is None:
         return "confidence in the predicted class", "how often it is right"
     return f"predicted probability that {label} is {curve.of}", f"how often {label} is {curve.of}"

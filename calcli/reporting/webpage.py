@@ -30,7 +30,11 @@ FLOOR = ("floor", "what a calibrated score would show on these rows")
 
 GROUPS = (
     ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
-    ("p", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
+    (
+        "p-value",
+        "how often a calibrated score would be off by as much on average, adjusted for the number of groups; "
+        "bold where that is less than one time in twenty",
+    ),
 )
 
 
@@ -105,7 +109,8 @@ def _gates(report: Report) -> str:
             + (NOTHING if one["value"] is None else f"{one['value']:.6g}")
             for one in failed
         )
-        lines.append(f"<li>{answer}: {escape(str(gate['expr']))}{escape(f' ({why})' if why else '')}</li>\n")
+        said = f"{gate['expr']} is {'not true' if gate['passed'] else 'true'}{f' ({why})' if why else ''}"
+        lines.append(f"<li>{answer}: {escape(said)}</li>\n")
     return f'<ul class="gates">\n{"".join(lines)}</ul>\n' if lines else ""
 
 
@@ -199,7 +204,7 @@ def _groups(report: Report) -> str:
             for entry in held
         ]
         off = {place: "off" for place, entry in enumerate(held) if (entry["p_adjusted"] or 1.0) < 0.05}
-        header = ["", "rows", *metrics, "detectable", "p"]
+        header = ["", "rows", *metrics, "detectable", "p-value"]
         parts.append(table(header, rows, caption=f"{score} by {by}", kinds=off))
     return section("Groups", *parts, terms(GROUPS) if parts else "")
 
@@ -241,5 +246,5 @@ def _definitions(report: Report, found: Findings) -> list[facts.Pair]:
     if report.command == "compare":
         pairs.append(ranking.GAIN)
     if report.curves:
-        pairs.append(("ECE of a picture", f"the mean gap over its bars, {BINS} of equal width"))
+        pairs.append(("ECE of the bars", f"the ECE of a picture: over {BINS} bins of equal width"))
     return pairs

@@ -181,8 +181,8 @@ def test_a_smooth_curve_is_as_high_as_it_should_be() -> None:
 def test_the_curves_of_rejection_have_names_where_there_are_no_colours() -> None:
     first, second = rejection(*(0.2 - 0.02 * step for step in range(10))), rejection(*[0.1] * 10, score="platt")
     plain = picture(first, second, width=70)
-    assert re.search(r"^a raw: without the least sure 20 %", plain, flags=re.MULTILINE)
-    assert re.search(r"^b platt: ", plain, flags=re.MULTILINE)
+    assert re.search(r"^a = raw: without the least sure 20 %", plain, flags=re.MULTILINE)
+    assert re.search(r"^b = platt: ", plain, flags=re.MULTILINE)
     plot = plain.split("least sure first")[0]
     assert plot.count("a") >= 3
     assert plot.count("b") >= 3

@@ -63,7 +63,7 @@ def test_as_many_decimals_as_it_takes_to_tell_numbers_apart(x: float, y: float, 
 
 def test_what_is_gained_by_rejecting() -> None:
     found = reading(rejection(0.2, 0.15, 0.1, 0.05, 0.01))
-    assert found.text == "Rejecting helps: without the least sure 20 % the error rate is 15 %, not 20 %."
+    assert found.text == "Rejecting helps: without the least sure 20 % the error rate is 15 % instead of 20 %."
     assert reading(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
 
 
@@ -74,7 +74,7 @@ def test_nothing() -> None:
 def test_axes_say_what_is_shown() -> None:
     assert axes(bars(*OVER), "clicked") == ("predicted probability that clicked is 1", "how often clicked is 1")
     assert axes(bars(*OVER, of=None), "clicked") == ("confidence in the predicted class", "how often it is right")
-    assert axes(rejection(0.1), "clicked")[1] == "error rate of the others"
+    assert axes(rejection(0.1), "clicked")[1] == "error rate of the rows kept"
 
 
 def test_rare_classes_fill_the_picture() -> None:

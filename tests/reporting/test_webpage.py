@@ -109,7 +109,7 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
 
     made = report(groups=(group("de", 0.5), group(None, 0.001)))
     assert read(made).tables[1] == [
-        ["", "rows", "nll", "detectable", "p"],
+        ["", "rows", "nll", "detectable", "p-value"],
         ["de", "1,200", "0.2500", "0.0312", "0.5000"],
         ["null", "1,200", "0.2500", "0.0312", "0.0010"],
     ]
@@ -130,8 +130,8 @@ def test_gates_drift_baseline_and_warnings() -> None:
         warnings=(Warned("scale", "these look like probabilities"),),
     )
     found = words(made)
-    assert "FAILED: ece > 0.05 (ece of x, de is 0.0776)" in found
-    assert "passed: nll > 1" in found
+    assert "FAILED: ece > 0.05 is true (ece of x, de is 0.0776)" in found
+    assert "passed: nll > 1 is not true" in found
     assert "Drift: too high, most likely since night 3, 2026-11-01 (evidence 44 after 5 nights; 20 is enough)" in found
     assert "Since old.json" in found
     assert ["raw", "nll", "0.4300", "0.4321", "+0.0021"] in read(made).tables[-1]

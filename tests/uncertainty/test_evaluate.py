@@ -131,7 +131,7 @@ def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
     text = (tmp_path / "curves.svg").read_text()
     for name in ("one by total", "one by knowledge", "one.single by total", "two by total", "an oracle"):
         assert text.count(f"{name}:") == 1
-    assert ("relative RMSE" if task == "regression" else "error rate") + " of the others" in text
+    assert ("relative RMSE" if task == "regression" else "error rate") + " of the rows kept" in text
     with pytest.raises(UsageError, match=r"suffix names no kind of picture; known are \.png"):
         evaluated(table(task, seed=9), kept / task, output="x.html")
 

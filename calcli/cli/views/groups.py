@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
-    ("p", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
+    ("p-value", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
 )
 
 
@@ -35,7 +35,7 @@ def _table(entries: list[Mapping[str, Any]], screen: Screen) -> list[str]:
     metrics = list(entries[0]["metrics"])
     values = [entry["metrics"][name]["value"] for entry in entries for name in metrics]
     digits = decimals([value for value in values if value is not None])
-    rows = [["", "rows", *metrics, "detectable", "p"]]
+    rows = [["", "rows", *metrics, "detectable", "p-value"]]
     for entry in entries:
         cells = [number(entry["metrics"][name]["value"], digits) for name in metrics]
         ends = [number(entry["detectable"], digits), number(entry["p_adjusted"], 4)]
@@ -50,8 +50,9 @@ def verdicts(report: Report, screen: Screen) -> list[str]:
     """A line for each gate, and for each number that closed it."""
     lines: list[str] = []
     for gate in (cast("Mapping[str, Any]", gate) for gate in report.gates):
-        answer = screen.good("passed") if gate["passed"] else screen.bad("FAILED")
-        lines += wrapped(f"{answer}: {gate['expr']}", screen.prose)
+        passed = gate["passed"]
+        answer = screen.good("passed") if passed else screen.bad("FAILED")
+        lines += wrapped(f"{answer}: {gate['expr']} is {'not true' if passed else 'true'}", screen.prose)
         for one in gate["failed"]:
             place = f", {one['group']}" if one["group"] is not None else ""
             value = NOTHING if one["value"] is None else f"{one['value']:.6g}"
