@@ -60,6 +60,8 @@ class Batch:
         Feature name to column, in the order of the binding.
     target
         The number that each row turned out to have, where labels are amounts and not classes.
+    node
+        The id of each row in an edge list, as a category; None where rows have none.
     """
 
     score: FloatArray
@@ -67,6 +69,7 @@ class Batch:
     weight: FloatArray | None = None
     features: Mapping[str, Column] = field(default_factory=dict)
     target: FloatArray | None = None
+    node: Column | None = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -103,31 +106,58 @@ class Batch:
             weight=None if self.weight is None else self.weight[rows],
             features={name: column.take(rows) for name, column in self.features.items()},
             target=None if self.target is None else self.target[rows],
+            node=None if self.node is None else self.node.take(rows),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Which nodes are linked.
+
+    Attributes
+    ----------
+    nodes
+        Their ids, as text, each once.
+    pairs
+        The places in `nodes` of the two ends of each edge, shape (n, 2); -1 for an end that is missing.
+    """
+
+    nodes: tuple[str, ...]
+    pairs: IntArray
+
+    def __len__(self) -> int:
+        return len(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
     """What a method may need beside its rows: other rows, edge lists, the bytes of a user's model.
 
-    Keyed by role (``partition-data``, ``edges``, ``model``). Most methods need none of it.
+    Keyed by role (``partition-data``, ``embedding-data``, ``model``); the role of `edges` is ``edges``. Most methods
+    need none of it.
     """
 
     batches: Mapping[str, Batch] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
+    edges: Edges | None = None
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Those that are there."""
+        return frozenset({*self.batches, *self.blobs, *(() if self.edges is None else ("edges",))})
 
     def only(self, roles: Collection[str]) -> Sides:
         """Those of these roles."""
         return Sides(
             {role: batch for role, batch in self.batches.items() if role in roles},
-            {role: array for role, array in self.arrays.items() if role in roles},
             {role: blob for role, blob in self.blobs.items() if role in roles},
+            self.edges if "edges" in roles else None,
         )
 
     def __or__(self, other: Sides) -> Sides:
         """Both; where both have a role, the other's counts."""
-        return Sides({**self.batches, **other.batches}, {**self.arrays, **other.arrays}, {**self.blobs, **other.blobs})
+        edges = self.edges if other.edges is None else other.edges
+        return Sides({**self.batches, **other.batches}, {**self.blobs, **other.blobs}, edges)
 
 
 NO_SIDES = Sides()

@@ -118,6 +118,18 @@ def _category(values: pl.Series) -> Column:
     return Column("category", codes.to_numpy(), tuple(levels.to_list()))
 
 
+def node_ids(values: pl.Series) -> Column:
+    """The ids of nodes, as text: 7 is the same node whatever type it is written in, and 007 is another."""
+    if values.dtype.is_float():
+        whole = values.cast(pl.Int64, strict=False)
+        if ((whole.cast(pl.Float64) != values) | (whole.is_null() & values.is_not_null() & values.is_not_nan())).any():
+            raise DataError(f"{values.name!r} holds numbers with fractions, which are no ids of nodes")
+        values = whole
+    elif values.dtype.is_nested():
+        raise DataError(f"{values.name!r} is {values.dtype}, which is no id of a node")
+    return _category(values)
+
+
 def join_columns(parts: list[Column]) -> Column:
     """The columns of successive chunks as one; levels are sorted, so that it does not matter where chunks end."""
     role = parts[0].role

@@ -80,6 +80,7 @@ def bind(
         positive=known.positive if known else positive_class(classes, flags.positive),
         score=chosen.score,
         weight=weight_column(source, flags, known, notes, need=need_label),
+        node_id=_node_column(source, flags, known),
     )
     check_parts(binding)
     for candidate in candidates:
@@ -174,9 +175,17 @@ def weight_column(source: Source, flags: Flags, known: Binding | None, notes: li
     return name
 
 
+def _node_column(source: Source, flags: Flags, known: Binding | None) -> str | None:
+    name = flags.node_id or (None if known is None else known.node_id)
+    if name is not None and name not in source.columns:
+        raise DataError(f"--node-id: {unknown_name('column', name, source.columns)}")
+    return name
+
+
 def check_parts(binding: Binding) -> None:
     """Refuse a column that plays two parts."""
-    parts = [("label", binding.label), ("weight", binding.weight), *(("score", name) for name in binding.score.columns)]
+    parts = [("label", binding.label), ("weight", binding.weight), ("node id", binding.node_id)]
+    parts += [("score", name) for name in binding.score.columns]
     seen: dict[str, str] = {}
     for part, name in parts:
         if name is not None and name in seen:

@@ -28,6 +28,7 @@ from calcli.tables.arrays import (
     join_arrays,
     join_columns,
     no_number,
+    node_ids,
     numbers,
 )
 from calcli.tables.parts import Binding, Score
@@ -102,7 +103,7 @@ class Loaded:
 
 def bound_columns(binding: Binding, *, label: bool, features: bool) -> list[str]:
     """The columns that `encode` reads, each once."""
-    names = list(binding.score.columns)
+    names = [*binding.score.columns, *(() if binding.node_id is None else (binding.node_id,))]
     if label:
         names += [name for name in (binding.label, binding.weight) if name is not None]
     if features:
@@ -154,16 +155,17 @@ def _encode(
     if label and binding.weight is not None:
         weight = _weight(frame[binding.weight], wrong)
     columns = {f.name: feature_column(frame[f.name], f, offset) for f in binding.features} if features else {}
+    node = None if binding.node_id is None else node_ids(frame[binding.node_id])
     bad = np.logical_or.reduce(list(wrong.values())) if wrong else None
     if bad is None:
-        return Encoded(Batch(score, indices, weight, columns, target))
+        return Encoded(Batch(score, indices, weight, columns, target, node))
     score = np.where(bad if score.ndim == 1 else bad[:, None], 0.0, score)
     indices = None if indices is None else np.where(bad, 0, indices)
     weight = None if weight is None else np.where(bad, 0.0, weight)
     target = None if target is None else np.where(bad, 0.0, target)
     row = int(bad.argmax())
     reason = next(reason for reason, mask in wrong.items() if mask[row])
-    return Encoded(Batch(score, indices, weight, columns, target), bad, count_reasons(wrong), (row, reason))
+    return Encoded(Batch(score, indices, weight, columns, target, node), bad, count_reasons(wrong), (row, reason))
 
 
 def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
@@ -351,6 +353,7 @@ def join_batches(batches: list[Batch]) -> Batch:
     label = [batch.label for batch in batches if batch.label is not None]
     weight = [batch.weight for batch in batches if batch.weight is not None]
     target = [batch.target for batch in batches if batch.target is not None]
+    node = [batch.node for batch in batches if batch.node is not None]
     features: dict[str, list[Column]] = {name: [batch.features[name] for batch in batches] for name in names}
     batches.clear()
     return Batch(
@@ -359,6 +362,7 @@ def join_batches(batches: list[Batch]) -> Batch:
         weight=join_arrays(weight) if weight else None,
         features={name: join_columns(features.pop(name)) for name in names},
         target=join_arrays(target) if target else None,
+        node=join_columns(node) if node else None,
     )
 
 

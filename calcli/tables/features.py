@@ -33,7 +33,7 @@ def find_features(source: Source, flags: Flags, binding: Binding) -> tuple[tuple
     schema = source.schema
     if flags.features is not None:
         return _flagged(flags.features, schema, binding), ()
-    taken = {binding.label, binding.weight, *binding.score.columns}
+    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
     reasons: dict[str, str] = {}
     rest: list[str] = []
     for name, dtype in schema.items():

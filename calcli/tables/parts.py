@@ -25,6 +25,7 @@ class Flags:
     features: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
+    node_id: str | None = None
 
 
 NO_FLAGS = Flags()
@@ -74,6 +75,8 @@ class Binding:
         for a regression to predict.
     positive
         The class that a binary score speaks of; None for more than two classes.
+    node_id
+        The column with the ids by which an edge list knows the rows, if there is one.
     notes
         What was decided where there was a choice, in sentences.
     """
@@ -86,6 +89,7 @@ class Binding:
     weight: str | None = None
     features: tuple[Feature, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    node_id: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -108,6 +112,7 @@ class Binding:
             "features": [feature.name for feature in self.features],
             "feature_types": [{"role": feature.role, "dtype": feature.dtype} for feature in self.features],
             "dropped": [{"column": gone.column, "reason": gone.reason} for gone in self.dropped],
+            "node_id": self.node_id,
             "notes": list(self.notes),
         }
 
@@ -126,5 +131,6 @@ class Binding:
                 for name, kind in zip(d["features"], d["feature_types"], strict=True)
             ),
             dropped=tuple(Dropped(gone["column"], gone["reason"]) for gone in d["dropped"]),
+            node_id=d.get("node_id"),
             notes=tuple(d.get("notes", ())),
         )
