@@ -175,12 +175,15 @@ class Scored:
         Non-negative, or None for all ones.
     clusters
         Of the rows, for metrics that have them as bins.
+    edges
+        Pairs of rows that are linked, each once, for metrics that look at them.
     """
 
     label: LabelArray
     prob: FloatArray
     weight: FloatArray | None = None
     clusters: Clusters | None = None
+    edges: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.label)

@@ -57,7 +57,16 @@ class Row:
 
     name: str
     family: Literal[
-        "proper", "ranking", "binned", "smoothed", "shuffled", "clustered", "decomposition", "regression", "test"
+        "proper",
+        "ranking",
+        "binned",
+        "smoothed",
+        "shuffled",
+        "clustered",
+        "decomposition",
+        "regression",
+        "test",
+        "linked",
     ]
     target: str
     summary: str
@@ -379,6 +388,14 @@ _ROWS = (
         "calcli.metrics.significance:spiegelhalter_z",
         "Brier score less its mean if calibrated, in standard deviations",
         "target",
+        "test",
+    ),
+    Row(
+        "tv",
+        "linked",
+        "calcli.metrics.variation:tv",
+        "total variation of the confidence over the edges of a graph (RECAL)",
+        "lower",
         "test",
     ),
 )

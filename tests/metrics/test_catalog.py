@@ -10,7 +10,8 @@ from calcli.metrics.cece import ClusterSums
 from calcli.metrics.proper import nll_rows
 
 CLUSTERS = Clusters(np.array([0, 0, 1, 1]), 2, "given")
-ROWS = Scored(np.array([0, 1, 1, 0]), np.array([0.2, 0.6, 0.9, 0.7]), clusters=CLUSTERS)
+EDGES = np.array([[0, 3]])
+ROWS = Scored(np.array([0, 1, 1, 0]), np.array([0.2, 0.6, 0.9, 0.7]), clusters=CLUSTERS, edges=EDGES)
 
 
 def test_names_are_distinct_and_found():

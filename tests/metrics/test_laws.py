@@ -25,8 +25,10 @@ COUNTED = ("nll", "brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc
 SIDED = {"pr_auc", "pud", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
 """What looks at the positive class alone, or cuts bins of equal mass at values, on one side of them."""
 
-UNDEFINED = {"auc", "prr", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z"}
-"""What may have no value where there is a single prediction or class."""
+UNDEFINED = {"auc", "prr", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z", "tv"}
+"""What may have no value where there is a single prediction or class, or the rows that are linked weigh nothing."""
+
+EDGES = np.array([[0, 1], [0, 2], [1, 2]])
 
 briefly = settings(max_examples=12, deadline=None)  # each law is tried on every metric
 
@@ -132,7 +134,7 @@ def test_without_rows_or_weight_there_is_a_reason_and_no_number(name, classes, r
 @briefly
 @given(any_rows(least=3))
 def test_a_single_value_is_measured_too(name, rows):
-    constant = replace(rows, prob=np.broadcast_to(rows.prob[:1], rows.prob.shape).copy())
+    constant = replace(rows, prob=np.broadcast_to(rows.prob[:1], rows.prob.shape).copy(), edges=EDGES)
     found = measured(name, constant)
     assert found.value is not None or (name in UNDEFINED and found.reason)
     if name == "auc" and found.value is not None:
