@@ -10,12 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, Column, FloatArray, Sides
 from calcli.state import Json, State
 from calcli.terms import Inputs, Terms
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
+
+
+READS = "reads"
+"""The parameter of a state that lists the features which `predict` reads, if it does not read all that the fit had."""
+
+WHOLE_TABLE = "whole_table"
+"""The parameter of a state that says, if true, that a row's result depends on the other rows of its table: `predict`
+must then see them all at once, and none besides.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,14 @@ class ClosedForm(Method, Protocol):
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
         """The probability of the positive class, or of each class, of a row with such a score and such features."""
+        ...
+
+
+class RemarkingMethod(Method, Protocol):
+    """A method that has something to say of a fit."""
+
+    def remarks(self, state: State, sides: Sides, nodes: Column | None) -> tuple[str, ...]:
+        """What a user should know of it, or where ids of `nodes` are given, of applying it to those rows."""
         ...
 
 

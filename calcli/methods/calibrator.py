@@ -12,15 +12,18 @@ from typing import cast
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
+from calcli.batch import NO_SIDES, Batch, Column, FloatArray, Sides
 from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import catalog
 from calcli.methods.base import (
+    READS,
+    WHOLE_TABLE,
     ExplainedMethod,
     ExtrasMethod,
     IntervalMethod,
     Method,
     Params,
+    RemarkingMethod,
     Section,
     Sums,
     SumsMethod,
@@ -117,6 +120,23 @@ class Calibrator:
             for section in method.explain(part)
         )
 
+    def remarks(self, nodes: Column | None = None) -> tuple[str, ...]:
+        """What should be known of the fit, in sentences; or of applying it to rows with these ids."""
+        if not self.row.remarks:
+            return ()
+        return cast(RemarkingMethod, self.row.load()).remarks(self.state, self.sides, nodes)
+
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        """The features that predicting reads; None for all that the fit had."""
+        names = self.state.params.get(READS)
+        return tuple(map(str, names)) if isinstance(names, list) else None
+
+    @property
+    def whole_table(self) -> bool:
+        """Whether a row's result depends on the other rows of its table, so that they are predicted all at once."""
+        return self.state.params.get(WHOLE_TABLE) is True
+
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
         method = cast(IntervalMethod, self.row.load())
@@ -160,7 +180,7 @@ class Calibrator:
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
     """Fit a method on rows with labels."""
     _check_rows(len(batch), float(batch.weights.sum()))
-    if row.needs_features and not batch.features:
+    if row.lacks_columns(batch):
         raise no_features(row)
     state = bound_method(row, batch.classes).fit(batch, sides, params, seed)
     return Calibrator(row, batch.classes, len(batch), state, sides=sides.only(row.keeps))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from calcli.errors import UsageError, unknown_name
 from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.clusters.catalog import ROWS as CLUSTERS
+from calcli.methods.graphs.catalog import ROWS as GRAPHS
 from calcli.methods.row import Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
 from calcli.methods.trees.catalog import ROWS as TREES
@@ -16,7 +17,7 @@ from calcli.methods.trees.catalog import ROWS as TREES
 AUTO = "auto"
 """The method that stands for the best of several, chosen on held-out rows: a name, not a row."""
 
-_ROWS = (*SCALING, *BINNING, *TREES, *CLUSTERS)
+_ROWS = (*SCALING, *BINNING, *TREES, *CLUSTERS, *GRAPHS)
 
 
 def rows() -> tuple[Row, ...]:

@@ -7,7 +7,7 @@ A row in which all K are 0 keeps the probabilities it came with.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from calcli.state import State, nest, unnest
 def _part(batch: Batch, index: int) -> Batch:
     """Class `index` against the rest, as a binary problem."""
     label = None if batch.label is None else (batch.label == index).astype(np.int64)
-    return Batch(one_against_rest(batch.score, index), label, batch.weight, batch.features)
+    return replace(batch, score=one_against_rest(batch.score, index), label=label)
 
 
 def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
+    from calcli.batch import Batch
     from calcli.methods.base import Method, Params, ParamValue, SumsMethod
 
 Kind = Literal["float", "int", "bool", "choice", "text"]
@@ -48,6 +49,8 @@ class Param:
 
     def _converted(self, given: ParamValue) -> ParamValue:
         text = str(given).strip()
+        if text in self.choices:
+            return text
         try:
             if self.kind == "float":
                 return float(text)
@@ -98,6 +101,8 @@ class Row:
         It has a function ``formula(state, score, features)``: what it predicts, in terms that can be written as SQL.
     explains
         It has a function ``explain(state)``: what was learned, in words and tables.
+    remarks
+        It has a function ``remarks(state)``: what should be known of a fit, in sentences.
     contains_rows
         Its state holds rows of the data that it was fitted on.
     simplicity
@@ -120,6 +125,7 @@ class Row:
     extras: tuple[str, ...] = ()
     closed_form: bool = False
     explains: bool = False
+    remarks: bool = False
     contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
     keeps_top_class: bool = False
@@ -129,6 +135,11 @@ class Row:
     auto: Literal["yes", "binary", "multiclass", "no"] = "no"
     params: tuple[Param, ...] = ()
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+
+    def lacks_columns(self, batch: Batch) -> bool:
+        """Whether it looks beyond the score, and these rows have nothing there."""
+        linked = "edges" in self.sides and batch.node is not None
+        return self.needs_features and not batch.features and not linked
 
     def load(self) -> Method:
         """Import the method."""

@@ -1,0 +1,73 @@
+"""What is kept of the calibration rows, and how new rows join them, each as if it came alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import Batch, Column, Edges, FloatArray, Sides
+from calcli.methods.graphs import cliques, links, relation
+from calcli.methods.graphs.cliques import Cliques
+from calcli.methods.graphs.links import Links
+from calcli.methods.graphs.nearest import Neighbourhood
+from calcli.methods.graphs.relation import Relation
+from calcli.methods.graphs.scheme import Hidden, Scheme
+from calcli.state import pack_texts, unpack_texts
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+
+def keep(related: Relation, graph: Links | Cliques, batch: Batch, values: FloatArray, scheme: Scheme) -> Arrays:
+    """All that `join` needs of the rows of `batch`; `values` are their scaled logits."""
+    if isinstance(graph, Cliques):
+        levels = _named("levels", pack_texts(related.levels(batch)))
+        if scheme.loops:
+            return {**levels, "size": graph.size, "sums": graph.sums(values)}
+        order = np.argsort(graph.group, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(graph.group, minlength=graph.count))])
+        return {**levels, "start": start, "values": values[order]}
+    kept = {"start": graph.start, "ends": graph.ends, "values": values}
+    if related.kind == "nearest":
+        return {**kept, "points": related.points(batch)}
+    node = relation.node_of(batch)
+    return {**kept, **_named("nodes", pack_texts(node.levels)), "node": node.values}
+
+
+def join(
+    related: Relation, kept: Arrays, batch: Batch, new: FloatArray, sides: Sides, scheme: Scheme, hidden: Hidden
+) -> FloatArray:
+    """What the graph makes of new rows, each alone beside those that are kept; `new` are their scaled logits."""
+    if related.kind == "value":
+        group = related.groups(batch, unpack_texts(_under("levels", kept)))
+        if scheme.loops:
+            return cliques.two_layers_alone(_floats(kept["size"]), _floats(kept["sums"]), group, new, hidden)
+        start = kept["start"].astype(np.int64)
+        return cliques.two_layers_against(start, _floats(kept["values"]), group, new, scheme, hidden)
+    if related.kind == "nearest":
+        there = Neighbourhood(_floats(kept["points"]), related.count, related.radius)
+        tied = there.links_from(related.points(batch))
+    else:
+        tied = ties(kept, relation.node_of(batch), relation.edges_of(sides))
+    graph = Links(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
+    return links.two_layers_alone(graph, _floats(kept["values"]), tied, new, scheme, hidden)
+
+
+def ties(kept: Arrays, nodes: Column, edges: Edges) -> Links:
+    """To which of the kept rows an edge list links new rows with these ids."""
+    node = Column("category", kept["node"].astype(np.int32), unpack_texts(_under("nodes", kept)))
+    return relation.links_from(edges, node, nodes)
+
+
+def _named(name: str, arrays: Arrays) -> Arrays:
+    return {f"{name}/{key}": array for key, array in arrays.items()}
+
+
+def _under(name: str, arrays: Arrays) -> Arrays:
+    start = f"{name}/"
+    return {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
+
+
+def _floats(array: NDArray[np.generic]) -> FloatArray:
+    return array.astype(np.float64, copy=False)

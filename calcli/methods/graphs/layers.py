@@ -1,0 +1,75 @@
+"""How a graph mixes while the network learns: torch-geometric's layer, or what it comes to on cliques."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.methods.graphs.cliques import Cliques
+from calcli.methods.graphs.links import Links
+from calcli.methods.graphs.scheme import Scheme
+
+if TYPE_CHECKING:
+    import torch
+
+    Mix: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+
+def first_mixing(graph: Links | Cliques, values: FloatArray, scheme: Scheme) -> FloatArray:
+    """What the hidden layer sees: a row for each row, or where the rows of a group see the same, for each group."""
+    if isinstance(graph, Cliques) and scheme.loops:
+        mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
+        return mean
+    return graph.spread(values, scheme)
+
+
+def second_mixing(graph: Links | Cliques, scheme: Scheme, device: torch.device) -> Mix:
+    """The graph's mixing of one number of each row, or of each group where `first_mixing` gave these."""
+    if isinstance(graph, Links):
+        return _convolution(graph, scheme, device)
+    import torch
+
+    group = torch.as_tensor(graph.group, device=device)
+    if scheme.loops:
+        return lambda output: output[group]
+    size = torch.as_tensor(graph.size, device=device)[:, None]
+
+    def against(output: torch.Tensor) -> torch.Tensor:
+        mean = output.new_zeros(graph.count, output.shape[1]).index_add(0, group, output) / size.clamp(min=1.0)
+        apart = (size / (size - 1.0).clamp(min=1.0))[group] * (output - mean[group])
+        return torch.where(size[group] > 1.0, apart, output)
+
+    return against
+
+
+def _convolution(graph: Links, scheme: Scheme, device: torch.device) -> Mix:
+    """torch-geometric's GCN layer; its linear map is done before, for several networks at once."""
+    import torch
+
+    with warnings.catch_warnings():  # with PyTorch 2.13 the import warns of what it will have to change itself
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from torch_geometric.nn.conv import GCNConv
+
+    layer = GCNConv(1, 1, cached=True, add_self_loops=scheme.loops, bias=False).to(device)
+    layer.lin = torch.nn.Identity()
+    _remove_generated_files()
+    edges = torch.as_tensor(np.stack([graph.sources, graph.ends]), device=device)
+
+    def mixed(output: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = layer(output, edges)
+        return found if scheme.loops else output - found
+
+    return mixed
+
+
+def _remove_generated_files() -> None:
+    """torch-geometric writes the code of a layer into the temporary directory, imports it and leaves it there."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch_geometric.nn.conv.gcn_conv_") and module.__file__ is not None:
+            Path(module.__file__).unlink(missing_ok=True)

@@ -1,0 +1,145 @@
+"""A graph over rows as lists of neighbours, and what its rows make of each other's values.
+
+A row that comes alone joins the graph by links to its own neighbours, both ways; every other edge stays. Two layers
+look two steps far, so that only its neighbours and theirs are evaluated, for many such rows at once, and each as if
+the others were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.batch import FloatArray, IntArray
+from calcli.methods.graphs.scheme import Hidden, Scheme
+
+_PAIRS = 1 << 20
+"""Pairs of neighbours that are looked at together, to bound the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The neighbours of each row.
+
+    Attributes
+    ----------
+    start
+        Where the neighbours of row i begin in `ends`; one entry more than there are rows.
+    ends
+        Rows, rising within a list and without repetition.
+    """
+
+    start: IntArray
+    ends: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @classmethod
+    def of(cls, sources: IntArray, ends: IntArray, rows: int) -> Links:
+        """From links in any order, each perhaps repeated."""
+        width = int(ends.max(initial=0)) + 1
+        keys = np.unique(sources * width + ends)
+        count = np.bincount(keys // width, minlength=rows)
+        return cls(np.concatenate([[0], np.cumsum(count)]).astype(np.int64), keys % width)
+
+    @classmethod
+    def both_ways(cls, one: IntArray, other: IntArray, rows: int) -> Links:
+        """An undirected graph: every edge is a link in each direction, and no row is its own neighbour."""
+        apart = one != other
+        one, other = one[apart], other[apart]
+        return cls.of(np.concatenate([one, other]), np.concatenate([other, one]), rows)
+
+    @property
+    def degree(self) -> FloatArray:
+        return np.diff(self.start).astype(np.float64)
+
+    @property
+    def sources(self) -> IntArray:
+        """The row that each link starts from."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start))
+
+    def take(self, rows: IntArray) -> Links:
+        """The lists of some rows."""
+        count = np.diff(self.start)[rows]
+        start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        places = np.arange(start[-1]) + np.repeat(self.start[:-1][rows] - start[:-1], count)
+        return Links(start, self.ends[places])
+
+    def spread(self, values: FloatArray, scheme: Scheme) -> FloatArray:
+        """One mixing of `values`, which has a row for each row of the graph."""
+        degree = self.degree
+        root = scheme.root(degree)[:, None]
+        gathered = _sums(self.sources, (values * root)[self.ends], len(self))
+        return scheme.own(degree)[:, None] * values + scheme.sign * root * gathered
+
+
+def two_layers_alone(
+    graph: Links, values: FloatArray, links: Links, new: FloatArray, scheme: Scheme, hidden: Hidden
+) -> FloatArray:
+    """`two_layers` for the values of `new` rows, each alone with the rows of `graph` and tied to some by `links`."""
+    joined = _Joined(graph, values, scheme)
+    found = np.empty(len(new))
+    for rows in _blocks(links):
+        found[rows] = joined.output(links.take(rows), new[rows], hidden)
+    return found
+
+
+def _blocks(links: Links) -> Iterator[IntArray]:
+    """All rows, so many at a time that their neighbours form a bounded number of pairs."""
+    block = np.cumsum(links.degree**2) // _PAIRS
+    rows = np.arange(len(links))
+    yield from np.split(rows, np.flatnonzero(np.diff(block)) + 1)
+
+
+class _Joined:
+    """A graph that single rows join."""
+
+    def __init__(self, graph: Links, values: FloatArray, scheme: Scheme) -> None:
+        degree = graph.degree
+        self.graph = graph
+        self.values = values
+        self.scheme = scheme
+        self.root = scheme.root(degree + 1.0)  # with a link more, as the neighbours of a new row have
+        self.own = scheme.own(degree + 1.0)
+        self.change = self.root - scheme.root(degree)
+        self.gathered = _sums(graph.sources, (values * scheme.root(degree)[:, None])[graph.ends], len(graph))
+        self.keys = graph.sources * len(graph) + graph.ends
+
+    def output(self, links: Links, new: FloatArray, hidden: Hidden) -> FloatArray:
+        row, neighbour = links.sources, links.ends
+        own, root = self.scheme.own(links.degree), self.scheme.sign * self.scheme.root(links.degree)
+        near = self.root[neighbour]
+        first = own[:, None] * new + root[:, None] * _sums(row, near[:, None] * self.values[neighbour], len(links))
+        theirs = hidden(self._of_neighbours(links, new))
+        return own * hidden(first) + root * np.bincount(row, near * theirs, minlength=len(links))
+
+    def _of_neighbours(self, links: Links, new: FloatArray) -> FloatArray:
+        """The first layer at each neighbour of a new row, of which the row has become a neighbour."""
+        row, neighbour = links.sources, links.ends
+        around = self.gathered[neighbour] + self._moved(links)
+        around += (self.scheme.root(links.degree)[:, None] * new)[row]
+        own = self.own[neighbour, None] * self.values[neighbour]
+        return own + self.scheme.sign * self.root[neighbour, None] * around
+
+    def _moved(self, links: Links) -> FloatArray:
+        """What changes in a neighbour's sum, because some of its neighbours are neighbours of the new row too."""
+        count = np.diff(links.start)[links.sources]
+        link = np.repeat(np.arange(len(links.ends)), count)
+        first = np.cumsum(count) - count
+        other = links.ends[np.arange(len(link)) - np.repeat(first - links.start[:-1][links.sources], count)]
+        key = links.ends[link] * len(self.graph) + other
+        place = np.searchsorted(self.keys, key)
+        linked = np.append(self.keys, -1)[place] == key
+        link, other = link[linked], other[linked]
+        return _sums(link, self.change[other, None] * self.values[other], len(links.ends))
+
+
+def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """The sum of the rows of `values` that go to each place, always in the order in which they come."""
+    found = np.empty((size, values.shape[1]))
+    for index, column in enumerate(values.T):
+        found[:, index] = np.bincount(place, column, minlength=size)
+    return found

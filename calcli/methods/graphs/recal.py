@@ -1,0 +1,196 @@
+"""RECAL: a temperature for each row, learned from its logits and those of the rows that it is related to (Wang et al.,
+EMNLP Findings 2023).
+
+A graph over the calibration rows, two graph convolutions from their logits to one number, t = softplus of it, and
+v' = v / t (Eq. 5): a row's classes keep their order. Trained on the mean log-loss + lambda times the mean of Eq. 7. By
+default the network sees a row's own logits a second time, past the graph: a mean of neighbours has lost them.
+
+Applied ``online`` each row joins the calibration rows alone, tied to its own neighbours both ways; applied ``offline``
+the rows of a table are a graph of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from calcli.batch import Batch, Column, FloatArray, Sides
+from calcli.errors import DataError
+from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, number
+from calcli.methods.graphs import joining
+from calcli.methods.graphs.cliques import Cliques
+from calcli.methods.graphs.layers import first_mixing
+from calcli.methods.graphs.links import Links
+from calcli.methods.graphs.network import Network, Part, logits
+from calcli.methods.graphs.relation import Relation, choose, edges_of, left_out, links_within, node_of
+from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme, two_layers
+from calcli.methods.graphs.training import Choice, Inputs, Plan, train
+from calcli.numeric.links import probabilities
+from calcli.numeric.score_folds import row_keys
+from calcli.state import Json, State
+
+AUTO = "auto"
+
+WEIGHTS = "weights.safetensors"
+
+RATES = (0.01, 0.001)
+"""The learning rates that ``rate=auto`` tries: those of the paper."""
+
+PENALTIES = (0.0, 0.1, 0.5, 1.0)
+"""The lambdas that ``lambda=auto`` tries."""
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    batch = _in_order(batch, seed)
+    scheme, values = _scheme(params["propagation"]), logits(batch.score)
+    scale = float(np.average(np.abs(values).mean(axis=1), weights=batch.weights)) or 1.0
+    values /= scale
+    parts: dict[Part, FloatArray] = {}
+    related, graph = None, None
+    if params["backbone"] == "gcn":
+        related = choose(batch, sides, params, seed)
+        graph = related.graph(batch, sides)
+        parts["graph"] = first_mixing(graph, values, scheme)
+    if params["skip"] or graph is None:
+        parts["own"] = values
+    facts = {} if related is None or graph is None else _facts(related, graph, batch, sides)
+    network, choice = train(batch, Inputs(parts, scale, graph, scheme), _plan(params), seed)
+    offline = graph is not None and params["apply"] == "offline"
+    kept: joining.Arrays = {}
+    if related is not None and graph is not None and not offline:
+        kept = joining.keep(related, graph, batch, values, scheme)
+    known: dict[str, Json] = {
+        "propagation": str(params["propagation"]),
+        READS: [] if related is None else list(related.columns),
+        WHOLE_TABLE: offline,
+        **facts,
+        **_trained(choice),
+    }
+    return State(known, kept, {WEIGHTS: network.to_bytes()})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    t = extras(state, batch, sides)["temperature"]
+    return probabilities(batch.score / (t if batch.score.ndim == 1 else t[:, None]))
+
+
+def extras(state: State, batch: Batch, sides: Sides) -> Mapping[str, FloatArray]:
+    """The temperature of each row."""
+    network, scheme = Network.from_bytes(state.blobs[WEIGHTS]), _scheme(state.params["propagation"])
+    values = logits(batch.score) / network.scale
+    mixed = None
+    if network.graph is not None and network.graph.out.any():
+        related = Relation.from_params(state.params)
+        if state.params[WHOLE_TABLE]:
+            mixed = two_layers(related.graph(batch, sides), values, scheme, network.graph)
+        else:
+            mixed = joining.join(related, state.arrays, batch, values, sides, scheme, network.graph)
+    return {"temperature": network.temperature(mixed, values)}
+
+
+def explain(state: State) -> tuple[Section, ...]:
+    """What relates the rows, and how the network was trained."""
+    known = state.params
+    sections = [
+        Section(
+            "Training",
+            ("rate", "lambda", "epochs", "started at T", "held-out nll at T", "held-out nll"),
+            (tuple(known[name] for name in ("rate", "lambda", "epochs", "temperature", "before", "after")),),
+            "0 epochs is the temperature T for every row." if known["epochs"] == 0 else "",
+        )
+    ]
+    if "relation" in known:
+        counts = ("rows", "links", "alone", "edges_given", "edges_left_out")
+        names = tuple(name for name in counts if name in known)
+        relation = Relation.from_params(known)
+        row = (str(relation), *(known[name] for name in names))
+        columns = ("linked by", *(name.replace("_", " ") for name in names))
+        sections.insert(0, Section("Relation", columns, (row,)))
+    return tuple(sections)
+
+
+def remarks(state: State, sides: Sides, nodes: Column | None) -> tuple[str, ...]:
+    """What relates the rows, which edges are left out, and whether the network is of use."""
+    if nodes is not None:
+        return _ties(state, sides, nodes)
+    known, said = state.params, list[str]()
+    if "relation" in known:
+        said.append(f"recal links rows by {Relation.from_params(known)}")
+    if known.get("edges_left_out"):
+        given, left = int(state.number("edges_given")), int(state.number("edges_left_out"))
+        said.append(f"{left:,} of {given:,} edges are left out: an end of theirs is none of the calibration rows")
+    if known["epochs"] == 0:
+        said.append("on held-out rows the network was not better than the one temperature, so that is what is used")
+    return tuple(said)
+
+
+def _ties(state: State, sides: Sides, nodes: Column) -> tuple[str, ...]:
+    """How the edge list ties new rows."""
+    edges = edges_of(sides)
+    if state.params[WHOLE_TABLE]:
+        tied, to = links_within(edges, nodes), "each other"
+        used = len(tied.ends) // 2
+    else:
+        tied, to = joining.ties(state.arrays, nodes, edges), "calibration rows"
+        used = len(tied.ends)
+    alone = int((tied.degree == 0.0).sum())
+    return (
+        f"{used:,} of {len(edges):,} edges tie these rows to {to}, the others are left out; "
+        f"{alone:,} of {len(tied):,} rows have none",
+    )
+
+
+def _in_order(batch: Batch, seed: int) -> Batch:
+    """The rows in a shuffled order that follows from what they hold: the one they came in must not matter."""
+    columns = [batch.score, batch.labels, batch.weights, *(column.values for column in batch.features.values())]
+    if batch.node is not None:
+        columns.append(batch.node.values)
+    return batch.take(np.argsort(row_keys(np.column_stack(columns), seed, "recal order"), kind="stable"))
+
+
+def _scheme(name: Json) -> Scheme:
+    return LAPLACIAN if name == "laplacian" else GCN
+
+
+def _plan(params: Params) -> Plan:
+    return Plan(
+        rates=RATES if params["rate"] == AUTO else (number(params, "rate"),),
+        penalties=PENALTIES if params["lambda"] == AUTO else (number(params, "lambda"),),
+        epochs=int(number(params, "epochs")),
+        margin=number(params, "margin"),
+        device=str(params["device"]),
+    )
+
+
+def _facts(related: Relation, graph: Links | Cliques, batch: Batch, sides: Sides) -> dict[str, Json]:
+    """What the relation is, and how many rows it links; a list of edges must link some."""
+    if isinstance(graph, Cliques):
+        pairs, alone = float((graph.size * (graph.size - 1.0) / 2.0).sum()), int((graph.size == 1.0).sum())
+    else:
+        pairs, alone = len(graph.ends) / 2.0, int((graph.degree == 0.0).sum())
+    facts: dict[str, Json] = {**related.to_params(), "rows": len(batch), "links": int(pairs), "alone": alone}
+    if related.kind != "edges":
+        return facts
+    edges, node = edges_of(sides), node_of(batch)
+    if not pairs:
+        raise DataError(
+            f"none of the {len(edges):,} edges links two of the {len(batch):,} rows",
+            hint=f"ids of rows are like {_some(node.levels)}, those of edges like {_some(edges.nodes)}",
+        )
+    return facts | {"edges_given": len(edges), "edges_left_out": left_out(edges, node)}
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) or "none"
+
+
+def _trained(choice: Choice) -> dict[str, Json]:
+    return {
+        "rate": choice.rate,
+        "lambda": choice.penalty,
+        "epochs": choice.epochs,
+        "temperature": choice.start,
+        "before": choice.before,
+        "after": choice.after,
+    }
