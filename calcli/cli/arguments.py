@@ -47,6 +47,7 @@ def flags(
     features: str | None,
     ignore: str | None,
     classes: str | None,
+    node_id: str | None = None,
 ) -> Flags:
     """What was said of columns."""
     from calcli.tables.binding import Flags
@@ -60,11 +61,12 @@ def flags(
         features=names(features),
         ignore=names(ignore) or (),
         classes=names(classes),
+        node_id=node_id,
     )
 
 
-def sides(*, model: str | None, partition_data: str | None, embedding_data: str | None) -> SideFiles:
+def sides(*, model: str | None, partition_data: str | None, embedding_data: str | None, edges: str | None) -> SideFiles:
     """What a method may use beside the rows."""
     from calcli.verbs.sides import SideFiles
 
-    return SideFiles(model, partition_data, embedding_data)
+    return SideFiles(model, partition_data, embedding_data, edges)

@@ -112,6 +112,11 @@ Classes = Annotated[
     _option("--classes", metavar="A,B,...", help="All classes, in order.", rich_help_panel=COLUMNS),
 ]
 
+NodeId = Annotated[
+    str | None,
+    _option("--node-id", metavar="COLUMN", help="The id by which --edges knows the row.", rich_help_panel=COLUMNS),
+]
+
 # Method
 
 Method = Annotated[
@@ -201,6 +206,33 @@ EmbeddingData = Annotated[
         metavar="FILE",
         help="Rows to cluster together with DATA: those that the model was trained on, as a rule.",
         rich_help_panel=METHOD,
+    ),
+]
+Edges = Annotated[
+    str | None,
+    _option(
+        "--edges",
+        metavar="FILE",
+        help="Pairs of ids, of rows that are linked, for methods that relate rows; needs --node-id.",
+        rich_help_panel=METHOD,
+    ),
+]
+NewEdges = Annotated[
+    str | None,
+    _option(
+        "--edges",
+        metavar="FILE",
+        help="The edges of these rows, if the artifact was fitted with --edges that did not know them.",
+        rich_help_panel=METHOD,
+    ),
+]
+EvaluatedEdges = Annotated[
+    str | None,
+    _option(
+        "--edges",
+        metavar="FILE",
+        help="Pairs of ids, of rows that are linked: for the metric tv, and for artifacts that were fitted with edges.",
+        rich_help_panel=CHECK,
     ),
 ]
 Exact = Annotated[

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from calcli.batch import FloatArray
 from calcli.engines.columns import Added
 from calcli.errors import CalcliError, DataError
 from calcli.tables.binding import Binding
-from calcli.tables.checks import Mask, bound_columns, encode
+from calcli.tables.checks import Encoded, Mask, bound_columns, encode
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""
@@ -95,15 +96,31 @@ class Calibrating:
 
     def done(self, rows: pl.DataFrame) -> Done:
         encoded = encode(rows, self.binding, label=False, features=self.features)
-        return Done(self.added.values(encoded.batch), encoded.bad)
+        return Done(self._values(encoded), encoded.bad)
+
+    def _values(self, encoded: Encoded) -> Sequence[FloatArray]:
+        """An array for each name; where rows depend on each other, no good one on a bad one."""
+        if encoded.bad is None or not self.added.calibrator.whole_table:
+            return self.added.values(encoded.batch)
+        good = ~encoded.bad
+        values = np.zeros((len(self.names), len(good)))
+        values[:, good] = self.added.values(encoded.batch.take(good))
+        return list(values)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """How work is done on rows as they pass."""
+    """How work is done on rows as they pass.
+
+    Attributes
+    ----------
+    whole_table
+        Whether rows depend on each other, so that all of a table are worked on at once.
+    """
 
     work: Work
     bad_rows: BadRows
+    whole_table: bool = False
 
     def through(self, frame: pl.LazyFrame, watch: Watch) -> pl.LazyFrame:
         """The rows with the added columns, lazily.
@@ -120,7 +137,8 @@ class Stream:
                 watch.keep(failure)
                 raise
 
-        added = pl.struct(self.work.reads).map_batches(add, return_dtype=kind, is_elementwise=True)
+        apart = not self.whole_table  # else polars brings all rows together, and holds them
+        added = pl.struct(self.work.reads).map_batches(add, return_dtype=kind, is_elementwise=apart)
         return frame.with_columns(added.alias(names[0]).struct.unnest())
 
     def added_to(self, rows: pl.DataFrame, watch: Watch | None = None) -> pl.DataFrame:

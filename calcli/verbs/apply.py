@@ -14,6 +14,7 @@ from calcli.engines.local import BadRows, Calibrating, Stream
 from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
+from calcli.tables.edges import load_nodes
 from calcli.tables.formats import format_of
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.load import Model, load
@@ -42,6 +43,8 @@ class ApplyRequest:
         Add the logits too, and what else the method can say of a row: an interval, where it has one.
     keep
         The input columns to pass through; None for all, () for none.
+    edges
+        Pairs of ids of linked rows, in place of those of the fit: new rows have new edges.
     engine
         ``local`` for this machine, ``spark`` for a cluster.
     master
@@ -59,6 +62,7 @@ class ApplyRequest:
     input_format: str | None = None
     output_format: str | None = None
     bad_rows: BadRows = "fail"
+    edges: Data | None = None
     engine: Engine = "local"
     master: str | None = None
     dry_run: bool = False
@@ -89,7 +93,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
         raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
     if request.master is not None and request.engine != "spark":
         raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
-    model = load(request.artifact)
+    model = load(request.artifact, edges=request.edges)
     return (_on_spark if request.engine == "spark" else _here)(request, model, listener)
 
 
@@ -100,6 +104,8 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResul
         plan = _Plan.of(request, model, source)
         if request.dry_run:
             return plan.result(request, 0, 0)
+        for remark in plan.remarks(source):
+            listener.note(remark)
         with stage(listener, "calibrating"):
             passed = write_rows(
                 plan.stream, source, plan.kept, request.output, output_format, lambda: plan.recount(source)
@@ -111,6 +117,11 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyR
     """On a cluster, over a dataset of Parquet files."""
     from calcli.engines import spark
 
+    if model.calibrator.whole_table:
+        raise UsageError(
+            f"{request.artifact} predicts all rows of a table at once, which a cluster does not have in one place",
+            hint="fit it with --set apply=online",
+        )
     paths = _dataset(request)
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
@@ -151,11 +162,16 @@ class _Plan:
 
     @property
     def stream(self) -> Stream:
-        return Stream(self.work, self.bad_rows)
+        return Stream(self.work, self.bad_rows, whole_table=self.work.added.calibrator.whole_table)
 
     def recount(self, source: Source) -> None:
         """Read the table again, and raise an error that names all bad rows."""
         load_rows(source, self.work.binding, features=self.work.features, label=False, check_scale=False)
+
+    def remarks(self, source: Source) -> tuple[str, ...]:
+        """What should be known of rows that an edge list links."""
+        node_id = self.work.binding.node_id
+        return () if node_id is None else self.work.added.calibrator.remarks(load_nodes(source, node_id))
 
     def result(self, request: ApplyRequest, rows: int, bad: int) -> ApplyResult:
         return ApplyResult(str(request.output), rows, bad, self.work.names, self.work.binding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from calcli.errors import UsageError
 from calcli.metrics.base import Clusters, Options, Scored, spans
 from calcli.metrics.catalog import Row
 from calcli.metrics.gathered import Gathered
+from calcli.tables.checks import join_batches
 from calcli.verbs.clustering import Clustering
 from calcli.verbs.lineup import Entrant
 from calcli.verbs.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
@@ -86,7 +87,7 @@ class Collector:
     tracing
         Traces the curves, if the rows are too many to be held.
     whole_for
-        A flag that needs all rows at once: too many are then an error.
+        What needs all rows at once, a flag or a score, if anything does: too many are then an error.
 
     Attributes
     ----------
@@ -116,31 +117,37 @@ class Collector:
         self._weight: _Growing[np.float64] = _Growing(np.float64)
         self._place: _Growing[np.int16] = _Growing(np.int16)
         self._probs: list[_Growing[np.float64]] = [_Growing(np.float64, self._width) for _ in entrants]
+        self._waiting: dict[int, list[Batch]] = {place: [] for place, one in enumerate(entrants) if one.whole_table}
         self._gathered: Gathered | None = None
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Rows more: a batch for each score, and one for the clusters."""
         label, weight = batches[0].labels, batches[0].weight
-        probs = [self._predict(place, batches[place]) for place in range(len(self._entrants))]
+        for number, waiting in self._waiting.items():
+            waiting.append(replace(batches[number], label=None, weight=None))
+        now = [number for number in range(len(self._entrants)) if number not in self._waiting]
+        probs = {number: self._predict(number, batches[number]) for number in now}
         place = None if self._clustering is None else self._clustering.place(batches[-1])
         self.share += class_weights(label, weight, len(self.share))
         if self._gathered is None and self._labels.size + len(label) > self._most:
             self._gathered = self._let_go()
         if self._gathered is not None:
             clusters = self._clusters(place)
-            self._sum(self._gathered, [Scored(label, prob, weight, clusters) for prob in probs])
+            self._sum(self._gathered, [Scored(label, prob, weight, clusters) for prob in probs.values()])
             return
         self._labels.append(label)
         if place is not None:
             self._place.append(place)
         if weight is not None:
             self._weight.append(weight)
-        for held, prob in zip(self._probs, probs, strict=True):
-            held.append(prob)
+        for number, prob in probs.items():
+            self._probs[number].append(prob)
 
     def done(self) -> Held | Summed:
         """All rows, or what they add up to."""
         if self._gathered is None:
+            for number, waiting in self._waiting.items():
+                self._probs[number].append(self._predict(number, join_batches(waiting)))
             return self._held()
         scores = tuple((one.name, one.source, self._seconds(place)) for place, one in enumerate(self._entrants))
         return Summed(self._chosen, self._gathered, self._tracing, scores)

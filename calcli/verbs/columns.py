@@ -7,8 +7,9 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from calcli.batch import IntArray
-from calcli.errors import DataError, unknown_name
+from calcli.batch import Edges, IntArray
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.tables.edges import load_nodes
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading
 
@@ -52,6 +53,18 @@ def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | N
     codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")
     texts = tuple(None if name is None else str(name) for name in names.cast(pl.String).to_list())
     return texts, codes["place"].to_numpy().astype(np.int64)
+
+
+def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:
+    """Pairs of the rows that were loaded and that an edge links, each once."""
+    from calcli.methods.graphs.relation import links_within
+
+    if node_id is None:
+        raise UsageError("--edges links nodes, and nothing says which node a row is", hint="add --node-id COLUMN")
+    node = load_nodes(source, node_id)
+    links = links_within(edges, node if loaded.row_numbers is None else node.take(loaded.row_numbers))
+    once = links.sources < links.ends
+    return np.column_stack([links.sources[once], links.ends[once]])
 
 
 def _values(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:

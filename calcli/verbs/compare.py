@@ -90,7 +90,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     """Predict held-out rows with every method, under the same splits."""
     params = params_by_method(request.params, AUTO)
     rows = _contenders(request, params)
-    request.sides.check(rows)
+    request.sides.check(rows, request.flags)
     chosen = metrics.choose(request.metrics)
     by = criterion(request.criterion)
     features = any(row.needs_features for row in rows)

@@ -165,7 +165,7 @@ class _Board:
         return Outcome(entry.row, "ok", joined(entry.parts, self._work.batch, self._work.splits))
 
     def _lacks_features(self, row: Row) -> bool:
-        return row.needs_features and not self._work.batch.features
+        return row.lacks_columns(self._work.batch)
 
     def _tell(self, entry: _Entry, steps: int, what: str) -> None:
         self._listener.advance(steps, f"{entry.row.name}, {what}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
+from calcli.batch import Edges
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -21,7 +22,7 @@ from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
 from calcli.verbs.clustering import Clustering, clustering
 from calcli.verbs.collect import Collector, Held, Summed
-from calcli.verbs.columns import Numbered, groups, ranks
+from calcli.verbs.columns import Numbered, groups, linked_rows, ranks
 from calcli.verbs.drift import look
 from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
@@ -29,6 +30,7 @@ from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
 from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
 from calcli.verbs.rejecting import rejection_curves
 from calcli.verbs.report import Report
+from calcli.verbs.sides import read_edges
 from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
@@ -66,6 +68,8 @@ class EvaluateRequest:
         An artifact: has its calibration moved since the fit?
     state
         Where the answer is kept from night to night; None is ``<artifact>.drift.json``.
+    edges
+        Pairs of ids of linked rows: for `tv`, and for artifacts that were fitted with other ones.
     fail_if
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
@@ -86,6 +90,7 @@ class EvaluateRequest:
     baseline: str | Path | None = None
     drift: str | None = None
     state: str | Path | None = None
+    edges: Data | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
     flags: Flags = Flags()
@@ -108,6 +113,9 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if request.state is not None and request.drift is None:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
     named = Named.parse(request.all_artifacts, request.scores)
+    edges = _edges(request, chosen, named)
+    if edges is not None:
+        named = named.linked_by(edges)
     with open_source(request.data, format=request.input_format) as source:
         entrants = line_up(source, request.flags, named, listener)
         binding = entrants[0].binding
@@ -117,6 +125,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
             collected = _collect(request, source, entrants, tally, chosen, clusters)
             resampling = _resampling(request, source, tally)
             parts = [(column, groups(source, column, tally)) for column in request.by]
+            node_id = next((one.binding.node_id for one in entrants if one.binding.node_id is not None), None)
+            linked = None if edges is None else linked_rows(source, node_id, edges, tally)
         with stage(listener, "measuring"):
             names = class_names(binding)
             rows, options = collected.done(), request.options
@@ -131,6 +141,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
                     names,
                     resampling=resampling,
                     clusters=rows.clusters,
+                    edges=linked,
                     kinds=_kinds(request),
                 )
                 grouped = [
@@ -160,6 +171,18 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     judged = judge(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in judged))
+
+
+def _edges(request: EvaluateRequest, chosen: Sequence[metrics.Row], named: Named) -> Edges | None:
+    """The edge list, if there is one and something here looks at it."""
+    if request.edges is None:
+        return None
+    if not named.linked and all(row.family != "linked" for row in chosen):
+        raise UsageError(
+            "--edges is of use to the metric tv, and to artifacts that were fitted with --edges",
+            hint="try: --metrics default,tv",
+        )
+    return read_edges(request.edges)[0]
 
 
 def _clustering(
@@ -196,10 +219,11 @@ def _collect(
 ) -> Collector:
     """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    flags = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
-    flag = next((name for name, given in flags.items() if given), None)
+    asked: dict[str, object] = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
+    asked |= {one.name: one.whole_table for one in entrants}
+    whole_for = next((name for name, wanted in asked.items() if wanted), None)
     tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), _kinds(request))
-    rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=flag)
+    rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole_for)
     bindings, suspect = [one.binding for one in entrants], suspects(entrants)
     if clusters is not None:
         bindings.append(clusters.binding)

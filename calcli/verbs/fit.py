@@ -132,7 +132,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     """Fit a calibrator, measure it on rows that it has not seen, and keep it."""
     recipe, chosen = request.recipe, metrics.choose(request.metrics)
     recipe.check()
-    request.sides.check(contenders(recipe))
+    request.sides.check(contenders(recipe), recipe.flags)
     criterion(recipe.criterion)
     guard = None if request.guard is None else Guard.of(request.guard, chosen)
     features = needs_features(recipe)
@@ -153,6 +153,8 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         )
         if learned.choice is not None:
             listener.note(learned.choice.why)
+        for remark in learned.calibrator.remarks():
+            listener.note(remark)
         report = _report(request, source, binding, loaded, learned, chosen)
     refused = None if guard is None else _refusal(guard, report)
     if refused is not None or target is None:
@@ -169,7 +171,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     if path is not None:
         states = {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)}
         manifest = store.write(path, manifest, states)
-    return FitResult(binding, path, Model(path, manifest, binding, None, learned.calibrator), kept, refused)
+    return FitResult(binding, path, Model.of(path, manifest, binding, None, learned.calibrator), kept, refused)
 
 
 def contenders(recipe: Recipe) -> tuple[Row, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from calcli.engines.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
 from calcli.methods.calibrator import Calibrator, Ending
+from calcli.methods.progress import told
 from calcli.methods.row import Row
 from calcli.verbs.contest import Choice
 from calcli.verbs.crossfit import predict_held_out
@@ -87,7 +89,7 @@ def learn(
         fitted, seconds = _fit(row, batch, params, sides, seed, listener)
         return Learned(row, params, fitted.with_ending(ending), holdout, Seconds(fit=seconds), choice=choice)
     splits = split_rows(batch.labels, holdout, seed)
-    with stage(listener, f"checking {row.name} on held-out rows", len(splits)):
+    with stage(listener, f"checking {row.name} on held-out rows", len(splits)), _told(listener):
         predicted, last = predict_held_out(
             row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), sides=sides, ending=ending
         )
@@ -104,6 +106,11 @@ def _fit(
     row: Row, batch: Batch, params: Params, sides: Sides, seed: int, listener: Listener
 ) -> tuple[Calibrator, float]:
     started = time.perf_counter()
-    with stage(listener, f"fitting {row.name}"):
+    with stage(listener, f"fitting {row.name}"), _told(listener):
         fitted = calibrator.fit(row, batch, params, sides=sides, seed=seed)
     return fitted, time.perf_counter() - started
+
+
+def _told(listener: Listener) -> AbstractContextManager[None]:
+    """What a method says of a long fit stands beside the bar of the stage."""
+    return told(lambda what: listener.advance(0, what))

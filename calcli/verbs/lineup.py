@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Feature, Flags, bind, bind_score
@@ -29,12 +29,15 @@ class Entrant:
         Which columns it is read from.
     predict
         Its probabilities for rows of this binding.
+    whole_table
+        Whether it must see all rows at once.
     """
 
     name: str
     source: ScoreSource
     binding: Binding
     predict: Callable[[Batch], FloatArray]
+    whole_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,15 @@ class Named:
 
     models: Mapping[str, Model]
     columns: Mapping[str, str]
+
+    @property
+    def linked(self) -> bool:
+        """Whether any of the artifacts was fitted with an edge list."""
+        return any(model.calibrator.sides.edges is not None for model in self.models.values())
+
+    def linked_by(self, edges: Edges) -> Named:
+        """The same, where artifacts that were fitted with an edge list have this one instead."""
+        return replace(self, models={name: model.linked_by(edges) for name, model in self.models.items()})
 
     @classmethod
     def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> Named:
@@ -95,7 +107,8 @@ def line_up(source: Source, flags: Flags, named: Named, listener: Listener) -> t
             column = _listed(own.score.columns)
             notes.append(f"{name} reads the {own.score.kind} in {column}")
         kept = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
-        entrants.append(Entrant(name, kept, own, model.calibrator.predict))
+        calibrator = model.calibrator
+        entrants.append(Entrant(name, kept, own, calibrator.predict, calibrator.whole_table))
     for name, column in named.columns.items():
         own = bind_score(source, raw, column)
         as_it_is = partial(raw_probabilities, binding=own)

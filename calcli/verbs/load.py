@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
-from calcli.batch import FloatArray
-from calcli.errors import ArtifactError
+from calcli.batch import Edges, FloatArray, Sides
+from calcli.errors import ArtifactError, UsageError
 from calcli.methods import catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
 from calcli.tables.source import Data, open_source
-from calcli.verbs.sides import kept_sides
+from calcli.verbs.sides import kept_sides, read_edges
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """A calibrator as an artifact keeps it: what was fitted, and how columns are bound to it.
+
+    Attributes
+    ----------
+    binding
+        The columns that predicting reads; the fit may have looked at more features.
 
     Examples
     --------
@@ -37,6 +42,27 @@ class Model:
     binding: Binding
     sha256: str | None
     calibrator: Calibrator
+
+    @classmethod
+    def of(
+        cls, path: Path | None, manifest: Manifest, fitted: Binding, sha256: str | None, calibrator: Calibrator
+    ) -> Model:
+        """From the binding of the fit."""
+        reads = calibrator.reads
+        if reads is not None:
+            fitted = replace(fitted, features=tuple(one for one in fitted.features if one.name in reads))
+        return cls(path, manifest, fitted, sha256, calibrator)
+
+    @property
+    def fitted_binding(self) -> Binding:
+        """The binding of the fit, with all features."""
+        return Binding.from_json(self.manifest.binding)
+
+    def linked_by(self, edges: Edges) -> Model:
+        """The same with another edge list, if it was fitted with one."""
+        if self.calibrator.sides.edges is None:
+            return self
+        return replace(self, calibrator=replace(self.calibrator, sides=self.calibrator.sides | Sides(edges=edges)))
 
     @property
     def method(self) -> str:
@@ -57,7 +83,8 @@ class Model:
 
     @property
     def needs_features(self) -> bool:
-        return self.calibrator.row.needs_features
+        """Whether predicting reads any."""
+        return self.calibrator.row.needs_features and self.calibrator.reads != ()
 
     def predict(self, data: Data) -> FloatArray:
         """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.
@@ -71,9 +98,22 @@ class Model:
         return self.calibrator.predict(rows.batch)
 
 
-def load(path: str | Path) -> Model:
-    """Open an artifact directory. Every payload's hash is checked; nothing in it can run code."""
-    return read_calibrator(store.read(Path(path)))
+def load(path: str | Path, *, edges: Data | None = None) -> Model:
+    """Open an artifact directory. Every payload's hash is checked; nothing in it can run code.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    edges
+        An edge list in place of that of the fit, for rows which that one did not know.
+    """
+    model = read_calibrator(store.read(Path(path)))
+    if edges is None:
+        return model
+    if model.calibrator.sides.edges is None:
+        raise UsageError(f"{path} was not fitted with --edges", hint="leave it out")
+    return model.linked_by(read_edges(edges)[0])
 
 
 def read_calibrator(artifact: Artifact) -> Model:
@@ -93,4 +133,4 @@ def read_calibrator(artifact: Artifact) -> Model:
         calibrator = Calibrator.from_state(manifest.method, artifact.state, sides)
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise ArtifactError(f"{path} does not hold what a {manifest.method} artifact holds: {error}") from error
-    return Model(path, manifest, binding, artifact.sha256, calibrator)
+    return Model.of(path, manifest, binding, artifact.sha256, calibrator)

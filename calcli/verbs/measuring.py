@@ -63,9 +63,9 @@ class Candidate:
     prob: FloatArray
     seconds: Seconds = Seconds()
 
-    def scored(self, rows: Labelled, clusters: Clusters | None = None) -> Scored:
-        """With the labels of the same rows."""
-        return Scored(rows.labels, self.prob, rows.weight, clusters)
+    def scored(self, rows: Labelled, clusters: Clusters | None = None, edges: IntArray | None = None) -> Scored:
+        """With the labels of the same rows, their clusters, and which of them are linked."""
+        return Scored(rows.labels, self.prob, rows.weight, clusters, edges)
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def measure_all(
     against: Sequence[str] = (),
     resampling: Resampling | None = None,
     clusters: Clusters | None = None,
+    edges: IntArray | None = None,
     kinds: Sequence[Kind] = ("reliability",),
 ) -> Measurements:
     """Every metric of every score, and the differences of the scores to those `against`, on the same rows.
@@ -97,7 +98,7 @@ def measure_all(
     """
     # What metrics keep of the rows for each other, their order above all, is held for one score at a time.
     options = settled(chosen, [one.scored(rows, clusters) for one in candidates], options)
-    measured = {one.name: measure(chosen, one.scored(rows, clusters), options) for one in candidates}
+    measured = {one.name: measure(chosen, one.scored(rows, clusters, edges), options) for one in candidates}
     scored = {one.name: one.scored(rows, clusters) for one in candidates}
     drawn = None if resampling is None else _Drawn.of(scored, chosen, options, resampling)
     if drawn is not None:

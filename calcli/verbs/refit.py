@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from calcli.artifacts import store
-from calcli.batch import Batch
+from calcli.batch import Batch, Sides
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
@@ -96,12 +96,12 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     path = Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
     recipe.check()
-    request.sides.check(contenders(recipe))
+    request.sides.check(contenders(recipe), recipe.flags)
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
     features = needs_features(recipe) or old.needs_features
     with open_source(request.data, format=request.input_format) as source:
-        binding = bind(source, recipe.flags, known=old.binding, features=features)
+        binding = bind(source, recipe.flags, known=old.fitted_binding, features=features)
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
             seen = _seen_before(source, loaded, old)
@@ -109,6 +109,8 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         learned = learn(
             recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener, sides=beside.sides
         )
+        for remark in learned.calibrator.remarks():
+            listener.note(remark)
         if learned.rows is None or learned.prob is None:
             raise UsageError(
                 f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
@@ -119,7 +121,10 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         if not judged.any():
             judged = learned.rows
         with stage(listener, "measuring"):
-            measured = _measured(old, learned, loaded.batch, judged, chosen, request.options, class_names(binding))
+            edges = Sides(edges=beside.sides.edges)  # those of the new rows are new to the one in place too
+            measured = _measured(
+                old, learned, loaded.batch, edges, judged, chosen, request.options, class_names(binding)
+            )
         report = report_on(
             "refit",
             request.seed,
@@ -204,6 +209,7 @@ def _measured(
     old: Model,
     learned: Learned,
     batch: Batch,
+    edges: Sides,
     judged: Mask,
     chosen: tuple[metrics.Row, ...],
     options: Options,
@@ -218,7 +224,7 @@ def _measured(
     return measure_all(
         [
             Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
-            Candidate(IN_PLACE, in_place, old.calibrator.predict(rows)),
+            Candidate(IN_PLACE, in_place, old.calibrator.predict(rows, edges)),
             Candidate(learned.row.name, new, learned.prob[judged[learned.rows]], learned.seconds),
         ],
         rows,

@@ -32,8 +32,6 @@ def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides
     if len(batch) > MOST_ROWS:
         batch = batch.take(held_out(batch.labels, MOST_ROWS / len(batch), stream(seed, "selection")))
     splits = split_rows(batch.labels, Holdout("cv", folds=5), seed)
-    contenders = {
-        row: recipe.resolve(row) for row in short_list(batch.classes) if batch.features or not row.needs_features
-    }
+    contenders = {row: recipe.resolve(row) for row in short_list(batch.classes) if not row.lacks_columns(batch)}
     outcomes = run_contest(contenders, batch, splits, budget=recipe.budget, seed=seed, listener=listener, sides=sides)
     return choose(outcomes, batch, splits, by)

@@ -11,15 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from calcli.artifacts.manifest import JsonObject
-from calcli.batch import NO_SIDES, Sides
+from calcli.batch import NO_SIDES, Edges, Sides
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.methods import catalog
 from calcli.methods.row import Row, Side
-from calcli.state import State
+from calcli.state import State, pack_texts, unpack_texts
 from calcli.tables.beside import load_beside
-from calcli.tables.binding import Binding
-from calcli.tables.source import Data, open_source
+from calcli.tables.binding import Binding, Flags
+from calcli.tables.edges import load_edges
+from calcli.tables.source import Data, Source, open_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,14 @@ class SideFiles:
         Rows with labels from which a partition is learned: those that the model was trained on, as a rule.
     embedding_data
         Rows that are clustered together with those to calibrate.
+    edges
+        Pairs of ids of rows that are linked.
     """
 
     model: str | Path | None = None
     partition_data: Data | None = None
     embedding_data: Data | None = None
+    edges: Data | None = None
 
     @property
     def roles(self) -> tuple[Side, ...]:
@@ -47,11 +53,12 @@ class SideFiles:
             "model": self.model,
             "partition-data": self.partition_data,
             "embedding-data": self.embedding_data,
+            "edges": self.edges,
         }
         return tuple(role for role, value in given.items() if value is not None)
 
-    def check(self, rows: Iterable[Row]) -> None:
-        """Refuse what none of these methods would use."""
+    def check(self, rows: Iterable[Row], flags: Flags) -> None:
+        """Refuse what none of these methods would use, and edges of rows that have no ids."""
         usable = {role for row in rows for role in row.sides}
         for role in self.roles:
             if role not in usable:
@@ -59,6 +66,8 @@ class SideFiles:
                 raise UsageError(
                     f"--{role} is not used here", hint=f"methods that use it: {', '.join(users) or 'none'}"
                 )
+        if self.edges is not None and flags.node_id is None:
+            raise UsageError("--edges links nodes, and nothing says which node a row is", hint="add --node-id COLUMN")
 
 
 NO_SIDE_FILES = SideFiles()
@@ -73,9 +82,12 @@ class SidesRead:
 
     def kept(self, row: Row) -> dict[str, State]:
         """What the artifact of this method keeps of them, by role."""
-        return {
+        kept: dict[str, State] = {
             role: State(blobs={f"{role}.bin": self.sides.blobs[role]}) for role in row.keeps if role in self.sides.blobs
         }
+        if self.sides.edges is not None and "edges" in row.keeps:
+            kept["edges"] = State(arrays={"pairs": self.sides.edges.pairs, **pack_texts(self.sides.edges.nodes)})
+        return kept
 
     def facts_of(self, row: Row) -> tuple[JsonObject, ...]:
         """What the manifest of this method's artifact says of them."""
@@ -95,7 +107,11 @@ def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
             continue
         with open_source(data) as source:
             sides |= Sides(batches={role: load_beside(source, binding, label=label)})
-            facts += [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+            facts += _facts(role, source)
+    if files.edges is not None:
+        edges, more = read_edges(files.edges)
+        sides |= Sides(edges=edges)
+        facts += more
     return SidesRead(sides, tuple(facts))
 
 
@@ -105,13 +121,19 @@ def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
     return content, _fact("model", Path(path).name, hashlib.sha256(content).hexdigest())
 
 
+def read_edges(data: Data) -> tuple[Edges, list[JsonObject]]:
+    """An edge list, and what a manifest says of it."""
+    with open_source(data) as source:
+        return load_edges(source), _facts("edges", source)
+
+
 def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable[JsonObject]) -> SidesRead:
     """The side inputs of a refit: those that are named now, and those that the artifact keeps."""
     again = read_sides(files, binding)
     known = list(facts)
     for fact in known:
         role = fact["role"]
-        if role not in files.roles and role not in kept.blobs:
+        if role not in files.roles and role not in kept.roles:
             raise UsageError(
                 f"the artifact was fitted with --{role} ({fact['name']}), which it does not keep",
                 hint=f"name it again: --{role} FILE",
@@ -122,8 +144,14 @@ def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable
 
 def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> Sides:
     """The side inputs that an artifact keeps."""
-    roles = [str(fact["role"]) for fact in facts if fact["role"] in states]
-    return Sides(blobs={role: next(iter(states[role].blobs.values())) for role in roles})
+    kept = {role: states[role] for role in (str(fact["role"]) for fact in facts) if role in states}
+    listed = kept.pop("edges", None)
+    edges = None if listed is None else Edges(unpack_texts(listed.arrays), listed.arrays["pairs"].astype(np.int64))
+    return Sides(blobs={role: next(iter(state.blobs.values())) for role, state in kept.items()}, edges=edges)
+
+
+def _facts(role: str, source: Source) -> list[JsonObject]:
+    return [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
 
 
 def _fact(role: str, name: str, sha256: str | None) -> JsonObject:

@@ -95,6 +95,7 @@ def test_options_of_one_name_are_one_option() -> None:
         "--output-format",
         "--format",
         "--guard",
+        "--edges",
         "--extra",
         "--label",
         "--members",

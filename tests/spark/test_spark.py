@@ -74,6 +74,18 @@ def test_more_classes_and_chosen_columns(days: Path, cluster: Cluster) -> None:
     np.testing.assert_allclose(there.to_numpy(), here.to_numpy(), rtol=0, atol=1e-12)
 
 
+def test_each_row_joins_the_calibration_rows_wherever_it_is(days: Path, cluster: Cluster) -> None:
+    params = {"relation": "knn:age", "margin": "0", "epochs": "50"}
+    calcli.fit("days", method="recal", params=params, output="kept")
+    calcli.apply("kept", "days", "here.parquet", extra=True)
+    done = run("apply", "kept", "days", "-o", "there", "--extra", "--engine", "spark", "--master", cluster.url)
+    assert done.returncode == 0, done.stderr
+    names = ["calibrated", "calibrated__temperature"]
+    here, there = ordered("here.parquet").select(names), ordered("there").select(names)
+    assert here["calibrated__temperature"].n_unique() > 1000
+    np.testing.assert_allclose(there.to_numpy(), here.to_numpy(), rtol=0, atol=1e-12)
+
+
 def test_bad_rows_fail_by_name_or_are_null(days: Path, cluster: Cluster) -> None:
     calcli.fit("days", method="platt", output="kept")
     bad = clicks(100).with_columns(logit=pl.when(pl.col("row_id") != 7).then(pl.col("logit")), day=pl.lit("x"))

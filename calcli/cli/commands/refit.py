@@ -21,6 +21,7 @@ def refit(
     model: options.Model = None,
     partition_data: options.PartitionData = None,
     embedding_data: options.EmbeddingData = None,
+    edges: options.Edges = None,
     bins: options.Bins = 15,
     binning: options.Binning = "width",
     seed: options.Seed = 0,
@@ -56,7 +57,7 @@ def refit(
         guard=guard or "nll",
         strict=strict,
         options=Options(bins=bins, binning=binning, seed=seed),
-        sides=arguments.sides(model=model, partition_data=partition_data, embedding_data=embedding_data),
+        sides=arguments.sides(model=model, partition_data=partition_data, embedding_data=embedding_data, edges=edges),
         input_format=input_format,
         seed=seed,
     )
