@@ -205,9 +205,10 @@ def debiased_of(blocks: Blocks, options: Options) -> float:
     more = weight**2 > square * (1.0 + 1e-12)  # effectively more than one row
     weight, prob, positive, square = weight[more], prob[more], positive[more], square[more]
     label = positive / weight
-    noise = label * (1.0 - label) / (weight**2 / square - 1.0)
-    squared = float((weight * (((prob - positive) / weight) ** 2 - noise)).sum()) / blocks.total
-    return math.sqrt(max(squared, 0.0))
+    noise = float((weight * label * (1.0 - label) / (weight**2 / square - 1.0)).sum())
+    gaps = float((weight * ((prob - positive) / weight) ** 2).sum())
+    # Where the two cancel, the root of what rounding leaves would be a hundred million times as large.
+    return math.sqrt((gaps - noise) / blocks.total) if gaps - noise > 1e-13 * noise else 0.0
 
 
 def ece_of(blocks: Blocks, options: Options) -> float | None:
