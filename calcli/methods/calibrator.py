@@ -6,14 +6,15 @@ two classes, and what is done to the output of every method, its `Ending`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, Column, FloatArray, Sides
-from calcli.errors import DataError, FitError, UsageError
+from calcli.batch import NO_SIDES, Batch, Column, FloatArray, Role, Sides
+from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
 from calcli.methods.base import (
     READS,
@@ -66,6 +67,9 @@ class Ending:
 
 PLAIN = Ending()
 
+_PROBED = 57
+"""So many rows tell whether a state is one of its method."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibrator:
@@ -98,7 +102,21 @@ class Calibrator:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
         reaches_ends = self.row.reaches_ends and bool(self.state.params.get("reaches_ends", True))
-        return self.ending.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
+        prob = self.ending.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
+        if not math.isfinite(float(prob.sum())):
+            raise ArtifactError("the numbers of this calibrator give no probability for some rows", hint="fit it anew")
+        return prob
+
+    def probe(self, roles: Mapping[str, Role]) -> None:
+        """Predict some rows with features of these roles: a state that is not one of the method fails here."""
+        score = np.sinh(np.linspace(-7.0, 7.0, _PROBED))
+        if self.classes > 2:  # each class has each score in some row
+            score = score[np.add.outer(np.arange(_PROBED), np.arange(self.classes)) % _PROBED]
+        features = {name: _any_column(role) for name, role in roles.items()}
+        node = None if self.sides.edges is None else _any_column("category")
+        prob = self.predict(Batch(score, features=features, node=node))
+        if prob.shape != score.shape:
+            raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
     def extras(self, batch: Batch, sides: Sides = NO_SIDES) -> Mapping[str, FloatArray]:
         """What else the method can say of these rows, under the names that its catalog row lists."""
@@ -175,6 +193,13 @@ class Calibrator:
         factors = tuple(float(str(factor)) for factor in tilt) if isinstance(tilt, list) else None
         ending = Ending(bool(whole.params["exact"]), factors)
         return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending, sides)
+
+
+def _any_column(role: Role) -> Column:
+    """For each row that is probed a value, or none."""
+    if role == "category":
+        return Column(role, np.arange(_PROBED, dtype=np.int32) % 2 - 1, ("",))
+    return Column(role, np.where(np.arange(_PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, _PROBED))))
 
 
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:

@@ -98,6 +98,10 @@ class Model:
         return self.calibrator.predict(rows.batch)
 
 
+_BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
+"""What goes wrong with numbers that are none of a method's: somebody wrote them, and their hashes too."""
+
+
 def load(path: str | Path, *, edges: Data | None = None) -> Model:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code.
 
@@ -109,6 +113,10 @@ def load(path: str | Path, *, edges: Data | None = None) -> Model:
         An edge list in place of that of the fit, for rows which that one did not know.
     """
     model = read_calibrator(store.read(Path(path)))
+    try:
+        model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})
+    except _BROKEN as error:
+        raise _damaged(path, model.method, error) from error
     if edges is None:
         return model
     if model.calibrator.sides.edges is None:
@@ -131,6 +139,12 @@ def read_calibrator(artifact: Artifact) -> Model:
         binding = Binding.from_json(manifest.binding)
         sides = kept_sides(artifact.states, manifest.sides)
         calibrator = Calibrator.from_state(manifest.method, artifact.state, sides)
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
-        raise ArtifactError(f"{path} does not hold what a {manifest.method} artifact holds: {error}") from error
+        if calibrator.classes != len(binding.classes):
+            raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
+    except _BROKEN as error:
+        raise _damaged(path, manifest.method, error) from error
     return Model.of(path, manifest, binding, artifact.sha256, calibrator)
+
+
+def _damaged(path: Path | str | None, method: str, error: Exception) -> ArtifactError:
+    return ArtifactError(f"{path} does not hold what a {method} artifact holds: {type(error).__name__} {error}")
