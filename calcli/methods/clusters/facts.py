@@ -143,6 +143,8 @@ def _means(
     values, mass = column.values[known].astype(np.float64), weight[known]
     if not mass.sum() > 0:
         return [None] * count
+    unit = float(np.abs(values).max()) or 1.0  # the squares of large numbers are none
+    values = values / unit
     mean = float(np.average(values, weights=mass))
     spread = math.sqrt(float(np.average(np.square(values - mean), weights=mass)))
     inside = totals(cluster[known], mass, count)
@@ -152,7 +154,9 @@ def _means(
     means = np.divide(sums, inside, out=np.full(count, mean), where=inside > 0)
     show = _percent if column.role == "boolean" else _short
     return [
-        (abs(float(one) - mean) / spread, f"{name} {show(float(one))} (all {show(mean)})") if total > 0 else None
+        (abs(float(one) - mean) / spread, f"{name} {show(unit * float(one))} (all {show(unit * mean)})")
+        if total > 0
+        else None
         for one, total in zip(means, inside, strict=True)
     ]
 
