@@ -24,9 +24,9 @@ docs:
 sample-data:
     {{python}} sample_data/generate.py
 
-# calcli beside its comparators; writes Markdown to stdout
+# every benchmark, or some by name, into docs/results.md: `just bench --data DIR --raw DIR`, or `just bench --quick`
 bench *args:
-    {{python}} benchmarks/speed/foundation.py {{args}}
+    {{python}} benchmarks/run.py {{args}}
 
 # open the pages in a headless Chromium: no errors, no requests, no overflow on a telephone or a screen
 browser:

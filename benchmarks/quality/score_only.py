@@ -1,6 +1,6 @@
 """How good the methods are that need nothing but the score, beside the same methods of other libraries.
 
-``python benchmarks/quality/score_only.py FOLDER [--million]`` writes Markdown. The folder holds pairs of Parquet files
+``python benchmarks/quality/score_only.py FOLDER [--million] [--quick]`` writes Markdown. The folder holds pairs of Parquet files
 ``NAME.cal.parquet`` and ``NAME.test.parquet`` with a column ``label`` (0, 1, ..) and ``logit``, or ``logit_0`` to
 ``logit_<K-1>``. Every method is fitted on the first file of a pair and measured on the second, at its defaults. Peers
 that are not installed are left out. ``--million`` times fits of a million simulated rows as well.
@@ -325,9 +325,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--million", action="store_true", help="time fits of a million simulated rows as well")
+    parser.add_argument("--quick", action="store_true", help="two files, and thirty thousand rows for a million")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the peers' own
-    given = cases(options.folder)
+    given = cases(options.folder)[: 2 if options.quick else None]
     names = [row.name for row in methods.rows() if row.family in {"scaling", "binning"}]
     results = {name: [measured(case, ours(name)) for case in given] for name in names}
     peers = installed()
@@ -337,7 +338,7 @@ def main() -> None:
         ("Beside the same method of others", beside(results, peers, given)),
     ]
     if options.million:
-        parts.append(("Many rows", million(peers)))
+        parts.append(("Many rows", million(peers, 30_000 if options.quick else 1_000_000)))
     for title, lines in parts:
         print(f"\n## {title}\n")
         print("\n".join(lines))

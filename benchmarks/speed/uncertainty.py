@@ -1,6 +1,6 @@
 """``calcli uncertainty apply`` beside CatBoost's own calls on the same rows.
 
-``python benchmarks/speed/uncertainty.py [--rows N] [--trees N] [--runs N]`` writes Markdown. calcli reads Parquet,
+``python benchmarks/speed/uncertainty.py [--rows N] [--trees N] [--runs N] [--quick]`` writes Markdown. calcli reads Parquet,
 predicts, decomposes and writes Parquet; CatBoost makes a pool of columns that are in memory already and predicts.
 """
 
@@ -37,7 +37,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--trees", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="few rows and trees, once")
     asked = parser.parse_args()
+    if asked.quick:
+        asked.rows, asked.trees, asked.runs = 20_000, 50, 1
     sample = pl.read_parquet(SAMPLE)
     print("| features | ensemble | calcli apply | CatBoost's calls | ratio |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,181 @@
+"""Run the benchmarks, and put what they print onto the page docs/results.md.
+
+``python benchmarks/run.py [NAME ...] [--quick] [--data DIR] [--raw DIR] [--out DIR]``
+
+DIR of ``--data`` holds pairs ``NAME.cal.parquet`` and ``NAME.test.parquet`` with labels, logits and features; that of
+``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. Every
+benchmark writes ``OUT/<name>.md`` (docs/results, unless ``--quick``), with the date, the versions and the machine on
+top; the page is put together from all that are there, so that one can be run anew by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "results.md"
+KEPT = HERE.parent / "docs" / "results"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A script, and what stands above what it prints.
+
+    Attributes
+    ----------
+    arguments
+        With ``{data}``, ``{raw}`` and ``{scratch}`` for folders.
+    peers
+        Packages whose versions matter.
+    """
+
+    name: str
+    script: str
+    title: str
+    about: str
+    arguments: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+
+    def needs(self, folder: str) -> bool:
+        return any(f"{{{folder}}}" in argument for argument in self.arguments)
+
+
+BENCHMARKS = (
+    Benchmark(
+        "foundation", "speed/foundation.py", "Starting, and apply beside a copy",
+        "`apply` reads, calibrates and writes; polars only copies the same file.", peers=("typer", "rich"),
+    ),
+    Benchmark(
+        "evaluate", "speed/evaluate.py", "Metrics beside scikit-learn",
+        "The default metrics, and the same on the same arrays by scikit-learn.", peers=("scikit-learn",),
+    ),
+    Benchmark(
+        "mbct-speed", "speed/mbct.py", "Boosted trees beside LightGBM",
+        "MBCT grows calibration trees on integer-coded categories; LightGBM as many trees on the same columns.",
+        peers=("lightgbm", "numba"),
+    ),
+    Benchmark(
+        "recal-speed", "speed/recal.py", "RECAL beside graphs built for each row",
+        "Applying it to rows that come one by one.", peers=("torch", "torch-geometric"),
+    ),
+    Benchmark(
+        "uncertainty-speed", "speed/uncertainty.py", "uncertainty apply beside CatBoost's own calls",
+        "The same ensemble on the same rows.", peers=("catboost",),
+    ),
+    Benchmark("growth", "speed/growth.py", "Growth", "With rows, features and classes."),
+    Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster", "Rows a second and core.",
+              peers=("duckdb", "pyspark")),
+    Benchmark(
+        "score-only", "quality/score_only.py", "Methods that look at the score alone",
+        "Fitted on the .cal files, judged on the .test files.", ("{data}", "--million"),
+        ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration"),
+    ),
+    Benchmark(
+        "trees", "quality/trees.py", "Methods that look at features",
+        "Beside MCGrad, and LightGBM with the score as its offset.", ("{data}",), ("mcgrad", "lightgbm"),
+    ),
+    Benchmark(
+        "auto", "quality/auto.py", "The choice of auto",
+        "Log-loss relative to no calibration, beside every single method and beside what other packages choose.",
+        ("{data}",), ("scikit-learn", "probcal", "probmetrics"),
+    ),
+    Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
+    Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
+    Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
+    Benchmark("ccl", "papers/ccl.py", "CCL and CECE", "Tables 2 to 4, and the claims.", ("{data}",)),
+    Benchmark("heterogeneous", "papers/heterogeneous.py", "Heterogeneous calibration", "Tables 1 and 2 in form.",
+              ("{raw}",)),
+    Benchmark("recal", "papers/recal.py", "RECAL", "Tables 2 to 6.", ("{data}/..",)),
+    Benchmark(
+        "uncertainty", "papers/gbdt_uncertainty.py", "Uncertainty of gradient boosting",
+        "Figures 2 to 4, tables 1 and 4 to 7.", ("{raw}", "{scratch}"), ("catboost", "scikit-learn"),
+    ),
+)  # fmt: skip
+
+
+def known_version(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"without {package}"
+
+
+def head(benchmark: Benchmark, given: list[str]) -> str:
+    """When, with what, on what."""
+    packages = [known_version(name) for name in ("calcli", "numpy", "polars", *benchmark.peers)]
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    command = " ".join(["python", f"benchmarks/{benchmark.script}", *given])
+    return f"`{command}`, {datetime.now(UTC):%Y-%m-%d}; {machine}; {', '.join(packages)}.\n"
+
+
+def run(benchmark: Benchmark, folders: dict[str, str], out: Path, *, quick: bool) -> bool:
+    """Whether it ended well; what it printed is kept if it did."""
+    words = [argument.format(**folders) for argument in benchmark.arguments] + ["--quick"] * quick
+    shown = [argument.format(data="DATA", raw="RAW", scratch="OUT") for argument in benchmark.arguments]
+    print(f"{benchmark.name} ...", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        [sys.executable, str(HERE / benchmark.script), *words], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode == 0:
+        (out / f"{benchmark.name}.md").write_text(f"{head(benchmark, shown)}\n{done.stdout.strip()}\n")
+    return done.returncode == 0
+
+
+def page(out: Path) -> str:
+    """All that was kept, one after the other; headings go two levels down."""
+    parts = [
+        "# Results\n\nWhat the benchmarks print, losses included. `just bench` runs them anew, each also by itself; "
+        "below each title stands how, when and with what.\n"
+    ]
+    for group, title in (("speed", "Speed"), ("quality", "Quality"), ("papers", "The papers")):
+        kept = [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
+        if kept:
+            parts.append(f"## {title}\n")
+        for one in kept:
+            text = (out / f"{one.name}.md").read_text()
+            lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines()]
+            parts.append(f"### {one.title}\n\n{one.about}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(one.name for one in BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="small and few; nothing is written to docs")
+    parser.add_argument("--data", default="")
+    parser.add_argument("--raw", default="")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--page-only", action="store_true", help="put the page together from what is kept")
+    given = parser.parse_args()
+    if unknown := set(given.names) - {one.name for one in BENCHMARKS}:
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}")
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        out = given.out or (Path(scratch) if given.quick else KEPT)
+        out.mkdir(parents=True, exist_ok=True)
+        folders = {"data": given.data, "raw": given.raw, "scratch": scratch}
+        for one in [] if given.page_only else BENCHMARKS:
+            asked = not given.names or one.name in given.names
+            lacking = [name for name, folder in folders.items() if not folder and one.needs(name)]
+            if asked and not lacking and not run(one, folders, out, quick=given.quick):
+                failed.append(one.name)
+        if given.quick:
+            print(page(out))
+        else:
+            PAGE.write_text(page(out))
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
