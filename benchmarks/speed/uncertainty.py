@@ -1,7 +1,8 @@
 """``calcli uncertainty apply`` beside CatBoost's own calls on the same rows.
 
 ``python benchmarks/speed/uncertainty.py [--rows N] [--trees N] [--runs N] [--quick]`` writes Markdown. calcli reads
-Parquet, predicts, decomposes and writes Parquet; CatBoost makes a pool of columns that are in memory already and predicts.
+Parquet, predicts, decomposes and writes Parquet; CatBoost makes a pool of columns that are in memory already and
+predicts.
 """
 
 from __future__ import annotations
