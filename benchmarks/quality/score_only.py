@@ -1,9 +1,9 @@
 """How good the methods are that need nothing but the score, beside the same methods of other libraries.
 
 ``python benchmarks/quality/score_only.py FOLDER [--million] [--quick]`` writes Markdown. FOLDER holds pairs of
-Parquet files ``NAME.cal.parquet`` and ``NAME.test.parquet`` with a column ``label`` (0, 1, ..) and ``logit``, or ``logit_0`` to
-``logit_<K-1>``. Every method is fitted on the first file of a pair and measured on the second, at its defaults. Peers
-that are not installed are left out. ``--million`` times fits of a million simulated rows as well.
+Parquet files ``NAME.cal.parquet`` and ``NAME.test.parquet`` with a column ``label`` (0, 1, ..) and ``logit``, or
+``logit_0`` to ``logit_<K-1>``. Every method is fitted on the first file of a pair and measured on the second, at its
+defaults. Peers that are not installed are left out. ``--million`` times fits of a million simulated rows as well.
 """
 
 from __future__ import annotations
