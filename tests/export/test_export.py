@@ -95,6 +95,61 @@ def test_each_method_says_what_it_predicts(row: Row, classes: int, here: Path, i
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
 
 
+def visits(rows: int, classes: int = 2, seed: int = 0) -> pl.DataFrame:
+    """Scores that are wrong by features of every kind, with missing values."""
+    rng = np.random.default_rng(seed)
+    city = rng.choice(["Oslo", "Riga", "Bern", "O'Hare"], rows, p=[0.3, 0.3, 0.3, 0.1])
+    hours, age, member = rng.exponential(5, rows), rng.integers(18, 80, rows), rng.random(rows) < 0.5
+    wrong = 1.5 * (city == "Riga") - 1.0 * (hours > 4) + 0.03 * age * member
+    z = rng.normal(-0.5, 1.5, (rows, classes if classes > 2 else 1))
+    if classes == 2:
+        scores = {"label": (rng.random(rows) < 1 / (1 + np.exp(-z[:, 0] - wrong))).astype(int), "logit": 2 * z[:, 0]}
+    else:
+        label = (z + np.outer(wrong, np.arange(classes)) / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+        scores = {"label": label, **{f"logit_{index}": 2 * z[:, index] for index in range(classes)}}
+    frame = pl.DataFrame({**scores, "city": city, "hours": hours, "age": age, "member": member})
+    some = pl.int_range(pl.len()) % 9
+    return frame.with_columns(
+        pl.when(some != 1).then("city"), pl.when(some != 2).then("hours"), pl.when(some != 3).then("member")
+    )
+
+
+@pytest.mark.parametrize(
+    ("classes", "given"),
+    [
+        (2, {"partition": "forest", "trees": 3}),
+        (2, {"partition": "boosted", "trees": 4}),
+        (2, {"partition": "tree", "leaf": "beta", "depth": 4}),
+        (3, {"partition": "tree"}),
+    ],
+)
+def test_features_too(here: Path, classes: int, given: dict[str, Any], interpreter: Any) -> None:
+    """Missing values, levels that were never seen, numbers beyond all others."""
+    given = {"tau": 5, "min_rows": 40, **given}
+    calcli.fit(visits(1500, classes), method="heterogeneous", params=given, output="kept", holdout="none")
+    assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 3
+    table = visits(300, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
+    odd = pl.col("place") % 11
+    table = table.with_columns(
+        city=pl.when(odd == 0).then(pl.lit("Nowhere")).otherwise("city"),
+        hours=pl.when(odd == 1)
+        .then(float("nan"))
+        .when(odd == 2)
+        .then(float("inf"))
+        .when(odd == 3)
+        .then(float("-inf"))
+        .otherwise("hours"),
+    )
+    expected = applied("kept", table)
+    assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), expected)
+    if classes == 2 and given["partition"] != "boosted":  # of which the expression is too long
+        assert_same(in_duckdb(table, ExportRequest("kept")), expected)
+    formula = json.loads(export(ExportRequest("kept", to="json")))
+    assert_same(
+        pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
+    )
+
+
 @pytest.mark.parametrize(
     "columns",
     [

@@ -1,6 +1,8 @@
 """The rows of the methods that grow trees."""
 
+from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.row import Param, Row
+from calcli.methods.scaling.catalog import ROWS as SCALING
 
 _AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
@@ -104,4 +106,84 @@ _MBCT = Row(
     },
 )
 
-ROWS = (_MBCT,)
+_LEAVES = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_features)
+
+_HETEROGENEOUS = Row(
+    name="heterogeneous",
+    family="trees",
+    target="calcli.methods.trees.heterogeneous",
+    summary="a partition of the rows by trees, and a calibrator in each cell, drawn to that of all rows",
+    reference="Durfee et al. 2022",
+    simplicity=21,
+    multiclass="native",
+    needs_features=True,
+    sides=("partition-data",),
+    closed_form=True,
+    explains=True,
+    params=(
+        Param(
+            "partition",
+            "choice",
+            "forest",
+            "one tree, the mean of several, or a sequence in which each mends what is left",
+            choices=("tree", "forest", "boosted"),
+        ),
+        Param(
+            "leaf",
+            "choice",
+            "auto",
+            "the calibrator of each cell; auto is platt for two classes and sms for more",
+            choices=("auto", *_LEAVES),
+        ),
+        Param(
+            "target",
+            "choice",
+            "auto",
+            "what trees tell apart: labels, or what the calibrator of all rows leaves of them; auto is residual, of "
+            "partition-data label",
+            choices=("auto", "residual", "label"),
+        ),
+        Param("columns", "text", "", "split only on columns whose names begin so, as emb_"),
+        Param(
+            "trees",
+            "int",
+            "auto",
+            "of a forest, 10 if auto; at most, of a boosted partition, 40 if auto",
+            low=1,
+            high=1000,
+            choices=_AUTO,
+        ),
+        Param(
+            "depth",
+            "int",
+            "auto",
+            "the most conditions of a cell; cross-validated if it is auto, 3 in a boosted partition",
+            low=0,
+            high=12,
+            choices=_AUTO,
+        ),
+        Param(
+            "min_rows",
+            "float",
+            "auto",
+            "the least weight of a cell; 15 for each class in a forest, else cross-validated, if it is auto",
+            low=1,
+            high=1e9,
+            choices=_AUTO,
+        ),
+        Param(
+            "tau",
+            "float",
+            "auto",
+            "how strongly cells are drawn to the calibrator of all rows, 0: not at all, inf: wholly; cross-validated "
+            "if it is auto",
+            low=0,
+            high=1e9,
+            choices=("auto", "inf"),
+        ),
+        Param("rate", "float", 0.3, "boosted: how much of a tree's step is taken", low=0.01, high=1),
+    ),
+    presets={"paper": {"partition": "tree", "target": "label", "tau": 0.0}},
+)
+
+ROWS = (_MBCT, _HETEROGENEOUS)

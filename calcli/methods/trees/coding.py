@@ -226,7 +226,7 @@ def _number(name: str, column: Column, weight: FloatArray | None, least: float, 
     if column.role == "boolean":
         return Coding(name, "boolean", np.array([0.5]), missing=missing)
     low, high = quantile_gaps(values.astype(np.float64), weight, bins)
-    return Coding(name, "number", _cuts_between(low, high), missing=missing)
+    return Coding(name, "number", cuts_between(low, high), missing=missing)
 
 
 def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> tuple[FloatArray, FloatArray]:
@@ -251,7 +251,7 @@ def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> 
     return low, ordered[np.searchsorted(ordered, low, side="right")]
 
 
-def _cuts_between(low: FloatArray, high: FloatArray) -> FloatArray:
+def cuts_between(low: FloatArray, high: FloatArray) -> FloatArray:
     """A number with few digits in each gap: low <= cut < high."""
     return np.array([_simplest(one, other) for one, other in zip(low.tolist(), high.tolist(), strict=True)])
 
@@ -267,5 +267,5 @@ def _simplest(low: float, high: float) -> float:
 
 def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
     """The same for log-odds, with few digits as probabilities where these can be told apart."""
-    cuts = logit(_cuts_between(sigmoid(low), sigmoid(high)))
+    cuts = logit(cuts_between(sigmoid(low), sigmoid(high)))
     return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)

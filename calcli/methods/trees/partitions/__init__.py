@@ -1,0 +1,1 @@
+"""Partitions of the feature space, and calibrators in their cells."""
