@@ -186,4 +186,31 @@ _HETEROGENEOUS = Row(
     presets={"paper": {"partition": "tree", "target": "label", "tau": 0.0}},
 )
 
-ROWS = (_MBCT, _HETEROGENEOUS)
+_BOOST = Row(
+    name="boost",
+    family="trees",
+    target="calcli.methods.trees.boost",
+    summary="CatBoost on the features, from the scaled score on; as many rounds as pay, none among them",
+    reference="Prokhorenkova et al. 2018",
+    simplicity=22,
+    multiclass="native",
+    needs_features=True,
+    explains=True,
+    auto="yes",
+    params=(
+        Param(
+            "rounds",
+            "int",
+            "auto",
+            "trees; up to 300 by cross-validation if it is auto, none among the choices",
+            low=0,
+            high=10_000,
+            choices=_AUTO,
+        ),
+        Param("depth", "int", 4, "of each tree", low=1, high=10),
+        Param("rate", "float", 0.05, "how much of a tree's step is taken", low=0.001, high=1),
+        Param("l2", "float", 3.0, "how strongly the values of leaves are drawn to zero", low=0, high=1e6),
+    ),
+)
+
+ROWS = (_MBCT, _HETEROGENEOUS, _BOOST)

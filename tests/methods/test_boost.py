@@ -1,0 +1,215 @@
+"""Boosting from the scaled score: beside CatBoost told the same, where it must do nothing, and hard tables."""
+
+from __future__ import annotations
+
+import catboost
+import numpy as np
+import pandas as pd
+import pytest
+
+from calcli.batch import NO_SIDES, Batch, Column
+from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import Calibrator
+from calcli.methods.trees import boost
+from calcli.numeric.links import logit, probabilities, scores, sigmoid
+from tests.methods.cases import ordinary
+
+ROW = catalog.find("boost")
+
+
+def fitted(batch: Batch, seed: int = 0, **given: object) -> Calibrator:
+    return calibrator.fit(ROW, batch, ROW.resolve(given), seed=seed)
+
+
+def alone(batch: Batch) -> Calibrator:
+    row = catalog.find("platt" if batch.classes == 2 else "sms")
+    return calibrator.fit(row, Batch(batch.score, batch.label, batch.weight), row.resolve())
+
+
+def shops(rows: int = 3000, classes: int = 2, seed: int = 0, *, effect: float = 1.0) -> Batch:
+    """Scores that are wrong by a number, a category, and how high they are."""
+    rng = np.random.default_rng(seed)
+    number, place = rng.normal(size=rows), rng.integers(-1, 4, rows).astype(np.int32)
+    z = rng.normal(0, 1.5, rows if classes == 2 else (rows, classes))
+    first = z if classes == 2 else z[:, 0]
+    wrong = effect * (np.sin(2 * number) + np.array([0.5, -0.7, 0.0, 0.9, -0.4])[place] * (first > 0))
+    if classes == 2:
+        label = (rng.random(rows) < sigmoid(z + wrong)).astype(np.int64)
+    else:
+        label = (z + np.outer(wrong, np.arange(classes)) + rng.gumbel(size=z.shape)).argmax(axis=1).astype(np.int64)
+    columns = {"number": Column("number", number), "place": Column("category", place, ("a", "b", "c", "d"))}
+    return Batch(2 * z, label, rng.integers(1, 4, rows).astype(float), columns)
+
+
+def log_loss(prob: np.ndarray, batch: Batch) -> float:
+    prob = np.column_stack([1 - prob, prob]) if prob.ndim == 1 else prob
+    return float(-np.log(prob[np.arange(len(batch)), batch.labels]).mean())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_learns_what_the_score_does_not_know(classes: int) -> None:
+    train, test = shops(classes=classes), shops(classes=classes, seed=1)
+    model = fitted(train)
+    assert model.state.params["rounds"] % 10 == 0
+    assert log_loss(model.predict(test), test) < 0.93 * log_loss(alone(train).predict(test), test)
+    np.testing.assert_array_equal(Calibrator.from_state("boost", model.to_state()).predict(test), model.predict(test))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
+    train = shops(classes=classes, effect=0.0)
+    model = fitted(train)
+    assert model.state.params["rounds"] == 0
+    assert not model.state.blobs
+    np.testing.assert_allclose(model.predict(train), alone(train).predict(train), rtol=1e-8)
+    np.testing.assert_array_equal(fitted(shops(), rounds=0).state.params["rounds"], 0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_is_catboost_with_a_baseline(classes: int) -> None:
+    """On numbers, which CatBoost treats the same in any order of the rows, told in its own words."""
+    train = shops(classes=classes)
+    train = Batch(train.score, train.label, train.weight, {"number": train.features["number"]})
+    start = scores(alone(train).predict(train))
+    table = np.column_stack([start, train.features["number"].values])
+    loss = {"loss_function": "Logloss" if classes == 2 else "MultiClass"}
+    theirs = catboost.CatBoost(
+        {
+            "iterations": 30,
+            "depth": 3,
+            "learning_rate": 0.1,
+            "l2_leaf_reg": 5,
+            "boosting_type": "Plain",
+            "bootstrap_type": "No",
+            "random_strength": 0,
+            "verbose": False,
+            "allow_writing_files": False,
+            **loss,
+        }
+    )
+    theirs.fit(catboost.Pool(pd.DataFrame(table), train.labels, weight=train.weight, baseline=start))
+    raw = theirs.predict(pd.DataFrame(table), prediction_type="RawFormulaVal")
+    found = fitted(train, rounds=30, depth=3, rate=0.1, l2=5).predict(train)
+    np.testing.assert_allclose(found, probabilities(start + raw), rtol=1e-3)
+    assert np.abs(logit(found) - (start if classes == 2 else logit(probabilities(start)))).max() > 0.3
+
+
+def test_rounds_are_those_of_least_held_out_loss() -> None:
+    """The loss of the folds, recomputed with models of just so many rounds."""
+    train = boost.distinct(shops(1200), 0)
+    boosting = boost._Boosting.of(ROW.resolve(), 2, 0)
+    fold = boost.deal(train.labels, boost.FOLDS)
+    rounds = [0, 10, 50, 150, 300]
+    losses = dict.fromkeys(rounds, 0.0)
+    for index in range(boost.FOLDS):
+        seen, unseen = train.take(fold != index), train.take(fold == index)
+        for count in rounds:
+            params = ROW.resolve({"rounds": count})
+            prob = boost.predict(boost.fit(seen, NO_SIDES, params, 0), unseen, NO_SIDES)
+            losses[count] += float(-(unseen.weights * np.log(np.where(unseen.labels == 1, prob, 1 - prob))).sum())
+    chosen = boosting.chosen(train)
+    assert 0 < chosen < 300
+    least = min(losses, key=losses.__getitem__)
+    assert abs(rounds.index(least) - np.searchsorted(rounds, chosen)) <= 1
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_the_number_of_threads_changes_no_prediction(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = shops(1000)
+    expected = fitted(train, rounds=40).predict(train)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    np.testing.assert_array_equal(fitted(train, rounds=40).predict(train), expected)
+
+
+def test_the_order_of_columns_and_what_else_is_there_do_not_matter() -> None:
+    train = shops(1000)
+    columns = dict(reversed(train.features.items()))
+    model = fitted(train, rounds=40)
+    other = fitted(Batch(train.score, train.label, train.weight, columns), rounds=40)
+    more = Batch(train.score, None, None, {"more": columns["number"], **columns})
+    np.testing.assert_array_equal(other.predict(more), model.predict(train))
+
+
+def test_levels_are_known_by_name_and_unseen_ones_are_alike() -> None:
+    train = shops()
+    model = fitted(train, rounds=60)
+
+    def at(code: int, levels: tuple[str, ...]) -> np.ndarray:
+        columns = {"number": Column("number", np.zeros(5)), "place": Column("category", np.full(5, code), levels)}
+        return model.predict(Batch(np.linspace(-2, 2, 5), None, None, columns))
+
+    np.testing.assert_array_equal(at(0, ("d", "a")), at(3, ("a", "b", "c", "d")))
+    np.testing.assert_array_equal(at(0, ("unheard of",)), at(1, ("b", "never")))
+    assert not np.array_equal(at(0, ("a",)), at(-1, ("a",)))
+
+
+def test_a_feature_may_be_named_as_the_score_is() -> None:
+    train = shops(500)
+    columns = {"calibrated score": train.features["number"], "calibrated score_": train.features["place"]}
+    rows = Batch(train.score, train.label, None, columns)
+    names = [row[0] for row in fitted(rows, rounds=20).explain(["0", "1"])[0].rows]
+    assert len(set(names)) == 3
+    assert set(columns) < set(names)
+
+
+def test_what_the_trees_go_by_is_told() -> None:
+    train = shops()
+    columns = {**train.features, "noise": Column("number", np.random.default_rng(2).normal(size=len(train)))}
+    model = fitted(Batch(train.score, train.label, None, columns))
+    (section,) = model.explain(["0", "1"])
+    assert [row[0] for row in section.rows][-1] == "noise"
+    assert sum(float(str(row[1])) for row in section.rows) == pytest.approx(100)
+    (nothing,) = fitted(train, rounds=0).explain(["0", "1"])
+    assert "No trees" in nothing.note
+
+
+def no_use(rows: int) -> dict[str, Column]:
+    return {
+        "constant": Column("number", np.full(rows, 3.0)),
+        "as many values as rows": Column("number", np.random.default_rng(1).permutation(rows).astype(float)),
+        "a level for each row": Column("category", np.arange(rows, dtype=np.int32), tuple(map(str, range(rows)))),
+        "nothing but null": Column("number", np.full(rows, np.nan)),
+        "no level": Column("category", np.full(rows, -1, dtype=np.int32)),
+        "infinite": Column("number", np.where(np.arange(rows) % 2, np.inf, -np.inf)),
+        "large": Column("number", np.where(np.arange(rows) % 2, 1e300, -1e300)),
+    }
+
+
+@pytest.mark.parametrize("name", no_use(2))
+@pytest.mark.parametrize("rounds", ["auto", 30])
+def test_features_that_are_no_use_do_hardly_any_harm(name: str, rounds: object) -> None:
+    batch = ordinary(1500)
+    rows = Batch(batch.score, batch.label, None, {name: no_use(1500)[name]})
+    test = ordinary(1500, seed=5)
+    other = Batch(test.score, test.label, None, rows.features)
+    assert log_loss(fitted(rows, rounds=rounds).predict(other), other) < 1.03 * log_loss(
+        alone(batch).predict(other), other
+    )
+
+
+@pytest.mark.parametrize("rounds", ["auto", 20])
+def test_nothing_at_all_to_learn_from(rounds: object) -> None:
+    rows = Batch(np.full(300, 0.3), np.arange(300) % 2, None, {"constant": Column("number", np.full(300, 3.0))})
+    model = fitted(rows, rounds=rounds)
+    assert model.state.params["rounds"] == 0
+    np.testing.assert_allclose(model.predict(rows), 0.5)
+
+
+def test_seventy_thousand_categories() -> None:
+    batch = ordinary(70_000)
+    column = Column("category", np.arange(70_000, dtype=np.int32), tuple(f"level {i}" for i in range(70_000)))
+    rows = Batch(batch.score, batch.label, None, {"id": column})
+    found = fitted(rows, rounds=10).predict(rows)
+    assert log_loss(found, rows) < 1.01 * log_loss(alone(rows).predict(rows), rows)
+
+
+def test_saturated_scores() -> None:
+    train, test = shops(), shops(seed=1)
+    train, test = (Batch(np.clip(40 * b.score, -700, 700), b.label, b.weight, b.features) for b in (train, test))
+    assert log_loss(fitted(train).predict(test), test) < log_loss(alone(train).predict(test), test)
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    fitted(shops(500), rounds=20).predict(shops(500))
+    fitted(shops(500))
+    assert capfd.readouterr() == ("", "")
