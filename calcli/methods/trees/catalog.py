@@ -120,6 +120,7 @@ _HETEROGENEOUS = Row(
     sides=("partition-data",),
     closed_form=True,
     explains=True,
+    auto="yes",
     params=(
         Param(
             "partition",
