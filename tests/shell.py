@@ -37,5 +37,5 @@ def run(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     path = f"{place / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        ["bash", "-c", command], cwd=place, env=env, capture_output=True, text=True, check=False, timeout=300
+        ["bash", "-c", command], cwd=place, env=env, capture_output=True, text=True, check=False, timeout=600
     )
