@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,6 +160,10 @@ class Tracer(Protocol):
         """More rows of the binary problem."""
         ...
 
+    def join(self, other: Any) -> None:
+        """The rows that another one of the kind has seen."""
+        ...
+
     def curve(self) -> Curve:
         """The curve of all rows so far."""
         ...
@@ -204,6 +208,10 @@ class _Bars:
         else:
             self.square = self.square + binned_sums(Scored(rows.label, rows.prob, rows.weight**2), self.edges).weight
 
+    def join(self, other: _Bars) -> None:
+        self.sums += other.sums
+        self.square = self.square + other.square
+
     def curve(self) -> Curve:
         held = np.flatnonzero(self.sums.weight)
         if len(held) == 0:
@@ -235,6 +243,9 @@ class _EqualMass:
 
     def add(self, rows: Scored) -> None:
         self.parts.append(rows)
+
+    def join(self, other: _EqualMass) -> None:
+        self.parts += other.parts
 
     def curve(self) -> Curve:
         rows = joined(self.parts)
@@ -279,6 +290,9 @@ class _Window:
         for part in rows.parts():
             place = np.minimum((part.prob * CELLS).astype(np.int64), CELLS - 1) + CELLS * part.label
             self.sums += _weighted_sums(place, part.prob, part.weight, 2 * CELLS)
+
+    def join(self, other: _Window) -> None:
+        self.sums += other.sums
 
     def curve(self) -> Curve:
         sums = self.sums.reshape(3, 2, CELLS)
@@ -350,6 +364,9 @@ class _Rejection:
             place += DOUBTS * (rows.label[some] == 0)
             weight = None if rows.weight is None else rows.weight[some]
             self.sums += _weighted_sums(place, doubt, weight, 2 * DOUBTS)
+
+    def join(self, other: _Rejection) -> None:
+        self.sums += other.sums
 
     def curve(self) -> Curve:
         sums = self.sums.reshape(3, 2, DOUBTS)

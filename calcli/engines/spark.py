@@ -7,25 +7,52 @@ that the driver sees.
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
+import pickle
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from calcli import errors
 from calcli.engines.local import Stream
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
+from calcli.tables.labels import MOST
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OURS = re.compile(r"calcli\.errors\.(\w+): (.+)")
+
+SAMPLE = 1000
+"""So many rows stand for the table where only its columns matter."""
+
+TOGETHER = 1 << 19
+"""Rows that a worker looks at together: sums are large, and made anew each time."""
+
+KEY = "__calcli_key"
+KEYS = 1 << 30
+"""The column that `with_keys` adds, and how many values it can have."""
+
+Total = TypeVar("Total")
+Total_co = TypeVar("Total_co", covariant=True)
+
+
+class AddUp(Protocol[Total_co]):
+    """Makes a total of the rows of one task: something that knows ``+=``. It is pickled."""
+
+    def __call__(self, frames: Iterator[pl.DataFrame], /) -> Total_co: ...
 
 
 class Counts(NamedTuple):
@@ -89,9 +116,116 @@ def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return table
 
 
-def like(table: DataFrame) -> pl.DataFrame:
-    """A table of one row that has the same columns, for binding."""
-    return cast("pl.DataFrame", pl.from_arrow(table.limit(1).toArrow()))
+def like(table: DataFrame, label: str | None = None) -> pl.DataFrame:
+    """A small table that has the same columns, for binding: some of the rows, and every value of the label."""
+    some = _collected(table.limit(SAMPLE))
+    if label is None or not len(some) or some.schema[label].is_nested():
+        return some
+    values = _collected(table.select(_column(label)).distinct().limit(MOST + 1))[label].sort()
+    place = np.arange(max(len(some), len(values)))
+    return some[place % len(some)].with_columns(values[place % len(values)])
+
+
+def _collected(table: DataFrame) -> pl.DataFrame:
+    with _failures():
+        return cast("pl.DataFrame", pl.from_arrow(table.toArrow()))
+
+
+def _column(name: str) -> Column:
+    """The column of this very name, whatever dots are in it."""
+    from pyspark.sql import functions
+
+    return functions.col(f"`{name.replace('`', '``')}`")
+
+
+def rows(table: DataFrame) -> int:
+    """How many rows there are; of Parquet files their ends are read, and nothing else."""
+    with _failures():
+        return int(table.count())
+
+
+def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFrame:
+    """The table with a column `KEY`: a number drawn from 0 .. `KEYS` - 1 for each distinct row.
+
+    It follows from the values of all columns but those to leave out, and from nothing else: not from where the row is.
+    """
+    from pyspark.sql import functions
+    from pyspark.sql.types import AtomicType
+
+    names = sorted(
+        field.name
+        for field in table.schema.fields
+        if isinstance(field.dataType, AtomicType) and field.name not in leaving
+    )
+    mixed = functions.xxhash64(functions.lit(seed), *map(_column, names))
+    return table.withColumn(KEY, functions.pmod(mixed, functions.lit(KEYS)).cast("int"))
+
+
+def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total | None:
+    """What the rows add up to, of which only the columns `reads` are looked at; None where there are none.
+
+    The totals of the tasks are added up in groups on the workers, and those of the groups here: always in the order of
+    the tasks, so that the same files give the same total to the last bit.
+    """
+    from pyspark.sql import functions
+
+    chosen = table.select(*map(_column, reads))
+    groups = max(1, math.isqrt(chosen.rdd.getNumPartitions()))
+    place = functions.col("place")
+    parts = chosen.mapInArrow(_AddingUp(add_up), "place int, total binary").repartition(groups, place % groups)
+    with _failures():
+        found = parts.sortWithinPartitions(place).rdd.mapPartitions(_joined).collect()
+    return functools.reduce(operator.iadd, map(_unpacked, found)) if found else None
+
+
+class _AddingUp:
+    """What a worker does with the rows of one task."""
+
+    def __init__(self, add_up: AddUp[Any]) -> None:
+        self.add_up = add_up
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        frames = _larger(batches)
+        first = next(frames, None)
+        task = TaskContext.get()
+        if first is None or task is None:
+            return
+        found = _packed(self.add_up(chain([first], frames)))
+        yield pa.RecordBatch.from_pydict(
+            {"place": pa.array([task.partitionId()], pa.int32()), "total": pa.array([found], pa.binary())}
+        )
+
+
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """The rows, many at a time."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+        if sum(one.num_rows for one in held) >= TOGETHER:
+            yield cast("pl.DataFrame", pl.from_arrow(pa.Table.from_batches(held)))
+            held = []
+    if held:
+        yield cast("pl.DataFrame", pl.from_arrow(pa.Table.from_batches(held)))
+
+
+def _joined(rows: Iterable[Row]) -> Iterator[bytes]:
+    """One total for those of some tasks, if there are any."""
+    totals = (_unpacked(row.total) for row in rows)
+    first = next(totals, None)
+    if first is not None:
+        yield _packed(functools.reduce(operator.iadd, totals, first))
+
+
+def _packed(total: object) -> bytes:
+    """A total on its way; most of what it holds is zeros."""
+    return zlib.compress(pickle.dumps(total), level=1)
+
+
+def _unpacked(packed: bytes) -> Any:
+    return pickle.loads(zlib.decompress(packed))
 
 
 def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> Counts:
@@ -101,9 +235,11 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
 
     names = stream.work.names
     added = [StructField(name, DoubleType()) for name in names]
-    scored = table.mapInArrow(_Calibrated(stream), StructType([*table.schema.fields, *added])).select(*kept, *names)
+    scored = table.mapInArrow(_Calibrated(stream), StructType([*table.schema.fields, *added])).select(
+        *map(_column, (*kept, *names))
+    )
     counted = Observation("calcli")
-    missing = functions.count_if(functions.col(names[0]).isNull())
+    missing = functions.count_if(_column(names[0]).isNull())
     scored = scored.observe(counted, functions.count(functions.lit(1)).alias("rows"), missing.alias("bad"))
     partitions = [name for name in partition_columns(table) if name in kept]
     with _failures(output):
@@ -133,7 +269,7 @@ def partition_columns(table: DataFrame) -> list[str]:
 
 
 @contextmanager
-def _failures(output: str) -> Iterator[None]:
+def _failures(output: str = "") -> Iterator[None]:
     """What went wrong on a worker, as the error that was raised there."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.catalog import Row, finite
@@ -39,6 +39,15 @@ class Gathered:
                 _add(self._sums, row.name, [metric.gather(one, self._options) for one in scored])
             if per_row is not None:
                 _add(self._paired, row.name, [paired_sums(one, scored[0], per_row) for one in scored[1:]])
+
+    def __iadd__(self, other: Gathered) -> Self:
+        """What rows elsewhere add up to, in the same metrics of the same scores."""
+        self._weight += other._weight
+        for name, sums in other._sums.items():
+            _add(self._sums, name, sums)
+        for name, paired in other._paired.items():
+            _add(self._paired, name, paired)
+        return self
 
     def measured(self) -> list[dict[str, Measured]]:
         """The metrics of each score."""

@@ -287,8 +287,8 @@ def load(
     return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers)
 
 
-class Tally:
-    """Counts good and bad rows as chunks go by.
+class Count:
+    """Counts good and bad rows as chunks go by. What parts of a table count adds up.
 
     Parameters
     ----------
@@ -305,14 +305,19 @@ class Tally:
         self.rows_bad = 0
         self.why: Counter[str] = Counter()
         self.first: tuple[int, str] | None = None
-        self._bad: list[IntArray] = []
+
+    def __add__(self, other: Count) -> Count:
+        """Of both parts; where a row stands in the table is not known then."""
+        both = Count(self.name, keep_going=self.keep_going)
+        both.rows, both.rows_bad = self.rows + other.rows, self.rows_bad + other.rows_bad
+        both.why = self.why + other.why
+        return both
 
     def see(self, chunk: Encoded) -> None:
         if chunk.bad is not None and chunk.first is not None:
             self.rows_bad += int(chunk.bad.sum())
             self.why.update(chunk.why)
             self.first = self.first or (self.rows + chunk.first[0], chunk.first[1])
-            self._bad.append(self.rows + np.flatnonzero(chunk.bad))
         self.rows += len(chunk.batch)
 
     @property
@@ -326,6 +331,19 @@ class Tally:
             raise DataError(f"{self.name} has no rows")
         if self.hopeless or self.rows_bad == self.rows:
             raise bad_rows_error(self.name, self.rows_bad, self.rows, self.why, self.first)
+
+
+class Tally(Count):
+    """The same of a table that is read from its beginning; it knows which rows are bad."""
+
+    def __init__(self, name: str, *, keep_going: bool) -> None:
+        super().__init__(name, keep_going=keep_going)
+        self._bad: list[IntArray] = []
+
+    def see(self, chunk: Encoded) -> None:
+        if chunk.bad is not None:
+            self._bad.append(self.rows + np.flatnonzero(chunk.bad))
+        super().see(chunk)
 
     @property
     def row_numbers(self) -> IntArray | None:
@@ -380,6 +398,14 @@ class Scale:
         self.greatest = -np.inf
         self.outside = 0
         self.sums_to_one = True
+
+    def __add__(self, other: Scale) -> Scale:
+        """What both have seen."""
+        both = Scale(self.score, flags=self.flags)
+        both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
+        both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
+        both.sums_to_one = self.sums_to_one and other.sums_to_one
+        return both
 
     def see(self, values: FloatArray) -> None:
         rows = values if values.ndim == 2 else values[:, None]

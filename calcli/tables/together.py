@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch
-from calcli.tables.checks import Encoded, Scale, Tally, bound_columns, encode, score_values
+from calcli.tables.checks import Count, Encoded, Scale, Tally, bound_columns, encode, score_values
 from calcli.tables.parts import Binding
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading
@@ -31,21 +31,34 @@ def read_together(
     suspect
         For each binding, what looks at the scale of its score, if anything shall.
     """
-    names = [name for place, one in enumerate(bindings) for name in bound_columns(one, label=place == 0, features=True)]
     with reading(source.name):
-        for frame in source.raw.select(list(dict.fromkeys(names))).collect_batches():
-            for binding, scale in zip(bindings, suspect, strict=True):
-                if scale is not None:
-                    scale.see(score_values(frame, binding))
-            encoded = _encode_all(frame, bindings, offset=tally.rows)
-            united = _united(encoded, bindings)
-            tally.see(united)
-            if not tally.hopeless and not united.is_bad.all():
-                yield _aligned(encoded, united)
+        for frame in source.raw.select(columns_of(bindings)).collect_batches():
+            batches = encode_together(frame, bindings, tally, suspect)
+            if batches is not None:
+                yield batches
     for scale in suspect:
         if scale is not None:
             scale.judge()
     tally.judge()
+
+
+def columns_of(bindings: Sequence[Binding]) -> list[str]:
+    """The columns that are read, each once."""
+    names = [name for place, one in enumerate(bindings) for name in bound_columns(one, label=place == 0, features=True)]
+    return list(dict.fromkeys(names))
+
+
+def encode_together(
+    frame: pl.DataFrame, bindings: Sequence[Binding], count: Count, suspect: Sequence[Scale | None]
+) -> tuple[Batch, ...] | None:
+    """The good rows of one chunk, a batch for each binding; None where there are none, or no result will be."""
+    for binding, scale in zip(bindings, suspect, strict=True):
+        if scale is not None:
+            scale.see(score_values(frame, binding))
+    encoded = _encode_all(frame, bindings, offset=count.rows)
+    united = _united(encoded, bindings)
+    count.see(united)
+    return None if count.hopeless or united.is_bad.all() else _aligned(encoded, united)
 
 
 def _encode_all(frame: pl.DataFrame, bindings: Sequence[Binding], *, offset: int) -> list[Encoded]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from calcli.engines.columns import Added, Scale
 from calcli.engines.listener import SILENT, Listener, stage
@@ -19,8 +16,7 @@ from calcli.tables.formats import format_of
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.load import Model, load
 from calcli.verbs.passing import kept_columns, write_rows
-
-Engine: TypeAlias = Literal["local", "spark"]
+from calcli.verbs.spark.table import Engine, check_master, check_parquet, paths_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +87,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Calibrate every row of a table: same rows, same order, other columns untouched."""
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
-    if request.master is not None and request.engine != "spark":
-        raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
+    check_master(request.engine, request.master)
     model = load(request.artifact, edges=request.edges)
     return (_on_spark if request.engine == "spark" else _here)(request, model, listener)
 
@@ -122,7 +117,10 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyR
             f"{request.artifact} predicts all rows of a table at once, which a cluster does not have in one place",
             hint="fit it with --set apply=online",
         )
-    paths = _dataset(request)
+    paths = paths_of(request.data, request.input_format)
+    check_parquet(request.output_format, "--output-format")
+    if str(request.output) == "-":
+        raise UsageError("--engine spark writes a directory", hint="name it with -o DIR")
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
         with open_source(spark.like(table)) as source:
@@ -132,17 +130,6 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyR
         with stage(listener, "calibrating on Spark"):
             counts = spark.apply(table, plan.stream, plan.kept, str(request.output))
     return plan.result(request, counts.rows, counts.bad)
-
-
-def _dataset(request: ApplyRequest) -> list[str]:
-    """The paths of a table that Spark can read, to be written where Spark can write."""
-    data = [request.data] if isinstance(request.data, str | os.PathLike) else request.data
-    if not isinstance(data, Sequence) or "-" in map(str, data) or str(request.output) == "-":
-        raise UsageError("--engine spark reads directories and files of Parquet, and writes a directory")
-    for given, flag in ((request.input_format, "--input-format"), (request.output_format, "--output-format")):
-        if given not in (None, "parquet"):
-            raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
-    return [str(path) for path in data]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,18 +20,15 @@ from calcli.artifacts import files, strictjson
 from calcli.batch import FloatArray, LabelArray
 from calcli.errors import FileSystemError, UsageError
 from calcli.numeric.betting import BETS, DIRECTIONS, STAKES, Wealth, directions, log_payoffs
-from calcli.numeric.links import logit
 from calcli.state import Json
 from calcli.verbs.asjson import as_json
 from calcli.verbs.load import Model
+from calcli.verbs.residuals import Residuals, each_class
 
 SCHEMA = "calcli.drift/1"
 
 ALPHA = 0.05
 """The probability that calibration which never moves is ever said to have moved."""
-
-_FORGIVEN = 2.0
-"""Standard errors of the residuals at the fit."""
 
 _WORDS = {
     "level": ("the predictions are too low", "the predictions are too high"),
@@ -43,55 +40,6 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Residuals:
-    """How calibrated a calibrator was on rows that it had not seen, for each class that has residuals of its own.
-
-    Attributes
-    ----------
-    centre, spread
-        The mean of the log-odds, and their standard deviation.
-    mean, error
-        The mean residual in each direction, and its standard error; shape (classes, directions).
-    """
-
-    centre: FloatArray
-    spread: FloatArray
-    mean: FloatArray
-    error: FloatArray
-
-    @classmethod
-    def of(cls, prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> Residuals:
-        """On these rows."""
-        share = np.ones(len(label)) if weight is None else weight
-        share = share / share.sum()
-        found = []
-        for z, residual in _each_class(prob, label):
-            centre = float(share @ z)
-            spread = max(float(np.sqrt(share @ (z - centre) ** 2)), 1e-3)
-            products = directions(z, centre, spread) * residual
-            mean = products @ share
-            error = np.sqrt(((products - mean[:, None]) ** 2) @ share**2)
-            found.append((centre, spread, mean, error))
-        centres, spreads, means, errors = zip(*found, strict=True)
-        return cls(np.array(centres), np.array(spreads), np.array(means), np.array(errors))
-
-    @property
-    def margin(self) -> FloatArray:
-        """How far off is not yet further off, in each direction."""
-        return np.asarray(np.abs(self.mean) + _FORGIVEN * self.error)
-
-    def to_json(self) -> dict[str, Json]:
-        return {name: getattr(self, name).tolist() for name in self.__match_args__}
-
-    @classmethod
-    def from_json(cls, found: Json) -> Residuals | None:
-        """What `to_json` gave; None where there is nothing."""
-        if not isinstance(found, dict) or not found.keys() >= set(cls.__match_args__):
-            return None
-        return cls(*(np.array(found[name], dtype=np.float64) for name in cls.__match_args__))
-
-
 def residuals_of(model: Model) -> Residuals | None:
     """What an artifact says of its fit; None where no rows were held out."""
     return Residuals.from_json(model.manifest.fit.get("residuals"))
@@ -101,13 +49,6 @@ def _unknown(prob: FloatArray) -> Residuals:
     """Where nothing is known of the fit, nothing is forgiven; directions are measured on tonight's scores."""
     found = Residuals.of(prob, np.zeros(len(prob), dtype=np.int64), None)
     return replace(found, mean=np.zeros_like(found.mean), error=np.zeros_like(found.error))
-
-
-def _each_class(prob: FloatArray, label: LabelArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Log-odds and residuals: of the positive class, or of each class against the rest."""
-    if prob.ndim == 1:
-        return [(logit(prob), label - prob)]
-    return [(logit(prob[:, index]), (label == index) - prob[:, index]) for index in range(prob.shape[1])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +175,7 @@ def look(
                 [
                     log_payoffs(residual, directions(z, centre, spread), margin, weight)
                     for (z, residual), centre, spread, margin in zip(
-                        _each_class(prob, label), before.centre, before.spread, before.margin, strict=True
+                        each_class(prob, label), before.centre, before.spread, before.margin, strict=True
                     )
                 ]
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,9 +27,11 @@ from calcli.verbs.measuring import Candidate, class_names, measure_all, raw_prob
 from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import AUTO, BUDGET, Recipe
 from calcli.verbs.record import manifest_of
-from calcli.verbs.report import RAW, Report, ScoreSource, Warned
+from calcli.verbs.report import RAW, Difference, Report, ScoreSource, Warned
+from calcli.verbs.residuals import Residuals
 from calcli.verbs.select import short_list
-from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, read_sides
+from calcli.verbs.sides import NO_SIDE_FILES, NO_SIDES_READ, SideFiles, SidesRead, read_sides
+from calcli.verbs.spark.table import Engine, check_master
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class FitRequest:
         The metric by which ``auto`` chooses: a mean over rows, never a calibration error.
     budget
         Seconds that ``auto`` may compare methods.
+    engine, master
+        As for `apply`; on a cluster the method must be fitted from sums, and `output` must be given.
     dry_run
         Find out what would be bound to what, and stop.
     """
@@ -82,6 +86,8 @@ class FitRequest:
     input_format: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
     dry_run: bool = False
 
     @property
@@ -130,11 +136,18 @@ class FitResult:
 
 def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     """Fit a calibrator, measure it on rows that it has not seen, and keep it."""
-    recipe, chosen = request.recipe, metrics.choose(request.metrics)
-    recipe.check()
-    request.sides.check(contenders(recipe), recipe.flags)
-    criterion(recipe.criterion)
-    guard = None if request.guard is None else Guard.of(request.guard, chosen)
+    check_master(request.engine, request.master)
+    if request.engine == "spark":
+        from calcli.verbs.spark.fit import fit as fit_on_spark
+
+        return fit_on_spark(request, listener)
+    return _here(request, listener)
+
+
+def _here(request: FitRequest, listener: Listener) -> FitResult:
+    """On this machine."""
+    recipe = request.recipe
+    chosen, guard = checked(request)
     features = needs_features(recipe)
     with open_source(request.data, format=request.input_format) as source:
         target = target_of(source, request.output, request.method)
@@ -156,18 +169,38 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         for remark in learned.calibrator.remarks():
             listener.note(remark)
         report = _report(request, source, binding, loaded, learned, chosen)
-    refused = None if guard is None else _refusal(guard, report)
-    if refused is not None or target is None:
-        kept = report
-        path = None
-    else:
-        path = target
-        kept = replace(report, artifact=str(target))
     held_out = 0 if learned.rows is None else int(learned.rows.sum())
+    ranking, residuals = Ranking.of(loaded.batch), learned.residuals(loaded.batch)
+    return keep(request, learned, binding, report, guard, target, held_out, ranking, residuals, beside)
+
+
+def checked(request: FitRequest) -> tuple[tuple[metrics.Row, ...], Guard | None]:
+    """The metrics and the guard; refuses, before any rows are read, what cannot be."""
+    recipe, chosen = request.recipe, metrics.choose(request.metrics)
+    recipe.check()
+    request.sides.check(contenders(recipe), recipe.flags)
+    criterion(recipe.criterion)
+    return chosen, None if request.guard is None else Guard.of(request.guard, chosen)
+
+
+def keep(
+    request: FitRequest,
+    learned: Learned,
+    binding: Binding,
+    report: Report,
+    guard: Guard | None,
+    target: Path | None,
+    held_out: int,
+    ranking: Ranking | None,
+    residuals: Residuals | None,
+    beside: SidesRead = NO_SIDES_READ,
+) -> FitResult:
+    """Write the artifact, unless the guard is against it or there is nowhere to."""
+    refused = None if guard is None else _refusal(guard, report)
+    path = target if refused is None else None
+    kept = report if path is None else replace(report, artifact=str(path))
     facts = beside.facts_of(learned.row)
-    manifest = manifest_of(
-        recipe, learned, binding, kept, held_out, Ranking.of(loaded.batch), learned.residuals(loaded.batch), facts
-    )
+    manifest = manifest_of(request.recipe, learned, binding, kept, held_out, ranking, residuals, facts)
     if path is not None:
         states = {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)}
         manifest = store.write(path, manifest, states)
@@ -200,13 +233,19 @@ def _report(
     if learned.prob is not None:
         candidates.append(Candidate(name, ScoreSource("method", method=name), learned.prob, learned.seconds))
     measured = measure_all(candidates, rows, chosen, request.options, class_names(binding))
-    warnings = [] if learned.choice is None else list(choice_warnings(learned.choice))
-    warnings += [
-        Warned("not-better", f"on held-out rows {name} has a log-loss {each.value:+.6f} beside no calibration")
-        for each in measured.differences
+    warnings = warnings_on(learned, measured.differences)
+    return report_on("fit", request.seed, source, loaded, binding, measured, chosen=name, warnings=warnings)
+
+
+def warnings_on(learned: Learned, differences: Sequence[Difference]) -> tuple[Warned, ...]:
+    """What to say of the choice, and of a method that does not help."""
+    found = [] if learned.choice is None else list(choice_warnings(learned.choice))
+    found += [
+        Warned("not-better", f"on held-out rows {each.score} has a log-loss {each.value:+.6f} beside no calibration")
+        for each in differences
         if each.metric == "nll" and Guard(metrics.find("nll")).worse(each)
     ]
-    return report_on("fit", request.seed, source, loaded, binding, measured, chosen=name, warnings=warnings)
+    return tuple(found)
 
 
 def _refusal(guard: Guard, report: Report) -> str | None:

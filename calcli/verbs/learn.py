@@ -18,10 +18,11 @@ from calcli.methods.progress import told
 from calcli.methods.row import Row
 from calcli.verbs.contest import Choice
 from calcli.verbs.crossfit import predict_held_out
-from calcli.verbs.drift import Residuals
+from calcli.verbs.measuring import class_weights
 from calcli.verbs.prior import tilt_of
 from calcli.verbs.recipe import AUTO, Recipe
 from calcli.verbs.report import Seconds
+from calcli.verbs.residuals import Residuals
 from calcli.verbs.select import select
 from calcli.verbs.splits import Holdout, Mask, split_rows
 
@@ -62,8 +63,12 @@ class Learned:
 
     def weighed(self, rows: Batch) -> Batch:
         """The same rows, each class weighed as it comes where the scores will be used."""
-        tilt = self.calibrator.ending.tilt
-        return rows if tilt is None else replace(rows, weight=rows.weights * np.array(tilt)[rows.labels])
+        return weighed(rows, self.calibrator.ending)
+
+
+def weighed(rows: Batch, ending: Ending) -> Batch:
+    """Each class weighed as it comes where the scores will be used."""
+    return rows if ending.tilt is None else replace(rows, weight=rows.weights * np.array(ending.tilt)[rows.labels])
 
 
 def learn(
@@ -80,7 +85,8 @@ def learn(
     `classes` are the names of the classes, in the order of their index.
     """
     holdout = Holdout.parse(recipe.holdout, len(batch))
-    ending = Ending(recipe.exact, tilt_of(recipe.prior_shift, batch, classes))
+    share = class_weights(batch.labels, batch.weight, len(classes))
+    ending = Ending(recipe.exact, tilt_of(recipe.prior_shift, share, classes))
     choice = select(recipe, batch, seed=seed, listener=listener, sides=sides) if recipe.method == AUTO else None
     row = catalog.find(recipe.method if choice is None else choice.name)
     params = recipe.resolve(row)

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calcli.batch import Batch
+from calcli.batch import FloatArray
 from calcli.errors import FitError, UsageError, unknown_name
 
 SUM_SLACK = 1e-6
 """How far from 1 the rates may add up to."""
 
 
-def tilt_of(text: str | None, batch: Batch, classes: Sequence[str]) -> tuple[float, ...] | None:
-    """For each class its rate there over its weighted rate among these rows; None where nothing was asked."""
+def tilt_of(text: str | None, share: FloatArray, classes: Sequence[str]) -> tuple[float, ...] | None:
+    """For each class its rate there over its rate here; None where nothing was asked.
+
+    `share` is the weight of the rows of each class here.
+    """
     if text is None:
         return None
     rates = parse_rates(text, classes)
-    share = np.bincount(batch.labels, batch.weight, minlength=len(classes)).astype(float)
     if not share.all():
         absent = classes[int((share == 0).argmax())]
         raise FitError(f"--prior-shift: no row is of class {absent}, so that its rate here is not known")

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import Batch
+from calcli.batch import Batch, FloatArray
+from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.ranking import auc
+from calcli.metrics.ranking import AUC_SUMS, Cells, auc
 from calcli.numeric.links import probabilities
 from calcli.state import Json
 
@@ -28,11 +29,21 @@ class Ranking:
     def of(cls, batch: Batch) -> Ranking | None:
         """Of these rows; None where all labels are of one class."""
         area = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
-        count = np.bincount(batch.labels, minlength=batch.classes).astype(float)
-        held = count[(count > 0) & (count < len(batch))]
+        return cls._of(area, np.bincount(batch.labels, minlength=batch.classes).astype(float))
+
+    @classmethod
+    def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> Ranking | None:
+        """The same from sums over rows, of which there are `count` of each class."""
+        (area,) = AUC_SUMS.finish([sums], Options())
+        return cls._of(area.value, count)
+
+    @classmethod
+    def _of(cls, area: float | None, count: FloatArray) -> Ranking | None:
+        rows = count.sum()
+        held = count[(count > 0) & (count < rows)]
         if area is None or len(held) == 0:
             return None
-        errors = np.sqrt((len(batch) + 1) / (12 * held * (len(batch) - held)))
+        errors = np.sqrt((rows + 1) / (12 * held * (rows - held)))
         return cls(area, float(errors.mean()))
 
     def beyond_chance(self, errors: float) -> bool:

@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.tables.binding import Binding
 from calcli.verbs.asjson import as_json
-from calcli.verbs.drift import Residuals
 from calcli.verbs.learn import Learned
 from calcli.verbs.ranking import Ranking
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.report import RAW, Report
+from calcli.verbs.residuals import Residuals
 from calcli.version import VERSION
 
 _PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")

@@ -94,6 +94,9 @@ class SidesRead:
         return tuple(fact for fact in self.facts if fact["role"] in row.sides)
 
 
+NO_SIDES_READ = SidesRead()
+
+
 def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
     """Read what was asked for; tables must have the features and labels of `binding`."""
     sides, facts = NO_SIDES, list[JsonObject]()

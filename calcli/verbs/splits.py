@@ -92,6 +92,26 @@ class Splits:
         return self.trains is None and len(self.tests) > 1
 
 
+@dataclass(frozen=True, slots=True)
+class KeyedFolds:
+    """Folds of rows that are nowhere all together: they follow from a key of each row, drawn from 0 .. `keys` - 1."""
+
+    holdout: Holdout
+    keys: int
+
+    def of(self, key: NDArray[np.integer]) -> IntArray:
+        """The fold of each row: one of `tests`, or a greater number."""
+        wide = key.astype(np.int64)
+        if self.holdout.kind == "cv":
+            return wide * self.holdout.folds // self.keys
+        return (wide >= self.holdout.share * self.keys).astype(np.int64)
+
+    @property
+    def tests(self) -> range:
+        """The folds that are predicted, each from all others."""
+        return range({"cv": self.holdout.folds, "share": 1, "none": 0}[self.holdout.kind])
+
+
 def split_rows(label: IntArray, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
     """The splits of a scheme; rows of one group (0 .. G-1) are never on both sides."""
     if len(label) < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, problem, tracer
 from calcli.errors import UsageError, unknown_name
@@ -56,6 +57,15 @@ class Tracing:
             if (score, of) not in problems:
                 problems[score, of] = problem(scored[score], of)
             each.add(problems[score, of])
+
+    def __iadd__(self, other: Tracing) -> Self:
+        """What was traced elsewhere, of the same scores; weights must be counted in the same unit."""
+        if other._unit not in (None, self._unit or other._unit):
+            raise ValueError(f"weights in units of {self._unit} and of {other._unit} do not add up")
+        self._unit = self._unit or other._unit
+        for (_, _, own), (_, _, more) in zip(self._tracers, other._tracers, strict=True):
+            own.join(more)
+        return self
 
     def curves(self) -> tuple[Curve, ...]:
         """Those of all rows so far: by kind, by class, by score."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from calcli.diagrams.curves import (
     Binning,
     Curve,
     Kind,
+    Tracer,
     by_kind,
     problem,
     reflected_gaussian,
@@ -107,6 +109,22 @@ def test_rows_in_parts_make_the_same_curve(kind: Kind, weighted: bool) -> None:
         assert one.x == pytest.approx(other.x, rel=1e-12)
         assert one.y == pytest.approx(other.y, rel=1e-12)
         assert one.lo == pytest.approx(other.lo, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "mass"])
+def test_what_was_traced_apart_is_joined(kind: Kind | Literal["mass"]) -> None:
+    rows = problem(sample(weighted=True), None if kind == "rejection" else 1)
+
+    def empty() -> Tracer:
+        return tracer("raw", None, binning="mass") if kind == "mass" else tracer("raw", None, kind)
+
+    whole, joined = empty(), empty()
+    for chosen in (slice(0, 300), slice(300, None)):
+        part = empty()
+        part.add(rows.take(chosen))
+        joined.join(part)
+        whole.add(rows.take(chosen))
+    assert joined.curve() == whole.curve()
 
 
 def test_rows_in_parts_make_the_same_bins_of_equal_weight() -> None:

@@ -51,6 +51,27 @@ def test_without_clusters_sums_say_why_there_is_no_number():
     assert (found["cece"].value, found["cece"].reason) == (None, NO_CLUSTERS)
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_what_was_gathered_apart_adds_up(classes):
+    scores = [rows_of(3000, classes=classes, sharpness=sharp, weighted=True) for sharp in (1.5, 1.0)]
+    whole = gathered(scores, SUMMED, Options(), [1000, 2000])
+    parts = [
+        gathered([one.take(rows) for one in scores], SUMMED, Options(), [])
+        for rows in (slice(0, 1000), slice(1000, 2000), slice(2000, 3000))
+    ]
+    apart = gathered([one.take(slice(0, 0)) for one in scores], SUMMED, Options(), [])
+    for part in parts:
+        apart += part
+    for one, other in zip(apart.measured(), whole.measured(), strict=True):
+        assert {name: value.value for name, value in one.items()} == pytest.approx(
+            {name: value.value for name, value in other.items()}, rel=1e-12
+        )
+        assert {name: value.definition for name, value in one.items()} == {
+            name: value.definition for name, value in other.items()
+        }
+    assert apart.difference(1, "nll") == pytest.approx(whole.difference(1, "nll"), rel=1e-9)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_sums_give_what_all_rows_give(classes, weighted):

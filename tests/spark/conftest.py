@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,59 @@ class Cluster:
         worker = self.workers.pop()
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass
+class Driver:
+    """A process with a Spark session; see driver.py."""
+
+    process: subprocess.Popen[str]
+    place: Path
+
+    def run(self, *words: str) -> Done:
+        """How a command ends."""
+        self.begin(words=list(words))
+        return Done(**self.answer())
+
+    def begin(self, **what: Any) -> None:
+        """Ask for something."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(what | {"answer": str(self.place / "answer")}) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for what has come of it."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line == "answered\n", (self.place / "driver.log").read_text()
+        found: dict[str, Any] = json.loads((self.place / "answer").read_text())
+        return found
+
+
+@pytest.fixture(scope="session")
+def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    place = tmp_path_factory.mktemp("driver")
+    with (place / "driver.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.driver", cluster.url],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": HOST},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    with process:  # that its input ends ends it
+        yield Driver(process, place)
 
 
 @pytest.fixture(scope="session")

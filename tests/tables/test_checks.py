@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from calcli.errors import DataError
 from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
-from calcli.tables.checks import Encoded, Loaded, bound_columns, encode, load
+from calcli.tables.checks import Count, Encoded, Loaded, Scale, bound_columns, encode, load, score_values
 from calcli.tables.source import Source, open_source
 from tests.tables.making import ordinary, put, put_text, table
 
@@ -397,3 +397,33 @@ def test_text_scores_are_checked_too(tmp_path: Path) -> None:
         pytest.raises(DataError, match=r"looks like probabilities"),
     ):
         load(source, bind(source), features=True)
+
+
+def test_what_parts_count_adds_up() -> None:
+    bound = binding("logit", "z")
+    parts = [{"z": [1.0, None]}, {"z": [INF, None, 2.0]}]
+    whole = Count("t", keep_going=False)
+    for part in parts:
+        count = Count("t", keep_going=False)
+        count.see(encoded(part, bound))
+        whole += count
+    assert (whole.rows, whole.rows_bad) == (5, 3)
+    reasons = r"the score is missing: 2, the score is infinite: 1"
+    with pytest.raises(DataError, match=rf"^t has 3 bad rows of 5 \({reasons}\);"):
+        DataError, match=r"^t has 3 bad rows of 5 \(the score is missing: 2, the score is infinite: 1\);"
+    ):
+        whole.judge()
+
+
+def test_what_parts_show_of_a_scale_adds_up() -> None:
+    bound = binding("logit", "z")
+
+    def seen(*values: float) -> Scale:
+        scale = Scale(bound.score)
+        scale.see(score_values(pl.DataFrame({"z": values}), bound))
+        return scale
+
+    suspicious = seen(*[0.1] * 10) + seen(*[0.9] * 10)
+    with pytest.raises(DataError, match="all 20 values lie in"):
+        suspicious.judge()
+    (suspicious + seen(1.5)).judge()

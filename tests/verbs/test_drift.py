@@ -16,7 +16,8 @@ from calcli.artifacts import store
 from calcli.errors import FileSystemError, UsageError
 from calcli.numeric.betting import directions
 from calcli.numeric.links import logit, sigmoid
-from calcli.verbs.drift import Residuals, residuals_of
+from calcli.verbs.drift import residuals_of
+from calcli.verbs.residuals import Residuals
 from tests.verbs.conftest import breeds
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.errors import FitError, UsageError
-from calcli.verbs.splits import CROSS_VALIDATED_ROWS, Holdout, split_by_time, split_rows
+from calcli.verbs.splits import CROSS_VALIDATED_ROWS, Holdout, KeyedFolds, split_by_time, split_rows
 
 LABEL = np.arange(103) % 3
 
@@ -73,3 +73,22 @@ def test_what_cannot_be_split_is_said() -> None:
         split_by_time(np.zeros(5, dtype=np.int64), 3)
     with pytest.raises(FitError, match="nothing on one side"):
         split_rows(np.array([1, 0]), Holdout.parse("0.1", 2), 0)
+
+
+@given(st.integers(2, 12), st.integers(1, 40))
+def test_keys_are_cut_into_folds_of_even_width(count: int, width: int) -> None:
+    folds = KeyedFolds(Holdout("cv", folds=count), count * width)
+    np.testing.assert_array_equal(folds.of(np.arange(count * width)), np.repeat(np.arange(count), width))
+    assert list(folds.tests) == list(range(count))
+
+
+def test_a_share_of_the_keys_is_held_out() -> None:
+    folds = KeyedFolds(Holdout("share", share=0.25), 1000)
+    np.testing.assert_array_equal(folds.of(np.arange(1000, dtype=np.int32)), np.arange(1000) >= 250)
+    assert list(folds.tests) == [0]
+
+
+def test_without_holdout_no_fold_is_predicted() -> None:
+    folds = KeyedFolds(Holdout("none"), 1 << 30)
+    assert len(np.unique(folds.of(np.array([0, 5, (1 << 30) - 1], dtype=np.int32)))) == 1
+    assert not folds.tests

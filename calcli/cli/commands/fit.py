@@ -9,7 +9,8 @@ EXAMPLES = """\
 calcli fit train.parquet
 calcli fit train.parquet --method platt --guard nll
 calcli fit train.csv -m histogram --set bins=20 -o clicks.histogram
-calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked"""
+calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked
+calcli fit days/ -m platt -o nightly --engine spark"""
 
 
 def fit(
@@ -44,6 +45,8 @@ def fit(
     seed: options.Seed = 0,
     target: options.ArtifactOutput = None,
     form: options.Format = "table",
+    engine: options.Engine = "local",
+    master: options.Master = None,
     dry_run: options.DryRun = False,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -88,6 +91,8 @@ def fit(
         input_format=input_format,
         bad_rows=bad_rows,
         seed=seed,
+        engine=engine,
+        master=master,
         dry_run=dry_run,
     )
     talk = Talk(quiet=quiet, no_color=no_color)

@@ -1,0 +1,162 @@
+"""What is fitted on a cluster is what one machine fits, and is held against rows that it has not seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.engines.spark import KEY, KEYS
+from calcli.methods import catalog
+from calcli.verbs.splits import Holdout, KeyedFolds
+from tests.spark.conftest import Driver
+from tests.spark.making import assert_near, ordered, parts, write_days
+from tests.verbs.conftest import breeds
+
+pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+
+SUMMED = [row.name for row in catalog.rows() if row.sums != "no"]
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_days(tmp_path_factory.mktemp("fit") / "days")
+
+
+@pytest.mark.parametrize("method", SUMMED)
+def test_the_artifact_is_that_of_one_machine(days: Path, driver: Driver, tmp_path: Path, method: str) -> None:
+    there = tmp_path / "there"
+    flags = ("--weight", "w", "--prior-shift", "0.2", "--holdout", "none")
+    done = driver.run("fit", str(days), "-m", method, "-o", str(there), "--engine", "spark", *flags)
+    assert (done.code, done.stdout) == (0, f"{there}\n"), done.stderr
+    kept = calcli.load(there)
+    here = calcli.fit(
+        days, method=method, prior_shift="0.2", holdout="none", flags=calcli.Flags(weight="w"), output=tmp_path / "here"
+    ).model
+    ours, theirs = here.calibrator.to_state(), kept.calibrator.to_state()
+    assert_near(theirs.params, ours.params, rel=1e-9)
+    assert theirs.arrays.keys() == ours.arrays.keys()
+    for name, array in ours.arrays.items():
+        np.testing.assert_allclose(theirs.arrays[name], array, rtol=1e-8, atol=1e-9)
+    frame = ordered(days)
+    np.testing.assert_allclose(kept.predict(frame), here.predict(frame), rtol=0, atol=1e-10)
+    for fact in ("rows", "weight_sum", "label_rate", "before"):
+        assert_near(kept.manifest.fit[fact], here.manifest.fit[fact], rel=1e-4)
+    assert kept.binding == here.binding
+    assert kept.manifest.recipe == here.manifest.recipe
+
+
+def test_held_out_rows_are_predicted_from_the_others(days: Path, driver: Driver, tmp_path: Path) -> None:
+    """Their folds follow from the keys of rows; the numbers are those of the predictions that follow from the folds."""
+    spark = ("--engine", "spark", "--format", "json", "-o", str(tmp_path / "there"))
+    done = driver.run("fit", str(days), "-m", "beta", "--weight", "w", "--seed", "3", *spark)
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    driver.begin(keys={"paths": [str(days)], "leaving": ["label", "w"], "seed": 3, "output": str(tmp_path / "keys")})
+    driver.answer()
+    key = pl.read_parquet(tmp_path / "keys" / "*.parquet").sort("row_id")[KEY].to_numpy()
+    fold = KeyedFolds(Holdout("cv", folds=5), KEYS).of(key)
+    assert np.bincount(fold).min() > 1000
+    frame, weighed = ordered(days), calcli.Flags(weight="w")
+    prob = np.zeros(len(frame))
+    for index in range(5):
+        rest = calcli.fit(frame.filter(fold != index), method="beta", holdout="none", flags=weighed).model
+        prob[fold == index] = rest.predict(frame.filter(fold == index))
+    flags = calcli.Flags(weight="w", logit="logit")
+    frame, metrics = frame.with_columns(beta=prob), ",".join(found["definitions"])
+    _compare(found, calcli.evaluate(frame, scores=("beta",), flags=flags, metrics=metrics).to_json())
+    residuals = calcli.load(tmp_path / "there").manifest.fit["residuals"]
+    z = np.log(prob / (1 - prob))
+    assert residuals["centre"][0] == pytest.approx(np.average(z, weights=frame["w"]), abs=1e-9)
+    level = np.average(frame["label"].to_numpy() - prob, weights=frame["w"])
+    assert residuals["mean"][0][0] == pytest.approx(level, abs=1e-9)
+
+
+def _compare(found: dict, report: dict) -> None:
+    """The same numbers, but for what a histogram can give: that is as near as it says."""
+    definitions = report["definitions"]
+    for ours, theirs in zip(report["scores"], found["scores"], strict=True):
+        assert theirs["name"] == ours["name"]
+        for name, value in ours["metrics"].items():
+            near = 1e-9
+            if definitions[name] != found["definitions"][name]:
+                near = float(found["definitions"][name]["approximation"].rpartition(" ")[2])
+            assert theirs["metrics"][name]["value"] == pytest.approx(value["value"], abs=near)
+            assert theirs["metrics"][name]["floor"] == pytest.approx(value["floor"], abs=1e-9)
+    for ours, theirs in zip(report["differences"], found["differences"], strict=True):
+        if ours["metric"] in {"nll", "brier"}:
+            assert [theirs[end] for end in ("lo", "hi", "p")] == pytest.approx(
+                [ours[end] for end in ("lo", "hi", "p")], abs=1e-9
+            )
+    for ours, theirs in zip(report["curves"]["reliability"], found["curves"]["reliability"], strict=True):
+        assert_near(theirs, ours, abs=1e-9)
+
+
+def test_it_does_not_matter_how_the_rows_are_laid_out(days: Path, driver: Driver, tmp_path: Path) -> None:
+    """One file in another order, the days in a column, is the same table."""
+    (tmp_path / "flat").mkdir()
+    whole = pl.concat([frame.with_columns(day=pl.lit(day)) for day, frame in parts()])
+    whole.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "flat" / "all.parquet")
+    reports = []
+    for place in (days, tmp_path / "flat"):
+        kept = str(tmp_path / f"{place.name}.platt")
+        done = driver.run("fit", str(place), "-m", "platt", "-o", kept, "--holdout", "0.25", "--engine", "spark")
+        assert done.code == 0, done.stderr
+        reports.append(calcli.load(kept).manifest)
+    one, other = reports
+    assert one.fit["holdout"] == other.fit["holdout"]
+    assert 1300 < one.fit["holdout"]["rows"] < 1700
+    assert_near(dict(other.fit), dict(one.fit), abs=1e-9)
+    states = [calcli.load(tmp_path / f"{name}.platt").calibrator.to_state() for name in ("days", "flat")]
+    assert_near(states[0].params, states[1].params, rel=1e-9)
+    assert states[0].params["rows"] == 6000 - one.fit["holdout"]["rows"]
+
+
+def test_more_classes(driver: Driver, tmp_path: Path) -> None:
+    breeds().with_row_index("row_id").write_parquet(tmp_path / "breeds.parquet")
+    table, kept = str(tmp_path / "breeds.parquet"), str(tmp_path / "there")
+    done = driver.run("fit", table, "-m", "platt", "-o", kept, "--engine", "spark")
+    assert done.code == 0, done.stderr
+    here = calcli.fit(table, method="platt", output=tmp_path / "here").model
+    np.testing.assert_allclose(calcli.load(kept).predict(table), here.predict(table), rtol=0, atol=1e-10)
+    done = driver.run("fit", table, "-m", "temperature", "-o", kept, "--engine", "spark")
+    assert done.code == 2
+    assert "two classes only" in done.stderr
+
+
+def test_bad_rows_fail_by_reason_or_are_left_out(days: Path, driver: Driver, tmp_path: Path) -> None:
+    frame = ordered(days).with_columns(logit=pl.when(pl.col("row_id") != 7).then(pl.col("logit")))
+    frame.write_parquet(tmp_path / "bad.parquet")
+    words = ("fit", str(tmp_path / "bad.parquet"), "-m", "platt", "-o", str(tmp_path / "there"), "--engine", "spark")
+    done = driver.run(*words)
+    assert (done.code, done.stdout) == (3, "")
+    assert "1 bad row of 6,000 (the score is missing: 1)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert driver.run(*words, "--bad-rows", "null").code == 0
+    here = calcli.fit(frame.filter(pl.col("row_id") != 7), method="platt").model
+    assert calcli.load(tmp_path / "there").predict(ordered(days)) == pytest.approx(here.predict(ordered(days)))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("-o", "x"), 2, "auto compares methods on all rows at once"),
+        (("-o", "x", "-m", "isotonic"), 2, "identity, temperature, platt, quadratic, beta, spline"),
+        (("-m", "platt"), 2, "try: -o NAME.platt"),
+        (("-o", "x", "-m", "platt", "--logit", "age", "--label", "lable"), 3, "did you mean 'label'?"),
+        (("-o", "x", "-m", "platt", "--prob", "logit"), 3, "looks like logits, not probabilities"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(
+    days: Path, driver: Driver, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    words = tuple(str(tmp_path / word) if word == "x" else word for word in words)
+    done = driver.run("fit", str(days), "--engine", "spark", *words)
+    assert done.code == code
+    assert said in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,41 @@
+"""A worker that is lost loses no row. The last of the tests on the cluster: it leaves one worker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from tests.spark.conftest import Cluster, Driver
+from tests.verbs.conftest import clicks
+
+pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+
+FILES = 40
+
+
+def test_every_row_comes_once(tmp_path: Path, cluster: Cluster, driver: Driver) -> None:
+    """Killed as soon as some files are written, and most are not."""
+    many, kept, there = (tmp_path / name for name in ("many", "kept", "there"))
+    rows = pl.concat([clicks(20_000, seed=seed) for seed in range(FILES)]).with_columns(row_id=pl.int_range(pl.len()))
+    many.mkdir()
+    for place, part in enumerate(rows.iter_slices(20_000)):
+        part.write_parquet(many / f"{place}.parquet")
+    calcli.fit(clicks(), method="platt", output=kept)
+    driver.begin(words=["apply", str(kept), str(many), "-o", str(there), "--engine", "spark"])
+    until = time.monotonic() + 120
+    while not list(there.glob("_temporary/**/*.parquet")):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert not (there / "_SUCCESS").exists()
+    cluster.kill_worker()
+    done = driver.answer()
+    assert done["code"] == 0, done["stderr"]
+    found = pl.read_parquet(there / "*.parquet").sort("row_id")
+    assert found["row_id"].equals(rows["row_id"])
+    expected = calcli.load(kept).predict(rows)
+    np.testing.assert_allclose(found["calibrated"].to_numpy(), expected, rtol=0, atol=1e-12)
