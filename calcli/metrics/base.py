@@ -185,6 +185,11 @@ class Scored:
     clusters: Clusters | None = None
     edges: IntArray | None = None
 
+    @classmethod
+    def nothing_of(cls, classes: int) -> Scored:
+        """No rows at all."""
+        return cls(np.zeros(0, np.int64), np.zeros((0,) if classes == 2 else (0, classes)))
+
     def __len__(self) -> int:
         return len(self.label)
 

@@ -50,6 +50,8 @@ class Row:
         The binary problems that `blocks` is about, and what is made of their numbers.
     sums
         ``module:constant``, an `Additive`, for a metric that can be had of more rows than are held.
+    masses
+        The same, where its bins are of equal mass.
     settle
         ``module:function`` of scores of the same rows and options, for a metric that would not be computed in the same
         way for all: the options by which it is.
@@ -78,6 +80,7 @@ class Row:
     clusters: str | None = None
     reduction: Reduction = "top"
     sums: str | None = None
+    masses: str | None = None
     settle: str | None = None
 
     def load(self) -> Metric:
@@ -93,10 +96,13 @@ class Row:
         return None if self.clusters is None else cast("ClusterMetric", _resolve(self.clusters))
 
     def load_sums(self, options: Options) -> Additive[Any] | None:
-        """None also where bins of equal mass are cut, for which all rows must be there."""
-        if self.sums is None or (self.family == "binned" and options.binning == "mass"):
-            return None
-        return cast("Additive[Any]", _resolve(self.sums))
+        """None also where bins are cut for which all rows must be there."""
+        target = self.sums
+        if self.family == "binned" and options.binning == "mass":
+            from calcli.metrics.masses import cuts_between_rows
+
+            target = self.masses if cuts_between_rows(options) else None
+        return None if target is None else cast("Additive[Any]", _resolve(target))
 
     def load_settle(self) -> Settle | None:
         return None if self.settle is None else cast("Settle", _resolve(self.settle))
@@ -138,6 +144,7 @@ _ROWS = (
         "lower",
         "smooth",
         rows="calcli.metrics.proper:brier_sum_rows",
+        sums="calcli.metrics.proper:BRIER_SUM_SUMS",
     ),
     Row(
         "accuracy",
@@ -147,6 +154,7 @@ _ROWS = (
         "higher",
         "smooth",
         rows="calcli.metrics.ranking:accuracy_rows",
+        sums="calcli.metrics.ranking:ACCURACY_SUMS",
     ),
     Row(
         "auc",
@@ -191,6 +199,7 @@ _ROWS = (
         blocks="calcli.metrics.ece:ece_of",
         reduction="binned",
         sums="calcli.metrics.ece:ECE_SUMS",
+        masses="calcli.metrics.masses:ECE_MASSES",
     ),
     Row(
         "rmsce",
@@ -201,6 +210,7 @@ _ROWS = (
         "gap",
         blocks="calcli.metrics.ece:rmsce_of",
         reduction="binned",
+        sums="calcli.metrics.ece:RMSCE_SUMS",
     ),
     Row(
         "mce",
@@ -211,6 +221,7 @@ _ROWS = (
         "gap",
         blocks="calcli.metrics.ece:mce_of",
         reduction="binned",
+        sums="calcli.metrics.ece:MCE_SUMS",
     ),
     Row(
         "classwise_ece",
@@ -221,6 +232,8 @@ _ROWS = (
         "gap",
         blocks="calcli.metrics.ece:ece_of",
         reduction="each",
+        sums="calcli.metrics.ece:CLASSWISE_SUMS",
+        masses="calcli.metrics.masses:CLASSWISE_MASSES",
     ),
     Row(
         "ada_ece",

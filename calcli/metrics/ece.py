@@ -9,14 +9,14 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import UsageError
-from calcli.metrics.additive import of_problems
+from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention, halfway_cuts
 from calcli.metrics.reduce import OfClasses, Reduction, measured, reduction_text
 from calcli.numeric import bins
 
-_UNBINNED = "every row is on the edge that the convention leaves out"
+UNBINNED = "every row is on the edge that the convention leaves out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def block_sums(blocks: Blocks, options: Options) -> BinSums:
     """The same from blocks, whose edges of equal mass are cut here."""
     if options.binning == "mass":
         blocks = blocks.held
-    edges = _edges(options, blocks)
+    edges = edges_of(options, blocks)
     starts, into = convention(options.convention).runs(blocks.prob, edges)
     columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive)
     sums = np.zeros((3, len(edges) + 1))
@@ -96,7 +96,8 @@ def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
     return BinSums(weight, prob, label)
 
 
-def _edges(options: Options, blocks: Blocks | None) -> FloatArray:
+def edges_of(options: Options, blocks: Blocks | None) -> FloatArray:
+    """The edges of the bins; those of equal mass are cut between the rows of `blocks`, which must all hold some."""
     rule = convention(options.convention)
     count = rule.count(options.bins)
     if options.binning == "width" or blocks is None:
@@ -109,7 +110,7 @@ def _edges(options: Options, blocks: Blocks | None) -> FloatArray:
 def _sums(scored: Scored, options: Options) -> BinSums:
     """Bins of equal width need no order of the rows."""
     if options.binning == "width":
-        return binned_sums(scored, _edges(options, None), options.convention)
+        return binned_sums(scored, edges_of(options, None), options.convention)
     return block_sums(scored.blocks, options)
 
 
@@ -123,11 +124,11 @@ def _norm(sums: BinSums, norm: float) -> float | None:
 
 
 def _gaps(scored: Scored, options: Options, norm: float, reduction: Reduction = "binned") -> Measured:
-    definition = _definition(scored, options, norm, reduction)
-    return measured(scored, options, lambda one, how: gap_norm(one, how, norm), reduction, definition, _UNBINNED)
+    definition = definition_of(scored, options, norm, reduction)
+    return measured(scored, options, lambda one, how: gap_norm(one, how, norm), reduction, definition, UNBINNED)
 
 
-def _definition(rows: OfClasses, options: Options, norm: float, reduction: Reduction) -> Definition:
+def definition_of(rows: OfClasses, options: Options, norm: float, reduction: Reduction) -> Definition:
     rule = convention(options.convention)
     return Definition(
         "lower",
@@ -148,14 +149,19 @@ def ece(scored: Scored, options: Options) -> Measured:
     return _gaps(scored, options, 1.0)
 
 
-ECE_SUMS = of_problems(
-    "binned",
-    _sums,
-    lambda sums, _: _norm(sums, 1.0),
-    lambda scores, options: _definition(scores[0], options, 1.0, "binned"),
-    _UNBINNED,
-)
-"""Of bins of equal width: those of equal mass are cut between rows that are all there."""
+def _width_sums(norm: float, reduction: Reduction = "binned") -> Additive[OfProblems[BinSums]]:
+    """Of bins of equal width; for those of equal mass see `calcli.metrics.masses`."""
+    return of_problems(
+        reduction,
+        _sums,
+        lambda sums, _: _norm(sums, norm),
+        lambda scores, options: definition_of(scores[0], options, norm, reduction),
+        UNBINNED,
+    )
+
+
+ECE_SUMS, RMSCE_SUMS, MCE_SUMS = _width_sums(1.0), _width_sums(2.0), _width_sums(math.inf)
+CLASSWISE_SUMS = _width_sums(1.0, "each")
 
 
 def rmsce(scored: Scored, options: Options) -> Measured:

@@ -87,10 +87,14 @@ class LossSums:
         return Measured(self.loss / self.weight, definition, per_class=per_class)
 
 
-NLL_SUMS = Additive(
-    lambda scored, _: LossSums.of(scored, nll_rows), lambda scores, _: [sums.mean(_NLL) for sums in scores]
-)
-BRIER_SUMS = Additive(
-    lambda scored, _: LossSums.of(scored, brier_rows),
-    lambda scores, _: [sums.mean(_BRIER if sums.per_class is None else _SUMMED) for sums in scores],
-)
+def mean_sums(rows: RowLoss, definition: Callable[[LossSums], Definition]) -> Additive[LossSums]:
+    """A metric that is the mean over rows of `rows`, one-vs-rest too where there are more than two classes."""
+    return Additive(
+        lambda scored, _: LossSums.of(scored, rows),
+        lambda scores, _: [sums.mean(definition(sums)) for sums in scores],
+    )
+
+
+NLL_SUMS = mean_sums(nll_rows, lambda _: _NLL)
+BRIER_SUMS = mean_sums(brier_rows, lambda sums: _BRIER if sums.per_class is None else _SUMMED)
+BRIER_SUM_SUMS = mean_sums(brier_sum_rows, lambda _: _SUMMED)

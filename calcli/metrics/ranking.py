@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray
-from calcli.metrics.additive import OfProblems, of_problems
+from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored, spans
 from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit
 
 _ONE_CLASS = "the rows are all of one class"
+_ACCURACY = Definition("higher", reduction="top label")
 
 
 def auc(scored: Scored, options: Options) -> Measured:
@@ -101,6 +102,18 @@ CELLS_PER_UNIT = 4096
 
 _OUTERMOST = math.ceil(float(logit(np.array(1.0))) * CELLS_PER_UNIT)
 
+CELLS = 2 * _OUTERMOST + 1
+"""How many of them there are."""
+
+
+def cell_of(prob: FloatArray) -> IntArray:
+    """The cell of each probability, 0 .. `CELLS` - 1; it rises with the probability."""
+    cell = np.empty(len(prob), dtype=np.int64)
+    for some in spans(len(prob)):
+        cell[some] = np.floor(logit(prob[some]) * CELLS_PER_UNIT)
+    cell += _OUTERMOST
+    return cell
+
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -129,17 +142,13 @@ class Cells:
 
     @classmethod
     def of(cls, scored: Scored) -> Cells:
-        count = 2 * _OUTERMOST + 1
-        cell = np.empty(len(scored), dtype=np.int64)
-        for some in spans(len(scored)):
-            cell[some] = np.floor(logit(scored.prob[some]) * CELLS_PER_UNIT)
-        cell += _OUTERMOST
-        value, mixed = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
+        cell = cell_of(scored.prob)
+        value, mixed = np.full(CELLS, np.nan), np.zeros(CELLS, dtype=np.bool_)
         value[cell] = scored.prob
         mixed[cell[scored.prob != value[cell]]] = True
-        cell += count * scored.label.astype(np.int64, copy=False)
-        sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
-        return cls(sums[count:], sums[:count], value, mixed)
+        cell += CELLS * scored.label.astype(np.int64, copy=False)
+        sums = np.bincount(cell, scored.weight, minlength=2 * CELLS).astype(np.float64)
+        return cls(sums[CELLS:], sums[:CELLS], value, mixed)
 
     @property
     def pairs(self) -> float:
@@ -160,11 +169,11 @@ class Cells:
 
 def _in_cells(scores: Sequence[OfProblems[Cells]], options: Options) -> Definition:
     bound = max(part.bound for score in scores for part in score.parts)
-    text = f"histogram: log-odds within 1/{CELLS_PER_UNIT} count as ties, right to {_rounded_up(bound)}"
+    text = f"histogram: log-odds within 1/{CELLS_PER_UNIT} count as ties, right to {rounded_up(bound)}"
     return Definition("higher", reduction=reduction_text(scores[0], "macro", options), approximation=text)
 
 
-def _rounded_up(bound: float) -> str:
+def rounded_up(bound: float) -> str:
     """Two digits, none of them too low."""
     unit = 10.0 ** (math.floor(math.log10(bound)) - 1) if bound > 0 else 1.0
     return f"{math.ceil(bound / unit) * unit:.2g}"
@@ -203,13 +212,29 @@ def pr_auc_of(blocks: Blocks, options: Options) -> float | None:
 
 def accuracy(scored: Scored, options: Options) -> Measured:
     """How often the most probable class is the right one; where two are equally probable, the first is predicted."""
-    definition = Definition("higher", reduction="top label")
     if scored.nothing:
-        return Measured(None, definition, reason=scored.nothing)
-    return Measured(scored.mean_of(accuracy_rows), definition)
+        return Measured(None, _ACCURACY, reason=scored.nothing)
+    return Measured(scored.mean_of(accuracy_rows), _ACCURACY)
 
 
 def accuracy_rows(scored: Scored) -> FloatArray:
     """1 where the predicted class is right, 0 elsewhere."""
     predicted = scored.prob > 0.5 if scored.binary else scored.prob.argmax(axis=1)
     return np.asarray(predicted == scored.label, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Right:
+    """The weight of all rows, and of those that are predicted right."""
+
+    weight: float
+    right: float
+
+    def __add__(self, other: _Right) -> _Right:
+        return _Right(self.weight + other.weight, self.right + other.right)
+
+
+ACCURACY_SUMS = Additive(
+    lambda scored, _: _Right(scored.total_weight, scored.sum_of(accuracy_rows)),
+    lambda scores, _: [Measured(sums.right / sums.weight, _ACCURACY) for sums in scores],
+)

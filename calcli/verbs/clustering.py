@@ -73,11 +73,16 @@ def clustering(
     """
     if column is not None:
         return _of_column(source, entrants[0].binding, column)
+    return clustering_of_artifacts(entrants, models) or _of_features(source, entrants, flags, seed)
+
+
+def clustering_of_artifacts(entrants: Sequence[Entrant], models: Mapping[str, Model]) -> Clustering | None:
+    """The clusters of the first artifact that has some."""
     for entrant in entrants:
         model = models.get(entrant.name)
         if model is not None and CLUSTER in model.calibrator.row.extras:
             return _of_artifact(entrant, model)
-    return _of_features(source, entrants, flags, seed)
+    return None
 
 
 def _of_column(source: Source, binding: Binding, column: str) -> Clustering:

@@ -181,7 +181,7 @@ class Collector:
                 f"{self._whole_for} needs all rows at once, and more than {self._most:,} are not held",
                 hint=f"leave out {self._whole_for}, or evaluate a sample of the rows",
             )
-        nothing = Scored(np.zeros(0, np.int64), np.zeros((0, *self._width)))
+        nothing = Scored.nothing_of(len(self.share))
         gathered = Gathered(self._chosen, self._options, [nothing for _ in self._entrants])
         held = self._held()
         for some in spans(len(held.labels), _TOGETHER):

@@ -31,6 +31,7 @@ from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_al
 from calcli.verbs.rejecting import rejection_curves
 from calcli.verbs.report import Report
 from calcli.verbs.sides import read_edges
+from calcli.verbs.spark.table import Engine, check_master
 from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
@@ -74,6 +75,8 @@ class EvaluateRequest:
         Expressions; the report's `gates` say of which numbers they are true.
     allow_null
         Let a gate pass over a number that is not defined.
+    engine, master
+        As for `apply`; on a cluster, what does not add up over parts of the rows is null.
     """
 
     data: Data
@@ -97,6 +100,8 @@ class EvaluateRequest:
     input_format: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
 
     @property
     def all_artifacts(self) -> tuple[str, ...]:
@@ -107,12 +112,27 @@ class EvaluateRequest:
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
+    check_master(request.engine, request.master)
     chosen = metrics.choose(request.metrics, clusters=True)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
     named = Named.parse(request.all_artifacts, request.scores)
+    if request.engine == "spark":
+        from calcli.verbs.spark.evaluate import evaluate as evaluate_on_spark
+
+        report = evaluate_on_spark(request, named, chosen, listener)
+    else:
+        report = _here(request, named, chosen, listener)
+    if baseline is not None:
+        report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
+    judged = judge(gates, report, allow_null=request.allow_null)
+    return replace(report, gates=tuple(result.to_json() for result in judged))
+
+
+def _here(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...], listener: Listener) -> Report:
+    """On this machine."""
     edges = _edges(request, chosen, named)
     if edges is not None:
         named = named.linked_by(edges)
@@ -142,7 +162,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
                     resampling=resampling,
                     clusters=rows.clusters,
                     edges=linked,
-                    kinds=_kinds(request),
+                    kinds=kinds_of(request),
                 )
                 grouped = [
                     entry
@@ -167,10 +187,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         )
         if isinstance(rows, Held):
             report = replace(report, drift=_drift(request, named, rows, report, names))
-    if baseline is not None:
-        report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
-    judged = judge(gates, report, allow_null=request.allow_null)
-    return replace(report, gates=tuple(result.to_json() for result in judged))
+    return report
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.Row], named: Named) -> Edges | None:
@@ -202,7 +219,14 @@ def _clustering(
     return None
 
 
-def _kinds(request: EvaluateRequest) -> tuple[Kind, ...]:
+def whole_for(request: EvaluateRequest, entrants: Sequence[Entrant] = ()) -> str | None:
+    """A flag or a score that needs all rows at once, if there is one."""
+    asked: dict[str, object] = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
+    asked |= {one.name: one.whole_table for one in entrants}
+    return next((name for name, wanted in asked.items() if wanted), None)
+
+
+def kinds_of(request: EvaluateRequest) -> tuple[Kind, ...]:
     """The curves of the report."""
     if request.every_curve:
         return get_args(Kind)
@@ -219,11 +243,9 @@ def _collect(
 ) -> Collector:
     """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    asked: dict[str, object] = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
-    asked |= {one.name: one.whole_table for one in entrants}
-    whole_for = next((name for name, wanted in asked.items() if wanted), None)
-    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), _kinds(request))
-    rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole_for)
+    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), kinds_of(request))
+    whole = whole_for(request, entrants)
+    rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole)
     bindings, suspect = [one.binding for one in entrants], suspects(entrants)
     if clusters is not None:
         bindings.append(clusters.binding)

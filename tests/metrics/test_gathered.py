@@ -150,8 +150,10 @@ def test_what_needs_all_rows_is_null_with_its_reason():
     assert found["nll"].value is not None
     for name in ("ece_sweep", "slope"):
         assert (found[name].value, found[name].reason) == (None, MANY)
-    mass = gathered([rows_of(100)], [catalog.find("ece")], Options(binning="mass"), []).measured()[0]["ece"]
-    assert (mass.value, mass.reason, mass.definition.binning) == (None, MANY, "mass")
+    for name, convention in (("rmsce", "sklearn"), ("ece", "guo")):
+        options = Options(binning="mass", convention=convention)
+        found = gathered([rows_of(100)], [catalog.find(name)], options, []).measured()[0][name]
+        assert (found.value, found.reason, found.definition.binning) == (None, MANY, "mass")
 
 
 def test_mvce_that_must_be_sampled_is_null_for_every_score():

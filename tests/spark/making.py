@@ -49,3 +49,24 @@ def assert_near(found: Any, expected: Any, **near: float) -> None:
             assert_near(one, other, **near)
     else:
         assert found == (pytest.approx(expected, **near) if isinstance(expected, float) else expected)
+
+
+def assert_same_numbers(found: dict[str, Any], report: dict[str, Any]) -> None:
+    """What a report from sums has that all rows at once give; of a histogram, as near as it says."""
+    for theirs, ours in zip(found["scores"], report["scores"], strict=True):
+        assert theirs["name"] == ours["name"]
+        for name, value in ours["metrics"].items():
+            definition, near = found["definitions"][name], 1e-9
+            if (definition["approximation"] or "").startswith("histogram"):
+                near += float(definition["approximation"].rpartition(" ")[2])
+                definition = definition | {"approximation": report["definitions"][name]["approximation"]}
+            assert definition == report["definitions"][name]
+            assert_near(theirs["metrics"][name]["value"], value["value"], abs=near)
+            assert_near(theirs["metrics"][name]["floor"], value["floor"], abs=1e-9)
+            assert_near(theirs["metrics"][name]["per_class"], value["per_class"], abs=near)
+    for theirs, ours in zip(found["differences"], report["differences"], strict=True):
+        if theirs["metric"] in {"nll", "brier"}:
+            assert_near(theirs, ours, abs=1e-9)
+    assert_near(found["curves"], report["curves"], abs=1e-9)
+    for fact in ("rows", "rows_bad", "weight_sum", "label_rate"):
+        assert_near(found["data"][fact], report["data"][fact], rel=1e-12)

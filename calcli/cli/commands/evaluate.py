@@ -14,7 +14,8 @@ calcli evaluate test.parquet --with train.ccl --rejection --html report.html
 calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
 calcli evaluate test.csv --metrics nll,ece --format json > old.json
 calcli evaluate yesterday.parquet --drift train.platt
-calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'"""
+calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
+calcli evaluate days/ --with nightly --engine spark"""
 
 
 def evaluate(
@@ -52,6 +53,8 @@ def evaluate(
     seed: options.Seed = 0,
     html: options.Html = None,
     form: options.Format = "table",
+    engine: options.Engine = "local",
+    master: options.Master = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     no_color: options.NoColor = False,
@@ -98,6 +101,8 @@ def evaluate(
         input_format=input_format,
         bad_rows=bad_rows,
         seed=seed,
+        engine=engine,
+        master=master,
     )
     talk = Talk(quiet=quiet, no_color=no_color)
     report = run(request, talk)

@@ -21,13 +21,13 @@ from calcli.tables.binding import Binding, bind
 from calcli.verbs.collect import Summed
 from calcli.verbs.fit import FitRequest, FitResult, checked, keep, warnings_on
 from calcli.verbs.learn import Learned
-from calcli.verbs.measuring import class_names, label_rate
+from calcli.verbs.measuring import class_names
 from calcli.verbs.prior import tilt_of
 from calcli.verbs.recipe import AUTO
-from calcli.verbs.report import RAW, DataFacts, Report, ScoreSource, Seconds
+from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
 from calcli.verbs.residuals import Residuals
 from calcli.verbs.spark.passes import Gathering, KeyedRows, Known, Measured, Measuring, Multiplying
-from calcli.verbs.spark.table import example_of, paths_of
+from calcli.verbs.spark.table import example_of, facts_of_sums, paths_of
 from calcli.verbs.splits import Holdout, KeyedFolds
 from calcli.version import VERSION
 
@@ -158,9 +158,7 @@ def _report(
         command="fit",
         version=VERSION,
         seed=request.seed,
-        data=DataFacts(
-            (), known.count.rows, known.count.rows_bad, float(known.weight.sum()), label_rate(known.weight, binding)
-        ),
+        data=facts_of_sums(known.count, known.weight, binding),
         binding=binding.to_json(),
         definitions=found.definitions,
         scores=found.scores,

@@ -169,7 +169,7 @@ class Measuring:
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Measured:
         binding = self.rows.binding
         scores = [RAW, self.name] if self.calibrators else [RAW]
-        nothing = Scored(np.zeros(0, np.int64), np.zeros((0,) if binding.binary else (0, len(binding.classes))))
+        nothing = Scored.nothing_of(len(binding.classes))
         found = Measured(
             0, Gathered(self.chosen, self.options, [nothing for _ in scores]), Tracing(scores, class_names(binding))
         )

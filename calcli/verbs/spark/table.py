@@ -10,7 +10,10 @@ from calcli.batch import FloatArray
 from calcli.engines import spark
 from calcli.errors import DataError, UsageError
 from calcli.tables.binding import Binding, Flags, label_column
+from calcli.tables.checks import Count
 from calcli.tables.source import Data, Source
+from calcli.verbs.measuring import label_rate
+from calcli.verbs.report import DataFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +51,11 @@ def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None 
     names = [column for column in table.columns if column not in flags.ignore]
     label = label_column(names, flags, known, need=True)
     return Source(spark.like(table, label if label in table.columns else None).lazy(), name=name)
+
+
+def facts_of_sums(count: Count, weight: FloatArray, binding: Binding) -> DataFacts:
+    """The report's `data`, with the weight of each class; the files are where they are, and nobody hashes them."""
+    return DataFacts((), count.rows, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
 
 
 def refuse_huge(weight: FloatArray | None) -> None:
