@@ -138,6 +138,11 @@ def _column(name: str) -> Column:
     return functions.col(f"`{name.replace('`', '``')}`")
 
 
+def _numbered(table: DataFrame) -> DataFrame:
+    """The same columns under names in which Spark finds nothing to interpret, as it does in a dot."""
+    return table.toDF(*(f"column{place}" for place in range(len(table.columns))))
+
+
 def rows(table: DataFrame) -> int:
     """How many rows there are; of Parquet files their ends are read, and nothing else."""
     with _failures():
@@ -169,10 +174,10 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total
     """
     from pyspark.sql import functions
 
-    chosen = table.select(*map(_column, reads))
+    chosen = _numbered(table.select(*map(_column, reads)))
     groups = max(1, math.isqrt(chosen.rdd.getNumPartitions()))
     place = functions.col("place")
-    parts = chosen.mapInArrow(_AddingUp(add_up), "place int, total binary").repartition(groups, place % groups)
+    parts = chosen.mapInArrow(_AddingUp(add_up, reads), "place int, total binary").repartition(groups, place % groups)
     with _failures():
         found = parts.sortWithinPartitions(place).rdd.mapPartitions(_joined).collect()
     return functools.reduce(operator.iadd, map(_unpacked, found)) if found else None
@@ -181,13 +186,13 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total
 class _AddingUp:
     """What a worker does with the rows of one task."""
 
-    def __init__(self, add_up: AddUp[Any]) -> None:
-        self.add_up = add_up
+    def __init__(self, add_up: AddUp[Any], names: Sequence[str]) -> None:
+        self.add_up, self.names = add_up, list(names)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        frames = _larger(batches)
+        frames = _larger(batch.rename_columns(self.names) for batch in batches)
         first = next(frames, None)
         task = TaskContext.get()
         if first is None or task is None:
@@ -198,7 +203,7 @@ class _AddingUp:
         )
 
 
-def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     """The rows, many at a time."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -234,10 +239,11 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = stream.work.names
-    added = [StructField(name, DoubleType()) for name in names]
-    scored = table.mapInArrow(_Calibrated(stream), StructType([*table.schema.fields, *added])).select(
-        *map(_column, (*kept, *names))
-    )
+    needed = [name for name in table.columns if name in {*kept, *stream.work.reads}]
+    rows = _numbered(table.select(*map(_column, needed)))
+    added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
+    scored = rows.mapInArrow(_Calibrated(stream, needed), StructType([*rows.schema.fields, *added]))
+    scored = scored.toDF(*needed, *names).select(*map(_column, (*kept, *names)))
     counted = Observation("calcli")
     missing = functions.count_if(_column(names[0]).isNull())
     scored = scored.observe(counted, functions.count(functions.lit(1)).alias("rows"), missing.alias("bad"))
@@ -250,14 +256,15 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
 class _Calibrated:
     """What a worker does with the batches of one task."""
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
+    def __init__(self, stream: Stream, names: Sequence[str]) -> None:
+        self.stream, self.names = stream, list(names)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            frame: Any = pl.from_arrow(batch.select(list(self.stream.work.reads)))
+            named = batch.rename_columns(self.names)
+            frame: Any = pl.from_arrow(named.select(list(self.stream.work.reads)))
             added = self.stream.added_to(frame)
-            names = [*batch.schema.names, *added.columns]
+            names = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
             yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=names)
 
 
