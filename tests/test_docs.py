@@ -42,6 +42,16 @@ def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) ->
     assert strict.returncode == 1
 
 
+def test_the_commands_of_growing_run(tmp_path: Path) -> None:
+    """Those for a cluster are run where there is one, in tests/spark."""
+    place = readers_folder(tmp_path)
+    lines = commands((ROOT / "docs/growing.md").read_text())
+    assert len(lines) == 11
+    for command in lines:
+        done = run(command, place)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
 def night(seed: int, *, shift: float = 0.0, rows: int = 3000) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     truth = rng.normal(-1, 1.2, rows)

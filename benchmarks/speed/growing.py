@@ -95,7 +95,7 @@ def verbs(table: Path, kept: Path, place: Path, engine: str) -> dict[str, Callab
 
 def warehouse(table: Path, kept: Path, place: Path) -> dict[str, Callable[[], object]]:
     expression = export(ExportRequest(kept))
-    query = f"SELECT *, {expression} AS calibrated FROM read_parquet('{table}/*/*.parquet', hive_partitioning = true)"
+    query = f"SELECT *, {expression} FROM read_parquet('{table}/*/*.parquet', hive_partitioning = true)"
     connection = duckdb.connect()
     connection.execute(f"SET threads = 1; SET temp_directory = '{place}'")
     return {"apply": lambda: connection.execute(f"COPY ({query}) TO '{place / 'sql.parquet'}'")}

@@ -174,11 +174,12 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total
     """
     from pyspark.sql import functions
 
-    chosen = _numbered(table.select(*map(_column, reads)))
-    groups = max(1, math.isqrt(chosen.rdd.getNumPartitions()))
     place = functions.col("place")
-    parts = chosen.mapInArrow(_AddingUp(add_up, reads), "place int, total binary").repartition(groups, place % groups)
     with _failures():
+        chosen = _numbered(table.select(*map(_column, reads)))
+        groups = max(1, math.isqrt(chosen.rdd.getNumPartitions()))
+        parts = chosen.mapInArrow(_AddingUp(add_up, reads), "place int, total binary")
+        parts = parts.repartition(groups, place % groups)
         found = parts.sortWithinPartitions(place).rdd.mapPartitions(_joined).collect()
     return functools.reduce(operator.iadd, map(_unpacked, found)) if found else None
 

@@ -96,6 +96,15 @@ def test_it_does_not_matter_how_the_rows_are_laid_out(days: Path, driver: Driver
     assert states[0].params["rows"] == 6000 - one.fit["holdout"]["rows"]
 
 
+def test_the_same_again_is_the_same_to_the_last_bit(days: Path, driver: Driver, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        words = ("fit", str(days), "-m", "spline", "--weight", "w", "-o", str(tmp_path / name), "--engine", "spark")
+        assert driver.run(*words).code == 0
+    one, two = (calcli.load(tmp_path / name).manifest for name in ("one", "two"))
+    assert one.fit == two.fit
+    assert [each.sha256 for each in one.payloads] == [each.sha256 for each in two.payloads]
+
+
 def test_more_classes(driver: Driver, tmp_path: Path) -> None:
     breeds().with_row_index("row_id").write_parquet(tmp_path / "breeds.parquet")
     table, kept = str(tmp_path / "breeds.parquet"), str(tmp_path / "there")

@@ -191,10 +191,13 @@ class Measuring:
             if not self.calibrators:
                 yield weighed(batch, self.ending), None
                 continue
+            held_out = np.isin(fold, list(self.calibrators))
+            part, fold_of = batch.take(held_out), fold[held_out]
+            prob = np.empty(part.score.shape)
             for place, fitted in self.calibrators.items():
-                part = batch.take(fold == place)
-                if len(part):
-                    yield weighed(part, self.ending), fitted.predict(part)
+                prob[fold_of == place] = fitted.predict(part.take(fold_of == place))
+            if len(part):
+                yield weighed(part, self.ending), prob
 
 
 @dataclass(frozen=True)
