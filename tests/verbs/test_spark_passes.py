@@ -1,0 +1,85 @@
+"""The passes over rows on a cluster, without one: what parts of a table come to adds up to what the table does."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calcli.engines.spark import KEY, KEYS
+from calcli.errors import DataError
+from calcli.methods import catalog
+from calcli.methods.calibrator import PLAIN
+from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Options
+from calcli.tables.binding import Flags, bind
+from calcli.tables.source import open_source
+from calcli.verbs.spark.passes import Gathering, KeyedRows, Known, Measuring
+from calcli.verbs.splits import Holdout, KeyedFolds
+from tests.verbs.conftest import clicks
+
+PLATT = catalog.find("platt")
+
+
+def keyed(rows: int = 1200) -> pl.DataFrame:
+    key = np.random.default_rng(9).integers(0, KEYS, rows).astype(np.int32)
+    return clicks(rows).with_columns(pl.Series(KEY, key))
+
+
+def rows_of(frame: pl.DataFrame, *, keep_going: bool = False) -> KeyedRows:
+    with open_source(frame.drop(KEY)) as source:
+        binding = bind(source, Flags(weight="w"), features=False)
+    return KeyedRows("days", binding, KeyedFolds(Holdout("cv", folds=3), KEYS), keep_going)
+
+
+def gathered(rows: KeyedRows, *frames: pl.DataFrame) -> Known:
+    """As workers do: each gets the work as a pickle, and sends a pickle back."""
+    work = pickle.dumps(Gathering(rows, PLATT, {}))
+    total, *others = (pickle.loads(pickle.dumps(pickle.loads(work)(iter([frame])))) for frame in frames)
+    for other in others:
+        total += other
+    return total
+
+
+def test_sums_of_parts_are_those_of_the_whole() -> None:
+    frame = keyed()
+    rows = rows_of(frame)
+    whole, parts = gathered(rows, frame), gathered(rows, frame[:500], frame[500:501], frame[501:])
+    assert sorted(parts.sums) == [0, 1, 2]
+    for fold, sums in whole.sums.items():
+        for name, array in sums.arrays.items():
+            np.testing.assert_allclose(parts.sums[fold].arrays[name], array, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(parts.weight, whole.weight)
+    assert parts.labels.tolist() == [frame["label"].len() - frame["label"].sum(), frame["label"].sum()]
+    assert parts.ranking is not None
+    assert whole.ranking is not None
+    assert parts.ranking.auc == pytest.approx(whole.ranking.auc, abs=1e-12)
+
+
+def test_without_calibrators_all_rows_are_measured() -> None:
+    frame = keyed()
+    chosen = metrics.choose("nll")
+    found = Measuring(rows_of(frame), "platt", {}, PLAIN, chosen, Options())(iter([frame[:7], frame[7:]]))
+    assert (found.rows, found.log_odds) == (1200, None)
+    p = 1 / (1 + np.exp(-frame["logit"].to_numpy()))
+    loss = -np.log(np.where(frame["label"].to_numpy() == 1, p, 1 - p))
+    (measured,) = found.gathered.measured()
+    assert measured["nll"].value == pytest.approx(np.average(loss, weights=frame["w"]), rel=1e-12)
+
+
+def test_bad_rows_are_counted_over_all_parts() -> None:
+    frame = keyed().with_columns(logit=pl.when(pl.col("row_id") % 100 != 3).then(pl.col("logit")))
+    with pytest.raises(DataError, match=r"days has 12 bad rows of 1,200 \(the score is missing: 12\)"):
+        gathered(rows_of(frame), frame[:600], frame[600:]).judge()
+    kept = gathered(rows_of(frame, keep_going=True), frame[:600], frame[600:])
+    kept.judge()
+    assert (kept.count.rows, kept.count.rows_bad, kept.labels.sum()) == (1200, 12, 1188)
+
+
+@pytest.mark.parametrize("scale", [1e120, 1e-120])
+def test_weights_that_cannot_be_squared_are_refused(scale: float) -> None:
+    frame = keyed().with_columns(w=pl.col("w") * scale)
+    with pytest.raises(DataError, match="cannot be squared; scale the weights"):
+        gathered(rows_of(frame), frame)
