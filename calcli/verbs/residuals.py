@@ -29,6 +29,11 @@ class LogOdds:
         return LogOdds(self.sums + other.sums)
 
     @classmethod
+    def nothing(cls, classes: int) -> LogOdds:
+        """Of no rows."""
+        return cls(np.zeros((classes, 3)))
+
+    @classmethod
     def of(cls, prob: FloatArray, label: LabelArray, weight: FloatArray) -> LogOdds:
         """Of these rows."""
         total = weight.sum()

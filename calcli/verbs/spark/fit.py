@@ -47,13 +47,10 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{row.name}")
     target = Path(request.output)
     store.check_target(target)
+    name = ", ".join(paths)
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
-        name = ", ".join(paths)
-        binding = bind(example_of(table, name, request.flags), request.flags, features=False)
-        for note in binding.notes:
-            listener.note(note)
-        _check_classes(row, binding)
+        binding = _bound(table, name, row, request, listener)
         if request.dry_run:
             return FitResult(binding, target)
         folds = KeyedFolds(Holdout.parse(request.holdout, spark.rows(table)), spark.KEYS)
@@ -66,12 +63,11 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         known.judge()
         fitted = _finished(request, row, params, rows, known)
         seconds = time.perf_counter() - started
+        measuring = Measuring(rows, row.name, fitted.held_out, fitted.ending, chosen, request.options)
         with stage(listener, f"checking {row.name} on held-out rows on Spark"):
-            ending = fitted.calibrator.ending
-            measuring = Measuring(rows, row.name, fitted.held_out, ending, chosen, request.options)
             measured = _total(keyed, rows, measuring)
         residuals = None
-        if measured.log_odds is not None:
+        if fitted.held_out:
             with stage(listener, f"looking at the residuals of {row.name} on Spark"):
                 products = _total(keyed, rows, Multiplying(measuring, measured.log_odds))
             residuals = Residuals.of_sums(measured.log_odds, products)
@@ -79,6 +75,20 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     report = _report(request, chosen, learned, rows, known, measured)
     held_out = measured.rows if fitted.held_out else 0
     return keep(request, learned, binding, report, guard, target, held_out, known.ranking, residuals)
+
+
+def _bound(table: DataFrame, name: str, row: Row, request: FitRequest, listener: Listener) -> Binding:
+    """Which column plays which part, as far as the method can be fitted on that."""
+    binding = bind(example_of(table, name, request.flags), request.flags, features=False)
+    for note in binding.notes:
+        listener.note(note)
+    classes = len(binding.classes)
+    if not row.from_sums(classes):
+        raise _only_sums(
+            f"{row.name} is fitted from sums for two classes only, and there are {classes}",
+            [each for each in catalog.rows() if each.from_sums(classes)],
+        )
+    return binding
 
 
 def _row(method: str) -> Row:
@@ -90,15 +100,6 @@ def _row(method: str) -> Row:
         f"{what} all rows at once, and --engine spark fits from sums over them",
         [row for row in catalog.rows() if row.sums != "no"],
     )
-
-
-def _check_classes(row: Row, binding: Binding) -> None:
-    classes = len(binding.classes)
-    if not row.from_sums(classes):
-        raise _only_sums(
-            f"{row.name} is fitted from sums for two classes only, and there are {classes}",
-            [each for each in catalog.rows() if each.from_sums(classes)],
-        )
 
 
 def _only_sums(what: str, can: Sequence[Row]) -> UsageError:
@@ -120,6 +121,10 @@ class _Fitted:
 
     calibrator: Calibrator
     held_out: Mapping[int, Calibrator]
+
+    @property
+    def ending(self) -> Ending:
+        return self.calibrator.ending
 
 
 def _finished(request: FitRequest, row: Row, params: Params, rows: KeyedRows, known: Known) -> _Fitted:
@@ -151,9 +156,10 @@ def _report(
     measured: Measured,
 ) -> Report:
     name, binding = learned.row.name, rows.binding
-    sources = ((RAW, ScoreSource("raw"), Seconds()), (name, ScoreSource("method", method=name), learned.seconds))
-    summed = Summed(chosen, measured.gathered, measured.tracing, sources[: 1 if measured.log_odds is None else 2])
-    found = summed.measured(class_names(binding))
+    scores = [(RAW, ScoreSource("raw"), Seconds())]
+    if learned.holdout.kind != "none":
+        scores.append((name, ScoreSource("method", method=name), learned.seconds))
+    found = Summed(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
     return Report(
         command="fit",
         version=VERSION,

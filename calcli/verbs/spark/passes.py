@@ -84,13 +84,13 @@ class Known:
     scale: Scale
     weight: FloatArray
     labels: FloatArray
-    order: OfProblems[Cells] | None = None
+    order: OfProblems[Cells]
     sums: dict[int, Sums] = field(default_factory=dict)
 
     def __iadd__(self, other: Known) -> Self:
         self.count, self.scale = self.count + other.count, self.scale + other.scale
         self.weight, self.labels = self.weight + other.weight, self.labels + other.labels
-        self.order = other.order if self.order is None else _plus(self.order, other.order)
+        self.order = self.order + other.order
         for fold, sums in other.sums.items():
             self.add(fold, sums)
         return self
@@ -106,11 +106,7 @@ class Known:
 
     @property
     def ranking(self) -> Ranking | None:
-        return None if self.order is None else Ranking.of_sums(self.order, self.labels)
-
-
-def _plus(order: OfProblems[Cells], other: OfProblems[Cells] | None) -> OfProblems[Cells]:
-    return order if other is None else order + other
+        return Ranking.of_sums(self.order, self.labels)
 
 
 @dataclass(frozen=True)
@@ -125,12 +121,13 @@ class Gathering:
         binding = self.rows.binding
         classes = len(binding.classes)
         count = Count(self.rows.name, keep_going=self.rows.keep_going)
-        known = Known(count, Scale(binding.score), np.zeros(classes), np.zeros(classes))
+        order = AUC_SUMS.gather(Scored.nothing_of(classes), Options())
+        known = Known(count, Scale(binding.score), np.zeros(classes), np.zeros(classes), order)
         for batch, fold in self.rows.of(frames, known.count, known.scale):
             known.weight += class_weights(batch.labels, batch.weight, classes)
             known.labels += class_weights(batch.labels, None, classes)
             raw = Scored(batch.labels, probabilities(batch.score), batch.weight)
-            known.order = _plus(AUC_SUMS.gather(raw, Options()), known.order)
+            known.order = known.order + AUC_SUMS.gather(raw, Options())
             for place in np.unique(fold):
                 part = batch.take(fold == place)
                 known.add(int(place), calibrator.gather(self.method, part, self.params))
@@ -144,14 +141,13 @@ class Measured:
     rows: int
     gathered: Gathered
     tracing: Tracing
-    log_odds: LogOdds | None = None
+    log_odds: LogOdds
 
     def __iadd__(self, other: Measured) -> Self:
         self.rows += other.rows
         self.gathered += other.gathered
         self.tracing += other.tracing
-        if other.log_odds is not None:
-            self.log_odds = other.log_odds if self.log_odds is None else self.log_odds + other.log_odds
+        self.log_odds += other.log_odds
         return self
 
 
@@ -169,9 +165,12 @@ class Measuring:
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Measured:
         binding = self.rows.binding
         scores = [RAW, self.name] if self.calibrators else [RAW]
-        nothing = Scored.nothing_of(len(binding.classes))
+        classes = len(binding.classes)
         found = Measured(
-            0, Gathered(self.chosen, self.options, [nothing for _ in scores]), Tracing(scores, class_names(binding))
+            rows=0,
+            gathered=Gathered(self.chosen, self.options, [Scored.nothing_of(classes) for _ in scores]),
+            tracing=Tracing(scores, class_names(binding)),
+            log_odds=LogOdds.nothing(1 if binding.binary else classes),
         )
         for batch, prob in self.predicted(frames):
             labels, weight = batch.labels, batch.weight
@@ -181,8 +180,7 @@ class Measuring:
             found.gathered.add(scored)
             found.tracing.add(scored)
             if prob is not None:
-                log_odds = LogOdds.of(prob, labels, batch.weights)
-                found.log_odds = log_odds if found.log_odds is None else found.log_odds + log_odds
+                found.log_odds += LogOdds.of(prob, labels, batch.weights)
         return found
 
     def predicted(self, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[Batch, FloatArray | None]]:
