@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calcli.methods.trees import kernels, passes, rowlosses
-from calcli.methods.trees.boosting import Boosting, boosted, fit_trees
+from calcli.methods.trees import growing, kernels, passes, rowlosses
+from calcli.methods.trees.boosting import Boosted, Boosting, fit_trees
 from calcli.methods.trees.forest import Forest, applied, prob_of, score_of
-from calcli.methods.trees.growing import Tree, grow
+from calcli.methods.trees.growing import Grown, Search, Tree
 from calcli.methods.trees.nodes import Growth, Nodes, Rows
 from calcli.numeric import losses
 from tests.methods.mbct_oracle import Node, Oracle, closed_mvce
@@ -29,6 +29,13 @@ def rows_of(count: int = 700, seed: int = 0, *, weighted: bool = False) -> Rows:
     label = (rng.random(count) < odds / (1 + odds)).astype(np.uint8)
     weight = rng.gamma(2.0, 0.5, count) if weighted else np.empty(0)
     return Rows(codes, prob, label, weight)
+
+
+def grow(rows: Rows, growth: Growth, search: Search = passes.search) -> Grown:
+    """A tree on a copy of the rows."""
+    mine = copied(rows)
+    cells = passes.count(mine, OFFSETS)
+    return growing.grow(mine, mine.room(), cells, passes.totals(mine, cells, growth.link), growth, search)
 
 
 def copied(rows: Rows) -> Rows:
@@ -53,8 +60,8 @@ def oracle_of(rows: Rows, link: str, growth: Growth) -> Node:
 def assert_same(tree: Tree, number: int, node: Node, rows: Rows) -> None:
     assert tree.feature[number] == node.feature
     assert tree.pattern[number] == pytest.approx(node.pattern, rel=1e-6, abs=1e-7)
-    assert tree.facts[number, kernels.ROWS] == len(node.rows)
-    assert tree.facts[number, kernels.WEIGHT] == pytest.approx(rows.weights[node.rows].sum())
+    assert tree.facts[number, kernels.COUNT] == len(node.rows)
+    assert tree.facts[number, kernels.MASS] == pytest.approx(rows.weights[node.rows].sum())
     assert tree.facts[number, kernels.POSITIVE] == pytest.approx((rows.weights * rows.label)[node.rows].sum())
     children = range(tree.first[number], tree.first[number] + tree.branches[number])
     assert {int(tree.code[child]) for child in children} == set(node.children)
@@ -71,16 +78,13 @@ def test_trees_are_those_of_the_definition(link, loss, weighted, depth, least, s
     growth = Growth(LINKS[link], loss, depth, least, shrink)
     wanted = oracle_of(rows, link, growth)
     assert wanted.feature >= 0
-    mine = copied(rows)
-    grown = grow(mine, mine.room(), OFFSETS, growth)
-    assert_same(grown.tree, 0, wanted, rows)
+    assert_same(grow(rows, growth).tree, 0, wanted, rows)
 
 
 def grown_in_blocks(rows: Rows, growth: Growth, monkeypatch, block: int, threads: int) -> Tree:
     monkeypatch.setattr(passes, "BLOCK", block)
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-    mine = copied(rows)
-    return grow(mine, mine.room(), OFFSETS, growth).tree
+    return grow(rows, growth).tree
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -101,27 +105,41 @@ def test_blocks_threads_and_the_order_of_rows_change_no_bit(link, weighted, monk
             np.testing.assert_array_equal(getattr(other, name), getattr(whole, name), err_msg=name)
 
 
-def test_sums_of_parts_are_the_sums_of_the_whole() -> None:
-    rows = rows_of(2000, weighted=True)
-    grids = rows.grids()
-    branch = np.arange(OFFSETS[-1])
-    whole, parts = np.zeros((OFFSETS[-1], kernels.SUMS)), np.zeros((OFFSETS[-1], kernels.SUMS))
-    features = np.arange(len(CARDS))
-    kernels.sum_branches(*rows.arrays, 0, 2000, OFFSETS, features, branch, kernels.ODDS, kernels.SUMS, grids, whole)
-    for start in range(0, 2000, 170):
-        part = np.zeros_like(whole)
-        stop = min(start + 170, 2000)
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("wanted", [2, kernels.SUMS])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_parts_are_the_sums_of_the_whole(link, wanted, weighted) -> None:
+    rows = rows_of(2000, weighted=weighted)
+    cells = passes.count(rows, OFFSETS)
+    size, features = int(OFFSETS[-1]), np.arange(len(CARDS), dtype=np.uint32)
+    branch = 1 + np.arange(size, dtype=np.uint32)  # every cell is a branch
+
+    def summed(start: int, stop: int) -> np.ndarray:
+        facts, counts = np.zeros((size + 1, kernels.FACTS)), np.zeros_like(cells.counts)
+        kernels.count_cells(rows.codes, rows.label, rows.weight, start, stop, cells.offsets, cells.grids, counts)
+        code = np.zeros(size + 1, dtype=np.uint16)
+        for cell in range(size):
+            kernels.open_branch(branch, cell, cell + 1, counts, code, 0, facts)
         kernels.sum_branches(
-            *rows.arrays, start, stop, OFFSETS, features, branch, kernels.ODDS, kernels.SUMS, grids, part
+            *rows.arrays, start, stop, cells.offsets, features, branch, LINKS[link], wanted, cells.grids, facts
         )
-        parts += part
-    np.testing.assert_array_equal(parts, whole)
-    e, h, w = rows.prob - rows.label, rows.prob * (1 - rows.prob), rows.weight
+        return facts[1:]
+
+    whole = summed(0, 2000)
+    np.testing.assert_array_equal(sum(summed(low, min(low + 170, 2000)) for low in range(0, 2000, 170)), whole)
+    if link == "linear" and wanted > 2 and not weighted:
+        kernels.spread(whole, 0, size)
+    p, y, w = rows.prob, rows.label, rows.weights
+    one, two = (w * (p - y), w * p * (1 - p)) if link == "odds" else (w * p, w * y)
+    terms = (one, two, one * one, one * two, two * two, w, w * y, np.ones(2000))
     for feature, card in enumerate(CARDS):
         for code in range(card):
             held = rows.codes[:, feature] == code
-            terms = (w * e, w * h, (w * e) ** 2, w**2 * e * h, (w * h) ** 2)
-            np.testing.assert_allclose(whole[OFFSETS[feature] + code], [term[held].sum() for term in terms], rtol=1e-9)
+            expected = np.array([term[held].sum() for term in terms])
+            kept = [*range(wanted), kernels.MASS, kernels.POSITIVE, kernels.COUNT]
+            np.testing.assert_allclose(whole[OFFSETS[feature] + code][kept], expected[kept], rtol=1e-9)
+    totals = passes.totals(rows, cells, LINKS[link])
+    np.testing.assert_allclose(totals, [term.sum() for term in terms], rtol=1e-9)
 
 
 def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
@@ -131,8 +149,9 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
         drawn = rows_of(500, seed=seed)
         rows = Rows(drawn.codes + np.uint16(1), drawn.prob, drawn.label, drawn.weight)
         growth = Growth(kernels.LINEAR, "mvce", 1, 5.0, 0.0)
-        root = passes.root_of(rows, growth)
-        _, found = passes.search(rows, root, offsets, growth)
+        cells = passes.count(rows, offsets)
+        root = passes.root_of(rows, passes.totals(rows, cells, kernels.LINEAR), growth)
+        found = passes.search(rows, root, cells, growth).found
         assert (found[0, :, kernels.BRANCHES] == np.array(CARDS) + 1).all()
         loss = growth.losses(found[0], root.count, root.mass)
         brier = []
@@ -181,12 +200,9 @@ def test_boosting_leaves_rows_where_their_leaves_lead(link) -> None:
     """Rows that move from level to level end up with what a walk through the trees gives their codes."""
     rows = rows_of(900, seed=4, weighted=True)
     how = Boosting(Growth(LINKS[link], "mvce", 3, 20.0, 2.0), 0.5)
-    steps = boosted(copied(rows), OFFSETS, how, passes.search)
-    trees, last = [], rows
-    for _ in range(4):
-        step = next(steps)
-        trees.append(step.tree)
-        last = step.rows
+    boosted = Boosted(copied(rows), OFFSETS, how, passes.search)
+    trees = [next(boosted) for _ in range(4)]
+    last = boosted.rows
     forest = Forest.of(trees, LINKS[link], 0.5)
     score = score_of(last.prob, LINKS[link])
     start = score_of(rows.prob, LINKS[link])
@@ -205,8 +221,7 @@ def test_the_loss_of_all_rows_after_the_last_split_is_that_of_the_tree() -> None
     rare = drawn.label * (np.arange(1500) % 4 == 0).astype(np.uint8)
     rows = Rows(drawn.codes, drawn.prob, rare, drawn.weight)
     growth = Growth(kernels.LINEAR, "mvce", 3, 30.0, 0.0)
-    mine = copied(rows)
-    tree = grow(mine, mine.room(), OFFSETS, growth).tree
+    tree = grow(rows, growth).tree
     forest = Forest.of([tree], kernels.LINEAR, 1.0)
     prob = rows.prob.copy()
     forest.calibrate(rows.codes, prob)
@@ -236,7 +251,7 @@ def test_trees_stop_when_the_training_loss_no_longer_falls() -> None:
 def test_too_few_rows_make_a_tree_of_its_root() -> None:
     rows = rows_of(30)
     growth = Growth(kernels.ODDS, "nll", 3, 31.0, 1.0)
-    grown = grow(rows, rows.room(), OFFSETS, growth)
+    grown = grow(rows, growth)
     assert grown.tree.feature.tolist() == [-1]
     assert fit_trees(rows_of(30), OFFSETS, Boosting(growth, 1.0), 9, 0)[1:] == []
 
@@ -247,8 +262,7 @@ def test_losses_of_rows_see_what_a_split_makes_of_them(loss, link) -> None:
     """The first split is the best of all, each tried by hand."""
     rows = rows_of(600, seed=5, weighted=loss == "ece")
     growth = Growth(LINKS[link], loss, 1, 30.0, 2.0)
-    mine = copied(rows)
-    tree = grow(mine, mine.room(), OFFSETS, growth, rowlosses.search_for(growth, 0)).tree
+    tree = grow(rows, growth, rowlosses.search_for(growth, 0)).tree
     oracle = Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, link, loss, 1, 30.0, 2.0)
     above = oracle.fit_pattern(np.arange(600), 1.0 if link == "linear" else 0.0)
     found = []
@@ -283,8 +297,9 @@ def measured(loss: str, prob: np.ndarray, rows: Rows, bin_size: float) -> float:
 def test_the_closed_form_is_the_limit_of_many_shuffles() -> None:
     rows = rows_of(4000, seed=6)
     growth = Growth(kernels.ODDS, "mvce-sampled", 1, 200.0, 0.0)
-    sampled = rowlosses.overall_for(growth, 0)(rows)
-    closed = rowlosses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows)
+    facts = passes.totals(rows, passes.count(rows, OFFSETS), kernels.ODDS)
+    sampled = rowlosses.overall_for(growth, 0)(rows, facts)
+    closed = rowlosses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
     assert closed == pytest.approx(closed_mvce(rows.prob - rows.label, np.ones(4000), 100.0), rel=1e-9)
     assert sampled == pytest.approx(closed, rel=0.03)
     assert losses.shuffled_bins(4000, growth.bin_size) == 40

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from calcli.batch import FloatArray
 from calcli.methods.trees import passes, rowlosses
 from calcli.methods.trees.forest import applied
 from calcli.methods.trees.growing import Search, Tree, grow
@@ -21,39 +22,66 @@ class Boosting:
     rate: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """A tree, and the rows as it has left them: calibrated, and in another order."""
+@dataclass(eq=False)
+class Boosted:
+    """Tree after tree, without end. The memory of `rows` is used.
 
-    tree: Tree
+    `facts` are about the rows as they are.
+    """
+
     rows: Rows
+    offsets: Places
+    how: Boosting
+    search: Search
 
+    def __post_init__(self) -> None:
+        self._cells = passes.count(self.rows, self.offsets)
+        self._room = self.rows.room()
+        self.facts = passes.totals(self.rows, self._cells, self.how.growth.link)
 
-def boosted(rows: Rows, offsets: Places, how: Boosting, search: Search) -> Iterator[Step]:
-    """Tree after tree, without end; the memory of `rows` is used."""
-    room, link = rows.room(), how.growth.link
-    while True:
-        grown = grow(rows, room, offsets, how.growth, search)
+    def __iter__(self) -> Iterator[Tree]:
+        return self
+
+    def __next__(self) -> Tree:
+        """Grow a tree, and calibrate the rows by it, which puts them into another order."""
+        link, cells = self.how.growth.link, self._cells
+        grown = grow(self.rows, self._room, cells, self.facts, self.how.growth, self.search)
         home, astray = grown.home, grown.astray
+        for memory, leaves in ((self.rows, home), (self._room, astray)):
+            passes.set_patterns(memory, leaves, self._step(leaves.pattern), link)
+        if (ends := grown.ends) is not None:
+            memory = self._room if ends.astray else self.rows
+            pattern = self._step(ends.pattern)
+            passes.set_branches(memory, ends.nodes, ends.feature, ends.firsts, ends.code, pattern, link)
+            home, astray = (
+                Nodes.joined([leaves, ends.nodes]) if ends.astray == other else leaves
+                for leaves, other in ((home, False), (astray, True))
+            )
         if astray.count.sum() > home.count.sum():
-            rows, room, home, astray = room, rows, astray, home
-        passes.bring_together(rows, room, astray)
-        leaves = Nodes.joined([home, astray])
-        passes.set_patterns(rows, leaves, applied(leaves.pattern, link, how.rate), link)
-        yield Step(grown.tree, rows)
+            self.rows, self._room, astray = self._room, self.rows, home
+        passes.bring_together(self.rows, self._room, astray)
+        self.facts = passes.totals(self.rows, cells, link)
+        return grown.tree
+
+    def _step(self, pattern: FloatArray) -> FloatArray:
+        """What of a pattern is applied."""
+        return applied(pattern, self.how.growth.link, self.how.rate)
 
 
 def fit_trees(rows: Rows, offsets: Places, how: Boosting, most: int, seed: int) -> list[Tree]:
     """Up to `most` trees, as long as each lowers the loss of the rows that it was grown on."""
-    search, loss = rowlosses.search_for(how.growth, seed), rowlosses.overall_for(how.growth, seed)
+    if most == 0:
+        return []
+    loss = rowlosses.overall_for(how.growth, seed)
+    boosted = Boosted(rows, offsets, how, rowlosses.search_for(how.growth, seed))
     trees: list[Tree] = []
-    before = loss(rows)
-    for step in islice(boosted(rows, offsets, how, search), most):
-        after = loss(step.rows)
+    before = loss(boosted.rows, boosted.facts)
+    for tree in islice(boosted, most):
+        after = loss(boosted.rows, boosted.facts)
         if not after < before:
             break
-        trees.append(step.tree)
+        trees.append(tree)
         before = after
-        if len(step.tree) == 1:
+        if len(tree) == 1:
             break  # the next would be the same
     return trees

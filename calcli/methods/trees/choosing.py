@@ -14,7 +14,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.methods.trees import kernels, rowlosses
-from calcli.methods.trees.boosting import Boosting, boosted
+from calcli.methods.trees.boosting import Boosted, Boosting
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.forest import Forest, score_of
 from calcli.methods.trees.kernels import Places
@@ -93,10 +93,10 @@ def _curve(seen: Rows, unseen: Rows, offsets: Places, how: Boosting, most: int, 
     before = loss.copy()
     curve = [(float(weight @ loss), 0.0, 0.0)]
     lowest = 0
-    for step in islice(boosted(seen, offsets, how, rowlosses.search_for(how.growth, seed)), most):
-        if len(step.tree) == 1 or len(curve) - lowest > PATIENCE:
+    for tree in islice(Boosted(seen, offsets, how, rowlosses.search_for(how.growth, seed)), most):
+        if len(tree) == 1 or len(curve) - lowest > PATIENCE:
             break
-        Forest.of([step.tree], link, how.rate).calibrate(unseen.codes, score)
+        Forest.of([tree], link, how.rate).calibrate(unseen.codes, score)
         kernels.row_losses(score, unseen.label, link, loss)
         change = loss - before
         curve.append((float(weight @ loss), float(weight @ change), float(weight @ change**2)))

@@ -14,7 +14,7 @@ from calcli.batch import FloatArray
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.growing import Tree
-from calcli.methods.trees.kernels import Codes, Places
+from calcli.methods.trees.kernels import Codes, Places, Table
 from calcli.methods.trees.passes import blocks_of
 from calcli.numeric.links import logit, sigmoid
 
@@ -22,11 +22,8 @@ from calcli.numeric.links import logit, sigmoid
 class _Walk(NamedTuple):
     """The arrays of `kernels.apply_trees`."""
 
-    roots: Places
-    feature: Places
-    first: Places
-    base: Places
-    span: Places
+    roots: Table
+    nodes: Table
     table: Codes
     pattern: FloatArray
 
@@ -86,8 +83,8 @@ class Forest:
             branches=joined("branches").astype(np.int32),
             code=joined("code").astype(np.uint16),
             pattern=applied(pattern, link, rate),
-            rows=facts[:, kernels.ROWS].astype(np.int64),
-            mass=facts[:, kernels.WEIGHT],
+            rows=facts[:, kernels.COUNT].astype(np.int64),
+            mass=facts[:, kernels.MASS],
             positive=positive,
             predicted=first_sum + positive if link == kernels.ODDS else first_sum,
             local=joined("local").astype(np.float64),
@@ -128,9 +125,8 @@ class Forest:
             self.first[inner] - (np.cumsum(self.branches[inner]) - self.branches[inner]), self.branches[inner]
         )
         table[base[parent] + self.code[child]] = child - self.first[parent]
-        return _Walk(
-            self.roots, self.feature.astype(np.int64), self.first.astype(np.int64), base, span, table, self.pattern
-        )
+        nodes = np.column_stack([np.maximum(self.feature, 0), self.first, base, span]).astype(np.uint32)
+        return _Walk(self.roots.astype(np.uint32), nodes, table, self.pattern)
 
     def calibrate(self, codes: Codes, score: FloatArray) -> None:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""

@@ -13,11 +13,11 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.methods.trees import kernels, passes
-from calcli.methods.trees.kernels import Places
-from calcli.methods.trees.nodes import Growth, Mask, Nodes, Rows
+from calcli.methods.trees.kernels import Codes, Places
+from calcli.methods.trees.nodes import Cells, Growth, Mask, Nodes, Rows, Splits
 
-Search = Callable[[Rows, Nodes, Places, Growth], tuple[FloatArray, FloatArray]]
-"""Finds out what becomes of the losses, as `passes.search` does."""
+Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
+"""Finds out how nodes could be split, as `passes.search` does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Tree:
     pattern
         b or k.
     facts
-        About its rows, see `kernels.tally`.
+        About its rows, see `kernels.FACTS`.
     local, split, overall
         The loss of its rows, the same once it is split, and that of all rows then; NaN where it is not split.
     """
@@ -43,7 +43,7 @@ class Tree:
     feature: Places
     first: Places
     branches: Places
-    code: Places
+    code: Codes
     pattern: FloatArray
     facts: FloatArray
     local: FloatArray
@@ -54,7 +54,7 @@ class Tree:
         return len(self.feature)
 
     @classmethod
-    def of_level(cls, nodes: Nodes, code: Places) -> Tree:
+    def of_level(cls, nodes: Nodes, code: Codes) -> Tree:
         """Nodes that are not split yet."""
         none, unknown = np.zeros(len(nodes), dtype=np.int64), np.full(len(nodes), np.nan)
         return cls(none - 1, none, none, code, nodes.pattern, nodes.facts, unknown, unknown, unknown)
@@ -65,23 +65,51 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ends:
+    """Nodes whose children are leaves: their rows need not be put into the order of these.
+
+    `astray` is whether the rows are in the other memory; the rest is what `passes.set_branches` takes.
+    """
+
+    astray: bool
+    nodes: Nodes
+    feature: Places
+    firsts: Places
+    code: Codes
+    pattern: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """A tree, and where its leaves' rows have come to rest: in the memory they came in, or in the other."""
+    """A tree, and where its rows have come to rest: in the memory they came in (`home`), or in the other.
+
+    Rows are in order of the leaves that are `home` or `astray`, and of the nodes that are `ends`.
+    """
 
     tree: Tree
     home: Nodes
     astray: Nodes
+    ends: Ends | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """The best split of each node of a level, an entry for each node; `feature` is -1 where there is none."""
+    """The best split of each node of a level, an entry for each node; `feature` is -1 where there is none.
+
+    `base` is where its branches stand in the splits, `change` what it changes in what `kernels.judge` finds.
+    """
 
     feature: Places
     branches: Places
+    base: Places
     local: FloatArray
     split: FloatArray
     change: FloatArray
+
+    @classmethod
+    def none(cls, nodes: int) -> _Choice:
+        zero, unknown = np.zeros(nodes, dtype=np.int64), np.full(nodes, np.nan)
+        return cls(zero - 1, zero.copy(), zero.copy(), unknown, unknown.copy(), np.zeros((nodes, kernels.FOUND)))
 
     @property
     def made(self) -> Mask:
@@ -112,68 +140,79 @@ class _Overall:
         return loss
 
 
-def grow(rows: Rows, room: Rows, offsets: Places, growth: Growth, search: Search = passes.search) -> Grown:
-    """Grow a tree on `rows`, which move to `room` and back from level to level."""
-    nodes, code = passes.root_of(rows, growth), np.zeros(1, dtype=np.int64)
+def grow(
+    rows: Rows, room: Rows, cells: Cells, facts: FloatArray, growth: Growth, search: Search = passes.search
+) -> Grown:
+    """Grow a tree on `rows`, about which these are the facts; they move to `room` and back from level to level."""
+    nodes, code = passes.root_of(rows, facts, growth), np.zeros(1, dtype=np.uint16)
     overall = _Overall.of(nodes, growth)
     levels: list[Tree] = []
     resting: tuple[list[Nodes], list[Nodes]] = ([], [])
+    ends: Ends | None = None
     known = 1
-    for depth in range(growth.depth + 1):
+    for depth in range(growth.depth):
         here, there = (rows, room) if depth % 2 == 0 else (room, rows)
         level = Tree.of_level(nodes, code)
-        choice = _choose(here, nodes, offsets, growth, search) if depth < growth.depth else None
-        if choice is None or not choice.made.any():
+        wide = nodes.mass >= growth.least
+        if not wide.any():
             levels.append(level)
             resting[depth % 2].append(nodes)
             break
+        splits = search(here, nodes.where(wide), cells, growth)
+        choice = _choose(splits, nodes, wide, growth)
         made = choice.made
         firsts = np.concatenate([[0], np.cumsum(choice.branches[made])])
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = known + firsts[:-1]
+        known += int(firsts[-1])
         levels.append(
             replace(
                 level,
                 feature=choice.feature,
                 first=first,
-                branches=np.where(made, choice.branches, 0),
+                branches=choice.branches,
                 local=choice.local,
-                split=np.where(made, choice.split, np.nan),
+                split=choice.split,
                 overall=overall.after(choice),
             )
         )
-        known += int(firsts[-1])
         resting[depth % 2].append(nodes.where(~made))
-        parents = nodes.where(made)
-        code, facts = passes.split(here, there, parents, choice.feature[made], firsts, offsets, growth)
-        nodes = _children(parents, firsts, facts, growth)
-    return Grown(Tree.of_levels(levels), Nodes.joined(resting[0]), Nodes.joined(resting[1]))
+        if not made.any():
+            break
+        parents, feature = nodes.where(made), choice.feature[made]
+        code, nodes = _children(parents, choice.base[made], firsts, splits, growth)
+        if depth + 1 < growth.depth:
+            passes.split(here, there, parents, feature, firsts, code, nodes.start)
+        else:
+            levels.append(Tree.of_level(nodes, code))
+            ends = Ends(depth % 2 == 1, parents, feature, firsts, code, nodes.pattern)
+    return Grown(Tree.of_levels(levels), Nodes.joined(resting[0]), Nodes.joined(resting[1]), ends)
 
 
-def _choose(rows: Rows, nodes: Nodes, offsets: Places, growth: Growth, search: Search) -> _Choice:
+def _choose(splits: Splits, nodes: Nodes, wide: Mask, growth: Growth) -> _Choice:
     """For each node the split of least loss, if that is less than the loss of the node as it is."""
-    feature, branches = np.full(len(nodes), -1), np.zeros(len(nodes), dtype=np.int64)
-    local, split = np.full(len(nodes), np.nan), np.full(len(nodes), np.nan)
-    change = np.zeros((len(nodes), kernels.FOUND))
-    wide = nodes.mass >= growth.least
-    if wide.any():
-        some = nodes.where(wide)
-        own, found = search(rows, some, offsets, growth)
-        after = growth.losses(found, some.count[:, None], some.mass[:, None])
-        after[found[..., kernels.BRANCHES] == 0] = np.inf
-        best, each = after.argmin(axis=1), np.arange(len(some))
-        local[wide], split[wide] = growth.losses(own, some.count, some.mass), after[each, best]
-        feature[wide] = np.where(split[wide] < local[wide], best, -1)
-        branches[wide] = found[each, best, kernels.BRANCHES]
-        change[wide] = found[each, best] - own
-    return _Choice(feature, branches, local, split, change)
+    some, each = nodes.where(wide), np.arange(int(wide.sum()))
+    after = growth.losses(splits.found, some.count[:, None], some.mass[:, None])
+    after[splits.found[..., kernels.BRANCHES] == 0] = np.inf
+    best = after.argmin(axis=1)
+    local, split = growth.losses(splits.own, some.count, some.mass), after[each, best]
+    made = split < local
+    choice = _Choice.none(len(nodes))
+    choice.local[wide], choice.split[wide] = local, np.where(made, split, np.nan)
+    choice.feature[wide] = np.where(made, best, -1)
+    choice.branches[wide] = np.where(made, splits.found[each, best, kernels.BRANCHES], 0)
+    choice.base[wide] = splits.bases[each, best]
+    choice.change[wide] = splits.found[each, best] - splits.own
+    return choice
 
 
-def _children(parents: Nodes, firsts: Places, facts: FloatArray, growth: Growth) -> Nodes:
-    """The nodes that splits have made; the rows of a parent are in their order."""
+def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:
+    """The children of split nodes: which code leads to each, and where its rows are once they are in order."""
+    of_parent = np.repeat(bases - firsts[:-1], np.diff(firsts)) + np.arange(firsts[-1])
+    code, facts = splits.code[of_parent], splits.facts[of_parent]
     pattern = np.empty(len(facts))
     kernels.set_children(facts, firsts, parents.pattern, growth.least, growth.link, growth.shrink, pattern)
-    rows = facts[:, kernels.ROWS].astype(np.int64)
-    before = np.cumsum(rows) - rows
+    count = facts[:, kernels.COUNT].astype(np.int64)
+    before = np.cumsum(count) - count
     start = before + np.repeat(parents.start - before[firsts[:-1]], np.diff(firsts))
-    return Nodes(start, start + rows, pattern, facts)
+    return code, Nodes(start, start + count, pattern, facts)

@@ -5,7 +5,7 @@ feature are 0 for whatever is rare or was never seen, then 1, 2, ..; a cell is o
 node has a branch for each code with enough rows there, and branch 0, the rest, for all others.
 
 A branch has a pattern, which says how its rows are calibrated: b with z' = z + b (``odds``), or k with p' = k p
-(``linear``). It follows from sums over the rows of the branch:
+(``linear``). It follows from sums over the rows of the branch, the first five of its facts:
 
 ======  =====  =====  =========  ===========  =========
 link    0      1      2          3            4
@@ -17,6 +17,7 @@ linear  w p    w y    w^2 p^2    w^2 p y      w^2 y^2
 with e = p - y and h = p (1 - p). Terms are rounded by `grids` (see `calcli.numeric.exact`: one for the weights and the
 first two sums, one for the others), so that all sums are exact: blocks of rows may be summed in any order.
 
+Indices are unsigned where they are looked up in tables: for signed ones numba asks each time whether they are negative.
 The cache of compiled code watches this file alone, so whatever a kernel calls is in it.
 """
 
@@ -34,14 +35,22 @@ from calcli.numeric.links import CLIP
 Codes = NDArray[np.uint16]
 Flags = NDArray[np.uint8]
 Places = NDArray[np.int64]
+Table = NDArray[np.uint32]
 
 ODDS, LINEAR = 0, 1
+
 SUMS = 5
+MASS, POSITIVE, COUNT, FACTS = 5, 6, 7, 8
+"""The facts of some rows: the sums, then their weight, that of the positive ones, and how many they are."""
+
+FEATURE, FIRST, BASE, SPAN = np.uint32(0), np.uint32(1), np.uint32(2), np.uint32(3)
+"""The columns of a forest's nodes, see `apply_trees`."""
+
+FEW = 1
+"""Rows times features below so many times the cells are few: then cells are visited row by row, not all of them."""
+
 BRANCHES, ERROR, SQUARE, LOSS, FOUND = 0, 1, 2, 3, 4
 """What is found out about a split: how many branches it has, and what `judge` says."""
-
-WEIGHT, POSITIVE, ROWS, FACTS = 5, 6, 7, 8
-"""What is known of the rows of a branch beside the sums: see `tally`."""
 
 
 @compiled
@@ -120,44 +129,104 @@ def gain_with(link: int, sums: FloatArray, pattern: float) -> float:
 
 
 @compiled
-def count_cells(
-    codes: Codes,
+def add_totals(
+    prob: FloatArray,
+    label: Flags,
     weight: FloatArray,
     start: int,
     stop: int,
-    offsets: Places,
-    features: Places,
+    link: int,
+    grids: FloatArray,
+    facts: FloatArray,
+) -> None:
+    """Add the rows to these facts."""
+    zero = one = two = three = four = mass = positive = 0.0
+    for row in range(start, stop):
+        y = float(label[row])
+        w = weight[row] if len(weight) else 1.0
+        first, second = terms(link, prob[row], y, w)
+        zero += rounded(first, grids[0])
+        one += rounded(second, grids[0])
+        two += rounded(first * first, grids[1])
+        three += rounded(first * second, grids[1])
+        four += rounded(second * second, grids[1])
+        mass += rounded(w, grids[0])
+        positive += rounded(w, grids[0]) * y
+    for place, total in enumerate((zero, one, two, three, four, mass, positive, float(stop - start))):
+        facts[place] += total
+
+
+@compiled
+def count_cells(
+    codes: Codes,
+    label: Flags,
+    weight: FloatArray,
+    start: int,
+    stop: int,
+    offsets: Table,
     grids: FloatArray,
     counts: FloatArray,
 ) -> None:
-    """Add the weight of each row to its cells of these features."""
+    """Add the rows to ``counts[cell]``: the weight of those with label 0 and with label 1, and their number.
+
+    The number is counted where there are weights; elsewhere `counts` has two columns only.
+    """
     for row in range(start, stop):
-        w = rounded(weight[row], grids[0]) if len(weight) else 1.0
-        for place in range(len(features)):
-            feature = features[place]
-            counts[offsets[feature] + codes[row, feature]] += w
+        y = label[row]
+        if len(weight):
+            w = rounded(weight[row], grids[0])
+            for feature in range(len(offsets) - 1):
+                cell = offsets[feature] + codes[row, feature]
+                counts[cell, y] += w
+                counts[cell, 2] += 1.0
+        else:
+            for feature in range(len(offsets) - 1):
+                counts[offsets[feature] + codes[row, feature], y] += 1.0
+
+
+@compiled
+def clear_cells(codes: Codes, start: int, stop: int, offsets: Table, counts: FloatArray) -> None:
+    """Set the counts of these rows' cells to 0."""
+    for row in range(start, stop):
+        for feature in range(len(offsets) - 1):
+            counts[offsets[feature] + codes[row, feature]] = 0.0
+
+
+@compiled
+def open_branch(
+    branch: Table, cell: int, at: int, counts: FloatArray, code: Codes, here: int, facts: FloatArray
+) -> None:
+    """Let a cell be branch number `at`."""
+    branch[cell] = at
+    code[at] = here
+    facts[at] = 0.0
+    mass = counts[cell, 0] + counts[cell, 1]
+    facts[at, MASS] = mass
+    facts[at, POSITIVE] = counts[cell, 1]
+    facts[at, COUNT] = counts[cell, 2] if counts.shape[1] > 2 else mass
 
 
 @compiled
 def number_branches(
-    counts: FloatArray, start: int, stop: int, least: float, base: int, branch: Places, names: Places
-) -> tuple[int, float]:
-    """Number the branches that the cells start .. stop - 1 of one feature make, from `base` on, the rest first.
+    counts: FloatArray,
+    first: int,
+    last: int,
+    least: float,
+    base: int,
+    branch: Table,
+    code: Codes,
+    facts: FloatArray,
+) -> int:
+    """Number the branches that the cells first .. last - 1 of one feature make: the rest is `base`, the others follow.
 
-    Returns how many there are, the rest among them even if it has no rows, and the weight of the rest. `names` gets the
-    code of each, 0 for the rest.
+    Returns how many there are, the rest among them even if it has no rows. The rest's cells are left as they are, 0.
     """
-    found, rest = 1, 0.0
-    names[base] = 0
-    for cell in range(start, stop):
-        if cell > start and counts[cell] >= least:
-            branch[cell] = base + found
-            names[base + found] = cell - start
+    found = 1
+    for cell in range(first + 1, last):
+        if counts[cell, 0] + counts[cell, 1] >= least:
+            open_branch(branch, cell, base + found, counts, code, cell - first, facts)
             found += 1
-        else:
-            branch[cell] = base
-            rest += counts[cell]
-    return found, rest
+    return found
 
 
 @compiled
@@ -167,41 +236,73 @@ def number_touched(
     stop: int,
     feature: int,
     first: int,
+    counts: FloatArray,
     least: float,
     base: int,
-    counts: FloatArray,
-    branch: Places,
-    names: Places,
-) -> tuple[int, float]:
-    """`number_branches` for few rows and many cells: only those that the rows touch are looked at.
-
-    Their `counts` are turned negative.
-    """
-    found, rest = 1, 0.0
-    names[base] = 0
+    branch: Table,
+    code: Codes,
+    facts: FloatArray,
+) -> int:
+    """`number_branches` for few rows and many cells: only those that the rows touch are looked at."""
+    found = 1
     for row in range(start, stop):
-        code = codes[row, feature]
-        cell = first + code
-        if counts[cell] > 0.0:
-            branch[cell] = base
-            if code > 0 and counts[cell] >= least:
-                names[base + found] = code
-                found += 1
-            else:
-                rest += counts[cell]
-            counts[cell] = -counts[cell]
-    names[base + 1 : base + found].sort()
-    for place in range(base + 1, base + found):
-        branch[first + names[place]] = place
-    return found, rest
+        here = codes[row, feature]
+        cell = first + here
+        if counts[cell, 0] + counts[cell, 1] >= least and branch[cell] == 0 and here > 0:
+            branch[cell] = base + found
+            code[base + found] = here
+            found += 1
+    code[base + 1 : base + found].sort()
+    for at in range(base + 1, base + found):
+        open_branch(branch, first + code[at], at, counts, code, code[at], facts)
+    return found
 
 
 @compiled
-def forget(codes: Codes, start: int, stop: int, offsets: Places, features: Places, counts: FloatArray) -> None:
-    """Set the counts of these rows' cells to 0."""
-    for row in range(start, stop):
-        for place in range(len(features)):
-            counts[offsets[features[place]] + codes[row, features[place]]] = 0.0
+def close_branches(branch: Table, first: int, base: int, many: int, code: Codes) -> None:
+    """Set the cells of these branches back to 0."""
+    for at in range(base + 1, base + many):
+        branch[first + code[at]] = 0
+
+
+@compiled
+def number_all(
+    codes: Codes,
+    start: int,
+    stop: int,
+    counts: FloatArray,
+    touched: bool,
+    offsets: Table,
+    least: float,
+    base: int,
+    branch: Table,
+    code: Codes,
+    node: FloatArray,
+    facts: FloatArray,
+    bases: Places,
+    found: FloatArray,
+) -> int:
+    """The branches of every feature, one after the other; returns where those of the last end.
+
+    Where a feature does not make two branches with rows, ``found[feature, BRANCHES]`` is 0 and its branches are none.
+    `node` is what is known of all the rows.
+    """
+    for feature in range(len(bases)):
+        first, last = int(offsets[feature]), int(offsets[feature + 1])
+        if touched:
+            many = number_touched(codes, start, stop, feature, first, counts, least, base, branch, code, facts)
+        else:
+            many = number_branches(counts, first, last, least, base, branch, code, facts)
+        bases[feature] = base
+        if many > 2 or (many == 2 and facts[base + 1, COUNT] < node[COUNT]):
+            found[feature, BRANCHES] = many
+            code[base] = 0
+            facts[base] = 0.0
+            base += many
+        else:
+            found[feature, BRANCHES] = 0
+            close_branches(branch, first, base, many, code)
+    return base
 
 
 @compiled
@@ -212,65 +313,107 @@ def sum_branches(
     weight: FloatArray,
     start: int,
     stop: int,
-    offsets: Places,
-    features: Places,
-    branch: Places,
+    offsets: Table,
+    features: Table,
+    branch: Table,
     link: int,
     wanted: int,
     grids: FloatArray,
-    sums: FloatArray,
+    facts: FloatArray,
 ) -> None:
-    """Add the terms of each row to the sums of its branch of each of `features`; `wanted` sums, 2 or all."""
+    """Add the rows to the sums of their branch of each of `features`: to the first `wanted`, 2 or all.
+
+    Rows of the rest, whose branch is 0, are left out: its sums are what the others leave of the node's.
+    """
+    if link == LINEAR and wanted > 2 and len(weight) == 0:
+        sum_by_label(codes, prob, label, start, stop, offsets, features, branch, grids, facts)
+        return
     for row in range(start, stop):
         first, second = terms(link, prob[row], float(label[row]), weight[row] if len(weight) else 1.0)
         one, two = rounded(first, grids[0]), rounded(second, grids[0])
         if wanted == 2:
-            for place in range(len(features)):
-                feature = features[place]
+            for feature in features:
                 at = branch[offsets[feature] + codes[row, feature]]
-                sums[at, 0] += one
-                sums[at, 1] += two
+                if at > 0:
+                    facts[at, 0] += one
+                    facts[at, 1] += two
             continue
         three, four = rounded(first * first, grids[1]), rounded(first * second, grids[1])
         five = rounded(second * second, grids[1])
-        for place in range(len(features)):
-            feature = features[place]
+        for feature in features:
             at = branch[offsets[feature] + codes[row, feature]]
-            sums[at, 0] += one
-            sums[at, 1] += two
-            sums[at, 2] += three
-            sums[at, 3] += four
-            sums[at, 4] += five
+            if at > 0:
+                facts[at, 0] += one
+                facts[at, 1] += two
+                facts[at, 2] += three
+                facts[at, 3] += four
+                facts[at, 4] += five
+
+
+@compiled
+def sum_by_label(
+    codes: Codes,
+    prob: FloatArray,
+    label: Flags,
+    start: int,
+    stop: int,
+    offsets: Table,
+    features: Table,
+    branch: Table,
+    grids: FloatArray,
+    facts: FloatArray,
+) -> None:
+    """The same for ``linear`` without weights, from p and p^2 of either label: less than half of the work.
+
+    `spread` makes the sums of them.
+    """
+    for row in range(start, stop):
+        p = prob[row]
+        one, two = rounded(p, grids[0]), rounded(p * p, grids[1])
+        column = np.uint32(2) * np.uint32(label[row])
+        for feature in features:
+            at = branch[offsets[feature] + codes[row, feature]]
+            if at > 0:
+                facts[at, column] += one
+                facts[at, column + np.uint32(1)] += two
+
+
+@compiled
+def spread(facts: FloatArray, first: int, last: int) -> None:
+    """Make the sums of what `sum_by_label` has added up."""
+    for at in range(first, last):
+        p, square, p_positive, square_positive = facts[at, 0], facts[at, 1], facts[at, 2], facts[at, 3]
+        facts[at, 0], facts[at, 1] = p + p_positive, facts[at, POSITIVE]
+        facts[at, 2], facts[at, 3], facts[at, 4] = square + square_positive, p_positive, facts[at, POSITIVE]
+
+
+@compiled
+def leave_rest(facts: FloatArray, base: int, many: int, node: FloatArray) -> None:
+    """The facts about the rest: what the other branches leave of the node's. Sums are exact, so this is too."""
+    facts[base] = node
+    for at in range(base + 1, base + many):
+        facts[base] -= facts[at]
 
 
 @compiled
 def judge(
-    sums: FloatArray,
-    base: int,
-    found: int,
-    rest: float,
-    least: float,
-    link: int,
-    parent: float,
-    shrink: float,
-    out: FloatArray,
+    facts: FloatArray, base: int, many: int, least: float, link: int, parent: float, shrink: float, out: FloatArray
 ) -> None:
-    """What a split into the branches base .. base + found - 1 leaves, in `out`.
+    """What a split into the branches base .. base + many - 1 leaves, in `out`.
 
     That is the sums of w e and of w^2 e^2, and by how much the log-loss changes at most. A rest of less than `least`
     keeps its parent's pattern.
     """
     error = square = gain = 0.0
-    for at in range(base, base + found):
-        own = at > base or rest >= least
-        if own:
-            pattern = pattern_of(link, sums[at, 0], sums[at, 1], parent, shrink)
-            gain += gain_of(link, sums[at], parent, shrink)
+    for at in range(base, base + many):
+        if at > base or facts[base, MASS] >= least:
+            pattern = pattern_of(link, facts[at, 0], facts[at, 1], parent, shrink)
+            gain += gain_of(link, facts[at], parent, shrink)
         else:
             pattern = parent
-            gain += gain_with(link, sums[at], parent)
-        error += error_after(link, sums[at], pattern)
-        square += square_after(link, sums[at], pattern)
+            gain += gain_with(link, facts[at], parent)
+        error += error_after(link, facts[at], pattern)
+        square += square_after(link, facts[at], pattern)
     out[ERROR], out[SQUARE], out[LOSS] = error, square, -gain
 
 
@@ -284,34 +427,115 @@ def judge_as_is(facts: FloatArray, patterns: FloatArray, link: int, out: FloatAr
 
 
 @compiled
-def tally(
+def splitting(found: FloatArray) -> Table:
+    """The features that make two branches or more."""
+    kept = np.empty(len(found), dtype=np.uint32)
+    count = 0
+    for feature in range(len(found)):
+        if found[feature, BRANCHES] > 0:
+            kept[count] = feature
+            count += 1
+    return kept[:count]
+
+
+@compiled
+def finish_node(
+    facts: FloatArray,
+    end: int,
+    bases: Places,
+    least: float,
+    link: int,
+    parent: float,
+    shrink: float,
+    wanted: int,
+    weighted: bool,
+    node: FloatArray,
+    found: FloatArray,
+) -> None:
+    """From what `sum_branches` has added up for one node to what is found out about its splits."""
+    if link == LINEAR and wanted > 2 and not weighted:
+        spread(facts, bases[0], end)
+    for feature in range(len(bases)):
+        many = int(found[feature, BRANCHES])
+        if many > 0:
+            leave_rest(facts, bases[feature], many, node)
+            judge(facts, bases[feature], many, least, link, parent, shrink, found[feature])
+
+
+@compiled
+def search_nodes(
     codes: Codes,
     prob: FloatArray,
     label: Flags,
     weight: FloatArray,
-    start: int,
-    stop: int,
-    feature: int,
-    branch: Places,
+    starts: Places,
+    stops: Places,
+    patterns: FloatArray,
+    nodes: FloatArray,
+    offsets: Table,
+    whole: FloatArray,
+    least: float,
     link: int,
+    shrink: float,
+    wanted: int,
     grids: FloatArray,
+    found: FloatArray,
+    bases: Places,
+    code: Codes,
     facts: FloatArray,
-) -> None:
-    """Add the rows to the facts of their branches: all sums, then weight, weight of positives, and rows."""
+) -> int:
+    """The branches that each of these nodes has by each feature, and what `judge` says of the split.
+
+    `code` and `facts` tell about the branches, which stand from ``bases[node, feature]`` on; returns where the last one
+    ends. `nodes` are the facts about the nodes, `whole` is `count_cells` of all rows.
+    """
+    counts = np.zeros_like(whole)
+    branch = np.zeros(len(whole), dtype=np.uint32)
+    end = 1  # branch 0 is that of cells that have none
+    for node in range(len(starts)):
+        start, stop, first = starts[node], stops[node], end
+        everything = stop - start == len(prob)
+        few = (stop - start) * bases.shape[1] < FEW * len(whole)
+        if not everything:
+            count_cells(codes, label, weight, start, stop, offsets, grids, counts)
+        end = number_all(
+            codes,
+            start,
+            stop,
+            whole if everything else counts,
+            few and not everything,
+            offsets,
+            least,
+            first,
+            branch,
+            code,
+            nodes[node],
+            facts,
+            bases[node],
+            found[node],
+        )
+        if few:
+            clear_cells(codes, start, stop, offsets, counts)
+        else:
+            counts[:] = 0.0
+        if end == first:
+            continue
+        kept = splitting(found[node])
+        sum_branches(codes, prob, label, weight, start, stop, offsets, kept, branch, link, wanted, grids, facts)
+        weighted = len(weight) > 0
+        finish_node(
+            facts, end, bases[node], least, link, patterns[node], shrink, wanted, weighted, nodes[node], found[node]
+        )
+        for feature in kept:
+            close_branches(branch, offsets[feature], bases[node, feature], int(found[node, feature, BRANCHES]), code)
+    return end
+
+
+@compiled
+def count_branches(codes: Codes, start: int, stop: int, feature: int, branch: Table, counts: Places) -> None:
+    """Add the rows to the counts of their branches."""
     for row in range(start, stop):
-        y = float(label[row])
-        w = weight[row] if len(weight) else 1.0
-        first, second = terms(link, prob[row], y, w)
-        at = branch[codes[row, feature]]
-        facts[at, 0] += rounded(first, grids[0])
-        facts[at, 1] += rounded(second, grids[0])
-        facts[at, 2] += rounded(first * first, grids[1])
-        facts[at, 3] += rounded(first * second, grids[1])
-        facts[at, 4] += rounded(second * second, grids[1])
-        mass = rounded(w, grids[0])
-        facts[at, WEIGHT] += mass
-        facts[at, POSITIVE] += mass * y
-        facts[at, ROWS] += 1.0
+        counts[branch[codes[row, feature]]] += 1
 
 
 @compiled
@@ -323,7 +547,7 @@ def scatter(
     start: int,
     stop: int,
     feature: int,
-    branch: Places,
+    branch: Table,
     places: Places,
     to_codes: Codes,
     to_prob: FloatArray,
@@ -344,107 +568,7 @@ def scatter(
 
 
 @compiled
-def number_all(
-    counts: FloatArray,
-    offsets: Places,
-    least: float,
-    branch: Places,
-    names: Places,
-    bases: Places,
-    rests: FloatArray,
-    found: FloatArray,
-) -> int:
-    """`number_branches` of every feature that makes two or more, one after the other; returns where they end.
-
-    ``found[feature, BRANCHES]`` is 0 for the others.
-    """
-    end = 0
-    for feature in range(len(offsets) - 1):
-        first, last = offsets[feature], offsets[feature + 1]
-        many, rests[feature] = number_branches(counts, first, last, least, end, branch, names)
-        end = take_branches(feature, many, end, bases, rests, found)
-    return end
-
-
-@compiled
-def take_branches(feature: int, many: int, end: int, bases: Places, rests: FloatArray, found: FloatArray) -> int:
-    """Keep these branches, if they are two or more with rows; returns where they end."""
-    bases[feature] = end
-    splits = many > 2 or (many == 2 and rests[feature] > 0.0)
-    found[feature, BRANCHES] = many if splits else 0
-    return end + many if splits else end
-
-
-@compiled
-def judge_all(
-    sums: FloatArray,
-    features: Places,
-    bases: Places,
-    rests: FloatArray,
-    least: float,
-    link: int,
-    parent: float,
-    shrink: float,
-    found: FloatArray,
-) -> None:
-    """`judge` the splits by these features."""
-    for feature in features:
-        many = int(found[feature, BRANCHES])
-        judge(sums, bases[feature], many, rests[feature], least, link, parent, shrink, found[feature])
-
-
-@compiled
-def search_nodes(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    starts: Places,
-    stops: Places,
-    patterns: FloatArray,
-    offsets: Places,
-    least: float,
-    link: int,
-    shrink: float,
-    wanted: int,
-    grids: FloatArray,
-    found: FloatArray,
-) -> None:
-    """`judge` the split of each of these nodes by each feature."""
-    features = np.arange(len(offsets) - 1)
-    counts = np.zeros(offsets[-1])
-    branch = np.empty(offsets[-1], dtype=np.int64)
-    names = np.empty(offsets[-1] + 1, dtype=np.int64)
-    sums = np.empty((offsets[-1], SUMS))
-    bases, rests = np.empty(len(features), dtype=np.int64), np.empty(len(features))
-    usable = np.empty(len(features), dtype=np.int64)
-    for node in range(len(starts)):
-        start, stop = starts[node], stops[node]
-        count_cells(codes, weight, start, stop, offsets, features, grids, counts)
-        if (stop - start) * len(features) > offsets[-1]:
-            end = number_all(counts, offsets, least, branch, names, bases, rests, found[node])
-            counts[:] = 0.0
-        else:
-            end = 0
-            for feature in range(len(features)):
-                many, rests[feature] = number_touched(
-                    codes, start, stop, feature, offsets[feature], least, end, counts, branch, names
-                )
-                end = take_branches(feature, many, end, bases, rests, found[node])
-            forget(codes, start, stop, offsets, features, counts)
-        kept = 0
-        for feature in range(len(features)):
-            if found[node, feature, BRANCHES] > 0:
-                usable[kept] = feature
-                kept += 1
-        sums[:end] = 0.0
-        splits = usable[:kept]
-        sum_branches(codes, prob, label, weight, start, stop, offsets, splits, branch, link, wanted, grids, sums)
-        judge_all(sums, splits, bases, rests, least, link, patterns[node], shrink, found[node])
-
-
-@compiled
-def split_nodes(
+def scatter_nodes(
     codes: Codes,
     prob: FloatArray,
     label: Flags,
@@ -457,55 +581,36 @@ def split_nodes(
     stops: Places,
     chosen: Places,
     firsts: Places,
-    offsets: Places,
-    least: float,
-    link: int,
-    grids: FloatArray,
-    child_code: Places,
-    child_facts: FloatArray,
+    branches: Places,
+    code: Codes,
+    places: Places,
 ) -> None:
-    """Split each of these nodes by its chosen feature: put its rows in order of the branches, and tell about those.
+    """`scatter` the rows of each node by its chosen feature.
 
-    The children of a node stand at ``firsts[node]`` and after it.
+    Its children stand from ``firsts[node]`` on: ``code`` leads to each, and ``places`` is where their rows go.
     """
-    counts = np.zeros(offsets[-1])
-    branch = np.empty(offsets[-1], dtype=np.int64)
-    names = np.empty(offsets[-1] + 1, dtype=np.int64)
-    places = np.empty(offsets[-1] + 1, dtype=np.int64)
-    one = np.empty(1, dtype=np.int64)
+    branch = np.zeros(1 << 16, dtype=np.uint32)
     for node in range(len(starts)):
-        start, stop, feature, first = starts[node], stops[node], chosen[node], firsts[node]
-        low, high = offsets[feature], offsets[feature + 1]
-        one[0] = feature
-        count_cells(codes, weight, start, stop, offsets, one, grids, counts)
-        if stop - start > high - low:
-            found, _ = number_branches(counts, low, high, least, 0, branch, names)
-            counts[low:high] = 0.0
-        else:
-            found, _ = number_touched(codes, start, stop, feature, low, least, 0, counts, branch, names)
-            forget(codes, start, stop, offsets, one, counts)
-        child_code[first : first + found] = names[:found]
-        facts = child_facts[first : first + found]
-        tally(codes, prob, label, weight, start, stop, feature, branch[low:high], link, grids, facts)
-        place = start
-        for at in range(found):
-            places[at] = place
-            place += int(facts[at, ROWS])
+        first = firsts[node]
+        for child in range(1, branches[node]):
+            branch[code[first + child]] = child
         scatter(
             codes,
             prob,
             label,
             weight,
-            start,
-            stop,
-            feature,
-            branch[low:high],
-            places,
+            starts[node],
+            stops[node],
+            chosen[node],
+            branch,
+            places[first : first + branches[node]],
             to_codes,
             to_prob,
             to_label,
             to_weight,
         )
+        for child in range(1, branches[node]):
+            branch[code[first + child]] = 0
 
 
 @compiled
@@ -516,7 +621,7 @@ def set_children(
     for node in range(len(parents)):
         for child in range(firsts[node], firsts[node + 1]):
             patterns[child] = parents[node]
-            if child > firsts[node] or facts[child, WEIGHT] >= least:
+            if child > firsts[node] or facts[child, MASS] >= least:
                 patterns[child] = pattern_of(link, facts[child, 0], facts[child, 1], parents[node], shrink)
 
 
@@ -561,22 +666,52 @@ def set_patterns(prob: FloatArray, starts: Places, stops: Places, patterns: Floa
 
 
 @compiled
+def set_by_branch(
+    codes: Codes,
+    prob: FloatArray,
+    start: int,
+    stop: int,
+    feature: int,
+    branch: Table,
+    patterns: FloatArray,
+    link: int,
+) -> None:
+    """Calibrate rows by the pattern of their branch."""
+    for row in range(start, stop):
+        prob[row] = calibrated(link, prob[row], patterns[branch[codes[row, feature]]])
+
+
+@compiled
+def set_by_branches(
+    codes: Codes,
+    prob: FloatArray,
+    starts: Places,
+    stops: Places,
+    chosen: Places,
+    firsts: Places,
+    branches: Places,
+    code: Codes,
+    patterns: FloatArray,
+    link: int,
+) -> None:
+    """`set_by_branch` for the rows of each node; its children are as in `scatter_nodes`."""
+    branch = np.zeros(1 << 16, dtype=np.uint32)
+    for node in range(len(starts)):
+        first, many = firsts[node], branches[node]
+        for child in range(1, many):
+            branch[code[first + child]] = child
+        set_by_branch(
+            codes, prob, starts[node], stops[node], chosen[node], branch, patterns[first : first + many], link
+        )
+        for child in range(1, many):
+            branch[code[first + child]] = 0
+
+
+@compiled
 def calibrate(prob: FloatArray, patterns: FloatArray, link: int, out: FloatArray) -> None:
     """Calibrate each row by a pattern of its own."""
     for row in range(len(prob)):
         out[row] = calibrated(link, prob[row], patterns[row])
-
-
-@compiled
-def errors(
-    prob: FloatArray, label: Flags, weight: FloatArray, start: int, stop: int, grids: FloatArray, out: FloatArray
-) -> None:
-    """Add the rows to the sums of w e and of w^2 e^2."""
-    for row in range(start, stop):
-        w = weight[row] if len(weight) else 1.0
-        e = w * (prob[row] - label[row])
-        out[0] += rounded(e, grids[0])
-        out[1] += rounded(e * e, grids[1])
 
 
 @compiled
@@ -596,29 +731,30 @@ def apply_trees(
     start: int,
     stop: int,
     link: int,
-    roots: Places,
-    feature: Places,
-    first: Places,
-    base: Places,
-    span: Places,
+    roots: Table,
+    nodes: Table,
     table: Codes,
     pattern: FloatArray,
 ) -> None:
     """Calibrate rows by one tree after the other; `score` is z for ``odds`` and p for ``linear``, and is changed.
 
-    A node that is split finds the branch of a code below ``span`` in `table`, from ``base`` on; other codes go to
-    branch 0, the rest.
+    A line of `nodes` is the feature, the first child, where the node's part of `table` begins and how long it is. It
+    has the branch of each code; codes beyond it go to branch 0, the rest. Leaves have a length of 0. What is known of
+    a node lies together, and a tree is left for the next once all rows are through, so that both stay in the cache.
     """
-    for row in range(start, stop):
-        value = score[row]
-        for tree in range(len(roots)):
-            node = roots[tree]
-            while feature[node] >= 0:
-                code = codes[row, feature[node]]
-                branch = table[base[node] + code] if code < span[node] else 0
-                node = first[node] + branch
-            value = value + pattern[node] if link == ODDS else min(value * pattern[node], 1.0)
-        score[row] = value
+    for root in roots:
+        for row in range(start, stop):
+            node = root
+            while nodes[node, SPAN] > 0:
+                code = np.uint32(codes[row, nodes[node, FEATURE]])
+                child = nodes[node, FIRST]
+                if code < nodes[node, SPAN]:
+                    child += table[nodes[node, BASE] + code]
+                node = child
+            if link == ODDS:
+                score[row] += pattern[node]
+            else:
+                score[row] = min(score[row] * pattern[node], 1.0)
 
 
 @compiled

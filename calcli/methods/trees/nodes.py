@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.methods.trees import kernels
-from calcli.methods.trees.kernels import Codes, Flags, Places
+from calcli.methods.trees.kernels import Codes, Flags, Places, Table
 from calcli.numeric import exact, losses
 
 Mask = NDArray[np.bool_]
@@ -36,13 +36,13 @@ class Rows:
         return float(self.weight.sum()) if len(self.weight) else float(len(self))
 
     @property
-    def arrays(self) -> tuple[Codes, FloatArray, Flags, FloatArray]:
-        return self.codes, self.prob, self.label, self.weight
-
-    @property
     def weights(self) -> FloatArray:
         """Weights, ones where none were given."""
         return self.weight if len(self.weight) else np.ones(len(self))
+
+    @property
+    def arrays(self) -> tuple[Codes, FloatArray, Flags, FloatArray]:
+        return self.codes, self.prob, self.label, self.weight
 
     def take(self, chosen: Mask | Places | slice) -> Rows:
         """Some of the rows; a slice shares their memory."""
@@ -55,15 +55,29 @@ class Rows:
             np.empty_like(self.codes), np.empty_like(self.prob), np.empty_like(self.label), np.empty_like(self.weight)
         )
 
-    def grids(self) -> FloatArray:
-        """What makes sums over these rows exact: of terms up to their weights, and up to the squares of those."""
-        squares = float(self.weight @ self.weight) if len(self.weight) else float(len(self))
-        return np.array([exact.grid(self.mass), exact.grid(squares)])
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """What stays the same of some rows, in whatever order they are and whatever their probabilities have become.
+
+    Attributes
+    ----------
+    offsets
+        Where the cells of each feature start, and where the last one's end.
+    counts
+        See `kernels.count_cells`.
+    grids
+        What makes sums over the rows exact: of terms up to their weights, and up to the squares of those.
+    """
+
+    offsets: Table
+    counts: FloatArray
+    grids: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
-    """Nodes of one level: where their rows are, their pattern, and what is known of their rows (`kernels.tally`)."""
+    """Nodes of one level: where their rows are, their pattern, and the facts about their rows (`kernels.FACTS`)."""
 
     start: Places
     stop: Places
@@ -76,12 +90,12 @@ class Nodes:
     @property
     def count(self) -> FloatArray:
         """How many rows each has."""
-        return self.facts[:, kernels.ROWS]
+        return self.facts[:, kernels.COUNT]
 
     @property
     def mass(self) -> FloatArray:
         """The weight of the rows of each."""
-        return self.facts[:, kernels.WEIGHT]
+        return self.facts[:, kernels.MASS]
 
     @classmethod
     def joined(cls, parts: Sequence[Nodes]) -> Nodes:
@@ -93,6 +107,29 @@ class Nodes:
 
     def where(self, chosen: Mask) -> Nodes:
         return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """How nodes could be split, and what would become of them.
+
+    Attributes
+    ----------
+    own
+        What `kernels.judge_as_is` finds of each node, (nodes, `kernels.FOUND`).
+    found
+        What `kernels.judge` finds of each node split by each feature, (nodes, features, `kernels.FOUND`).
+    bases
+        Where the branches of each of these splits stand in `code` and `facts`.
+    code, facts
+        Which code leads to a branch, and the facts about its rows.
+    """
+
+    own: FloatArray
+    found: FloatArray
+    bases: Places
+    code: Codes
+    facts: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +157,9 @@ class Growth:
     shrink: float
 
     @property
-    def sums(self) -> int:
+    def wanted(self) -> int:
         """How many of the sums of a branch are needed."""
-        return kernels.SUMS if self.split_loss == "mvce" else 2
+        return 2 if self.split_loss == "nll" else kernels.SUMS
 
     @property
     def bin_size(self) -> float:
@@ -137,3 +174,14 @@ class Growth:
         bins = np.maximum(1.0, np.floor(count / self.bin_size))
         mean, variance = losses.shuffled_moments(count, mass, found[..., kernels.ERROR], found[..., kernels.SQUARE])
         return losses.shuffled_gap(mean, variance, count, bins)
+
+
+def cells_of(rows: Rows, offsets: Places) -> Cells:
+    """The cells of rows that nothing has been counted of yet."""
+    squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
+    columns = 3 if len(rows.weight) else 2
+    return Cells(
+        offsets.astype(np.uint32),
+        np.zeros((int(offsets[-1]), columns)),
+        np.array([exact.grid(rows.mass), exact.grid(squares)]),
+    )

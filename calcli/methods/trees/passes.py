@@ -13,8 +13,8 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
-from calcli.methods.trees.kernels import Places
-from calcli.methods.trees.nodes import Growth, Nodes, Rows
+from calcli.methods.trees.kernels import Codes, Places, Table
+from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits, cells_of
 
 BLOCK = 1 << 18
 """So many rows, or nodes of so many rows together, are the work of one thread at a time."""
@@ -36,154 +36,202 @@ def _groups_of(nodes: Nodes) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
-def root_of(rows: Rows, growth: Growth) -> Nodes:
-    """All rows as one node."""
-    grids = rows.grids()
-    branch = np.zeros(1 << 16, dtype=np.int64)  # every code leads to the same
+def count(rows: Rows, offsets: Places) -> Cells:
+    """All rows by cell."""
+    cells = cells_of(rows, offsets)
+    cells.counts[:] = _counts(rows, blocks_of(0, len(rows)), cells)
+    return cells
+
+
+def _counts(rows: Rows, blocks: list[Block], cells: Cells) -> FloatArray:
+    """These blocks of rows by cell."""
 
     def add(block: Block) -> FloatArray:
-        facts = np.zeros((1, kernels.FACTS))
-        kernels.tally(*rows.arrays, *block, 0, branch, growth.link, grids, facts)
-        return facts
-
-    facts = np.sum(on_threads(add, blocks_of(0, len(rows))), axis=0)
-    above = 0.0 if growth.link == kernels.ODDS else 1.0
-    pattern = kernels.pattern_of(growth.link, facts[0, 0], facts[0, 1], above, growth.shrink)
-    return Nodes(np.array([0]), np.array([len(rows)]), np.array([pattern]), facts)
-
-
-def search(rows: Rows, nodes: Nodes, offsets: Places, growth: Growth) -> tuple[FloatArray, FloatArray]:
-    """What `kernels.judge` finds of each node as it is, and of its split by each feature.
-
-    Shapes (nodes, `kernels.FOUND`) and (nodes, features, `kernels.FOUND`).
-    """
-    own = np.zeros((len(nodes), kernels.FOUND))
-    kernels.judge_as_is(nodes.facts, nodes.pattern, growth.link, own)
-    found = np.zeros((len(nodes), len(offsets) - 1, kernels.FOUND))
-    large = nodes.stop - nodes.start > BLOCK
-    for place in np.flatnonzero(large):
-        found[place] = _search_large(rows, nodes, int(place), offsets, growth)
-    small, results, grids = nodes.where(~large), found[~large], rows.grids()
-
-    def work(group: slice) -> None:
-        kernels.search_nodes(
-            *rows.arrays,
-            small.start[group],
-            small.stop[group],
-            small.pattern[group],
-            offsets,
-            growth.least,
-            growth.link,
-            growth.shrink,
-            growth.sums,
-            grids,
-            results[group],
-        )
-
-    on_threads(work, _groups_of(small))
-    found[~large] = results
-    return own, found
-
-
-def _search_large(rows: Rows, nodes: Nodes, place: int, offsets: Places, growth: Growth) -> FloatArray:
-    """The same for one node, with all threads on it."""
-    blocks, grids = blocks_of(nodes.start[place], nodes.stop[place]), rows.grids()
-    features = np.arange(len(offsets) - 1)
-    counts = _counts(rows, blocks, offsets, features, grids)
-    branch = np.empty(offsets[-1], dtype=np.int64)
-    found = np.zeros((len(features), kernels.FOUND))
-    bases, rests = np.zeros(len(features), dtype=np.int64), np.zeros(len(features))
-    names = np.empty(offsets[-1] + 1, dtype=np.int64)
-    end = kernels.number_all(counts, offsets, growth.least, branch, names, bases, rests, found)
-    usable = np.flatnonzero(found[:, kernels.BRANCHES])
-
-    def add(block: Block) -> FloatArray:
-        sums = np.zeros((end, kernels.SUMS))
-        kernels.sum_branches(*rows.arrays, *block, offsets, usable, branch, growth.link, growth.sums, grids, sums)
-        return sums
-
-    sums = np.sum(on_threads(add, blocks), axis=0)
-    kernels.judge_all(sums, usable, bases, rests, growth.least, growth.link, nodes.pattern[place], growth.shrink, found)
-    return found
-
-
-def _counts(rows: Rows, blocks: list[Block], offsets: Places, features: Places, grids: FloatArray) -> FloatArray:
-    """The weight in each cell of these features."""
-
-    def count(block: Block) -> FloatArray:
-        counts = np.zeros(offsets[-1])
-        kernels.count_cells(rows.codes, rows.weight, *block, offsets, features, grids, counts)
+        counts = np.zeros_like(cells.counts)
+        kernels.count_cells(rows.codes, rows.label, rows.weight, *block, cells.offsets, cells.grids, counts)
         return counts
 
-    return np.asarray(np.sum(on_threads(count, blocks), axis=0))
+    return np.asarray(np.sum(on_threads(add, blocks), axis=0))
 
 
-def split(
-    rows: Rows, room: Rows, nodes: Nodes, chosen: Places, firsts: Places, offsets: Places, growth: Growth
-) -> tuple[Places, FloatArray]:
-    """Move the rows of each node to `room`, in the order of its branches by the chosen feature.
+def totals(rows: Rows, cells: Cells, link: int) -> FloatArray:
+    """The facts about all rows."""
 
-    Branches stand in the result from ``firsts[node]`` on: the code that leads to each, and the facts about its rows.
+    def add(block: Block) -> FloatArray:
+        facts = np.zeros(kernels.FACTS)
+        kernels.add_totals(rows.prob, rows.label, rows.weight, *block, link, cells.grids, facts)
+        return facts
+
+    return np.asarray(np.sum(on_threads(add, blocks_of(0, len(rows))), axis=0))
+
+
+def root_of(rows: Rows, facts: FloatArray, growth: Growth) -> Nodes:
+    """All rows, about which these are the facts, as one node."""
+    above = 0.0 if growth.link == kernels.ODDS else 1.0
+    pattern = kernels.pattern_of(growth.link, facts[0], facts[1], above, growth.shrink)
+    return Nodes(np.array([0]), np.array([len(rows)]), np.array([pattern]), facts[None])
+
+
+def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
+    """How each node could be split, from sums over its rows."""
+    own = np.zeros((len(nodes), kernels.FOUND))
+    kernels.judge_as_is(nodes.facts, nodes.pattern, growth.link, own)
+    large = nodes.stop - nodes.start > BLOCK
+    small = nodes.where(~large)
+
+    def work(group: slice) -> Splits:
+        return _search_small(rows, nodes_at(small, group), cells, growth)
+
+    parts = [_search_large(rows, nodes_at(nodes, int(place)), cells, growth) for place in np.flatnonzero(large)]
+    parts += on_threads(work, _groups_of(small))
+    ends = np.cumsum([len(part.code) for part in parts])
+    bases = np.concatenate([part.bases + end - len(part.code) for part, end in zip(parts, ends, strict=True)])
+    found = np.concatenate([part.found for part in parts])
+    back = np.argsort(np.concatenate([np.flatnonzero(large), np.flatnonzero(~large)]))  # large ones came first
+    code, facts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "facts"))
+    return Splits(own, found[back], bases[back], code, facts)
+
+
+def nodes_at(nodes: Nodes, place: slice | int) -> Nodes:
+    part = place if isinstance(place, slice) else slice(place, place + 1)
+    return Nodes(nodes.start[part], nodes.stop[part], nodes.pattern[part], nodes.facts[part])
+
+
+def _room_for(nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
+    """Room for what is found out about the splits of these nodes."""
+    features = len(cells.offsets) - 1
+    codes = np.diff(cells.offsets.astype(np.int64))
+    explicit = np.minimum(np.floor(nodes.mass / growth.least)[:, None], codes[None])
+    branches = 1 + int(explicit.sum()) + explicit.size + int(codes.max())  # what is not kept needs room for a while
+    return Splits(
+        np.zeros((0, kernels.FOUND)),
+        np.zeros((len(nodes), features, kernels.FOUND)),
+        np.zeros((len(nodes), features), dtype=np.int64),
+        np.zeros(branches, dtype=np.uint16),
+        np.zeros((branches, kernels.FACTS)),
+    )
+
+
+def _until(splits: Splits, end: int) -> Splits:
+    return Splits(splits.own, splits.found, splits.bases, splits.code[:end], splits.facts[:end])
+
+
+def _search_small(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
+    """The splits of nodes that are the work of one thread."""
+    splits = _room_for(nodes, cells, growth)
+    end = kernels.search_nodes(
+        *rows.arrays,
+        nodes.start,
+        nodes.stop,
+        nodes.pattern,
+        nodes.facts,
+        cells.offsets,
+        cells.counts,
+        growth.least,
+        growth.link,
+        growth.shrink,
+        growth.wanted,
+        cells.grids,
+        splits.found,
+        splits.bases,
+        splits.code,
+        splits.facts,
+    )
+    return _until(splits, end)
+
+
+def _search_large(rows: Rows, node: Nodes, cells: Cells, growth: Growth) -> Splits:
+    """The splits of one node, with all threads on it."""
+    blocks = blocks_of(int(node.start[0]), int(node.stop[0]))
+    everything = node.stop[0] - node.start[0] == len(rows)
+    counts = cells.counts if everything else _counts(rows, blocks, cells)
+    splits = _room_for(node, cells, growth)
+    branch = np.zeros(len(counts), dtype=np.uint32)
+    found, bases = splits.found[0], splits.bases[0]
+    end = kernels.number_all(
+        rows.codes,
+        0,
+        0,
+        counts,
+        False,
+        cells.offsets,
+        growth.least,
+        1,
+        branch,
+        splits.code,
+        node.facts[0],
+        splits.facts,
+        bases,
+        found,
+    )
+    kept = kernels.splitting(found)
+
+    def add(block: Block) -> FloatArray:
+        facts = np.zeros((end, kernels.FACTS))
+        kernels.sum_branches(
+            *rows.arrays, *block, cells.offsets, kept, branch, growth.link, growth.wanted, cells.grids, facts
+        )
+        return facts
+
+    splits.facts[:end] += np.sum(on_threads(add, blocks), axis=0)
+    kernels.finish_node(
+        splits.facts,
+        end,
+        bases,
+        growth.least,
+        growth.link,
+        node.pattern[0],
+        growth.shrink,
+        growth.wanted,
+        len(rows.weight) > 0,
+        node.facts[0],
+        found,
+    )
+    return _until(splits, end)
+
+
+def split(rows: Rows, room: Rows, nodes: Nodes, chosen: Places, firsts: Places, code: Codes, starts: Places) -> None:
+    """Move the rows of each node to `room`, in the order of its children by the chosen feature.
+
+    The children stand from ``firsts[node]`` on: ``code`` leads to each, ``starts`` is where its rows begin.
     """
-    code = np.zeros(firsts[-1], dtype=np.int64)
-    facts = np.zeros((firsts[-1], kernels.FACTS))
     large = nodes.stop - nodes.start > BLOCK
     for place in np.flatnonzero(large):
         part = slice(firsts[place], firsts[place + 1])
-        _split_large(rows, room, nodes, int(place), int(chosen[place]), offsets, growth, code[part], facts[part])
-    small, features, first, grids = nodes.where(~large), chosen[~large], firsts[:-1][~large], rows.grids()
+        _split_large(rows, room, nodes_at(nodes, int(place)), int(chosen[place]), code[part], starts[part])
+    small, places = nodes.where(~large), starts.copy()
+    feature, first, branches = (values[~large] for values in (chosen, firsts[:-1], np.diff(firsts)))
 
     def work(group: slice) -> None:
-        kernels.split_nodes(
+        kernels.scatter_nodes(
             *rows.arrays,
             *room.arrays,
             small.start[group],
             small.stop[group],
-            features[group],
+            feature[group],
             first[group],
-            offsets,
-            growth.least,
-            growth.link,
-            grids,
+            branches[group],
             code,
-            facts,
+            places,
         )
 
     on_threads(work, _groups_of(small))
-    return code, facts
 
 
-def _split_large(
-    rows: Rows,
-    room: Rows,
-    nodes: Nodes,
-    place: int,
-    feature: int,
-    offsets: Places,
-    growth: Growth,
-    code: Places,
-    facts: FloatArray,
-) -> None:
+def _split_large(rows: Rows, room: Rows, node: Nodes, feature: int, code: Codes, starts: Places) -> None:
     """The same for one node, with all threads on it."""
-    blocks, grids = blocks_of(nodes.start[place], nodes.stop[place]), rows.grids()
-    cells = slice(offsets[feature], offsets[feature + 1])
-    counts = _counts(rows, blocks, offsets, np.array([feature]), grids)[cells]
-    branch = np.empty(len(counts), dtype=np.int64)
-    kernels.number_branches(counts, 0, len(counts), growth.least, 0, branch, code)
+    blocks, branch = blocks_of(int(node.start[0]), int(node.stop[0])), _branches_by_code(code)
 
-    def add(block: Block) -> FloatArray:
-        sums = np.zeros_like(facts)
-        kernels.tally(*rows.arrays, *block, feature, branch, growth.link, grids, sums)
-        return sums
+    def add(block: Block) -> Places:
+        counts = np.zeros(len(code), dtype=np.int64)
+        kernels.count_branches(rows.codes, *block, feature, branch, counts)
+        return counts
 
-    of_block = np.array(on_threads(add, blocks))
-    facts[:] = of_block.sum(axis=0)
-    held = of_block[:, :, kernels.ROWS].astype(np.int64).T  # branch after branch, and within each block after block
-    places = (nodes.start[place] + np.cumsum(held).reshape(held.shape) - held).T
+    counts = np.array(on_threads(add, blocks))
+    places = starts + np.cumsum(counts, axis=0) - counts  # within a branch block after block
 
     def move(task: tuple[Block, Places]) -> None:
-        block, to = task
-        start, stop = block
+        (start, stop), to = task
         kernels.scatter(*rows.arrays, start, stop, feature, branch, to.copy(), *room.arrays)
 
     on_threads(move, zip(blocks, places, strict=True))
@@ -207,17 +255,44 @@ def set_patterns(rows: Rows, leaves: Nodes, patterns: FloatArray, link: int) -> 
     on_threads(work, _groups_of(leaves))
 
 
-def errors(rows: Rows) -> tuple[float, float]:
-    """The sums of w e and of w^2 e^2 over all rows."""
-    grids = rows.grids()
+def set_branches(
+    rows: Rows, nodes: Nodes, chosen: Places, firsts: Places, code: Codes, patterns: FloatArray, link: int
+) -> None:
+    """Calibrate the rows of each node by the patterns of its children, which are as in `split`; no row moves."""
+    large = nodes.stop - nodes.start > BLOCK
+    for place in np.flatnonzero(large):
+        part = slice(firsts[place], firsts[place + 1])
+        feature, branch, own = int(chosen[place]), _branches_by_code(code[part]), patterns[part]
 
-    def add(block: Block) -> FloatArray:
-        sums = np.zeros(2)
-        kernels.errors(rows.prob, rows.label, rows.weight, *block, grids, sums)
-        return sums
+        def block_work(block: Block) -> None:
+            kernels.set_by_branch(rows.codes, rows.prob, *block, feature, branch, own, link)  # noqa: B023
 
-    error, square = np.sum(on_threads(add, blocks_of(0, len(rows))), axis=0)
-    return float(error), float(square)
+        on_threads(block_work, blocks_of(int(nodes.start[place]), int(nodes.stop[place])))
+    small = nodes.where(~large)
+    features, first, branches = (values[~large] for values in (chosen, firsts[:-1], np.diff(firsts)))
+
+    def work(group: slice) -> None:
+        kernels.set_by_branches(
+            rows.codes,
+            rows.prob,
+            small.start[group],
+            small.stop[group],
+            features[group],
+            first[group],
+            branches[group],
+            code,
+            patterns,
+            link,
+        )
+
+    on_threads(work, _groups_of(small))
+
+
+def _branches_by_code(code: Codes) -> Table:
+    """Which of the branches that these codes lead to each code has; all others have the first, the rest."""
+    branch = np.zeros(1 << 16, dtype=np.uint32)
+    branch[code[1:]] = np.arange(1, len(code))
+    return branch
 
 
 def log_loss(rows: Rows) -> float:

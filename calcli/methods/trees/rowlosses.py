@@ -14,7 +14,7 @@ from calcli.batch import FloatArray
 from calcli.methods.trees import kernels, passes
 from calcli.methods.trees.growing import Search
 from calcli.methods.trees.kernels import Places
-from calcli.methods.trees.nodes import Growth, Nodes, Rows
+from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
 
@@ -34,28 +34,37 @@ def search_for(growth: Growth, seed: int) -> Search:
         return passes.search
     loss = _loss_for(growth, seed)
 
-    def search(rows: Rows, nodes: Nodes, offsets: Places, growth: Growth) -> tuple[FloatArray, FloatArray]:
-        tried = [_Tried(rows, nodes, place, offsets, growth, loss) for place in range(len(nodes))]
-        own = np.array([one.as_it_is() for one in tried])
-        found = np.array([[one.split_by(feature) for feature in range(len(offsets) - 1)] for one in tried])
-        return own, found
+    def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
+        splits = passes.search(rows, nodes, cells, growth)
+        for place in range(len(nodes)):
+            tried = _Tried(rows, nodes, place, growth, loss)
+            splits.own[place, kernels.LOSS] = tried.as_it_is()
+            for feature in np.flatnonzero(splits.found[place, :, kernels.BRANCHES]):
+                splits.found[place, feature, kernels.LOSS] = tried.split_by(int(feature), splits, place)
+        return splits
 
     return search
 
 
-def overall_for(growth: Growth, seed: int) -> Callable[[Rows], float]:
-    """The loss of all rows as they are."""
+def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float]:
+    """The loss of all rows as they are, from the rows and the facts about them."""
     if growth.split_loss == "nll":
-        return lambda rows: passes.log_loss(rows) / rows.mass
+        return lambda rows, facts: passes.log_loss(rows) / rows.mass
     if growth.split_loss == "mvce":
-        return lambda rows: _closed_form(rows, growth)
+        return lambda rows, facts: _closed_form(facts, growth)
     loss = _loss_for(growth, seed)
 
-    def overall(rows: Rows) -> float:
+    def overall(rows: Rows, facts: FloatArray) -> float:
         ordered = _in_order(rows)
         return loss(ordered.prob, ordered.label.astype(np.float64), ordered.weights)
 
     return overall
+
+
+def _closed_form(facts: FloatArray, growth: Growth) -> float:
+    found, nothing = np.zeros((1, kernels.FOUND)), 0.0 if growth.link == kernels.ODDS else 1.0
+    kernels.judge_as_is(facts[None], np.array([nothing]), growth.link, found)
+    return float(growth.losses(found, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
 
 
 def _in_order(rows: Rows) -> Rows:
@@ -63,49 +72,33 @@ def _in_order(rows: Rows) -> Rows:
     return rows.take(np.lexsort((rows.prob, rows.weights, rows.label, *rows.codes.T)))
 
 
-def _closed_form(rows: Rows, growth: Growth) -> float:
-    count = float(len(rows))
-    mean, variance = losses.shuffled_moments(count, rows.mass, *passes.errors(rows))
-    bins = losses.shuffled_bins(count, growth.bin_size)
-    return float(losses.shuffled_gap(mean, variance, count, bins))
-
-
 class _Tried:
     """A node whose splits are tried on its rows."""
 
-    def __init__(self, rows: Rows, nodes: Nodes, place: int, offsets: Places, growth: Growth, loss: Loss) -> None:
+    def __init__(self, rows: Rows, nodes: Nodes, place: int, growth: Growth, loss: Loss) -> None:
         self.rows = _in_order(rows.take(slice(nodes.start[place], nodes.stop[place])))
         self.parent = float(nodes.pattern[place])
-        self.offsets, self.growth, self.loss = offsets, growth, loss
+        self.growth, self.loss = growth, loss
 
-    def _found(self, branches: int, patterns: FloatArray) -> FloatArray:
-        rows = self.rows
-        prob = np.empty(len(rows))
+    def _loss(self, patterns: FloatArray) -> float:
+        """The loss times the weight, as `Growth.losses` wants it."""
+        rows, prob = self.rows, np.empty(len(self.rows))
         kernels.calibrate(rows.prob, patterns, self.growth.link, prob)
-        loss = self.loss(prob, rows.label.astype(np.float64), rows.weights)
-        found = np.zeros(kernels.FOUND)
-        found[kernels.BRANCHES], found[kernels.LOSS] = branches, loss * rows.mass
-        return found
+        return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass
 
-    def as_it_is(self) -> FloatArray:
-        return self._found(1, np.full(len(self.rows), self.parent))
+    def as_it_is(self) -> float:
+        return self._loss(np.full(len(self.rows), self.parent))
 
-    def split_by(self, feature: int) -> FloatArray:
-        """What `kernels.judge` would find."""
-        growth, codes = self.growth, self.rows.codes[:, feature]
-        width = int(self.offsets[feature + 1] - self.offsets[feature])
-        mass = np.bincount(codes, self.rows.weights, minlength=width).astype(np.float64)
-        branch, names = np.empty(width, dtype=np.int64), np.empty(width + 1, dtype=np.int64)
-        many, rest = kernels.number_branches(mass, 0, width, growth.least, 0, branch, names)
-        if many == 1 or (many == 2 and rest == 0):
-            return np.zeros(kernels.FOUND)
-        facts = np.zeros((many, kernels.FACTS))
-        rows = self.rows
-        kernels.tally(*rows.arrays, 0, len(rows), feature, branch, growth.link, rows.grids(), facts)
-        patterns, firsts = np.empty(many), np.array([0, many])
-        parents = np.array([self.parent])
-        kernels.set_children(facts, firsts, parents, growth.least, growth.link, growth.shrink, patterns)
-        return self._found(many, patterns[branch[codes]])
+    def split_by(self, feature: int, splits: Splits, place: int) -> float:
+        growth, base = self.growth, splits.bases[place, feature]
+        many = int(splits.found[place, feature, kernels.BRANCHES])
+        facts, patterns = splits.facts[base : base + many], np.empty(many)
+        kernels.set_children(
+            facts, np.array([0, many]), np.array([self.parent]), growth.least, growth.link, growth.shrink, patterns
+        )
+        branch = np.zeros(1 << 16, dtype=np.int64)
+        branch[splits.code[base + 1 : base + many]] = np.arange(1, many)
+        return self._loss(patterns[branch[self.rows.codes[:, feature]]])
 
 
 def _loss_for(growth: Growth, seed: int) -> Loss:
