@@ -112,10 +112,24 @@ def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) 
 
 
 def _category(values: pl.Series) -> Column:
+    if isinstance(values.dtype, pl.Categorical | pl.Enum):
+        return _coded_category(values)
     text = values.cast(pl.String)
     levels = text.unique().drop_nulls().sort()
     codes = text.cast(pl.Enum(levels)).to_physical().cast(pl.Int32).fill_null(-1)
     return Column("category", codes.to_numpy(), tuple(levels.to_list()))
+
+
+def _coded_category(values: pl.Series) -> Column:
+    """The same without making texts of all rows: the codes that the values have are put in the order of the levels."""
+    found = values.unique().drop_nulls()
+    levels, codes = found.cast(pl.String), found.to_physical()
+    order = levels.arg_sort()
+    ordered = codes.gather(order).to_numpy().astype(np.int64)
+    table = np.full(ordered.max(initial=0) + 2, -1, dtype=np.int32)  # the last entry is that of a missing value
+    table[ordered] = np.arange(len(found), dtype=np.int32)
+    places = values.to_physical().cast(pl.Int64).fill_null(len(table) - 1)
+    return Column("category", table[places.to_numpy()], tuple(levels.gather(order).to_list()))
 
 
 def node_ids(values: pl.Series) -> Column:
