@@ -114,6 +114,19 @@ class Choice(Term):
     otherwise: Term | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch(Term):
+    """The term whose key x is, or else the last.
+
+    Keys are texts where x is a category; else they are whole numbers from 0 on, which rise, and x is whole too.
+    """
+
+    x: Term
+    keys: tuple[str, ...] | tuple[int, ...]
+    values: tuple[Term, ...]
+    otherwise: Term
+
+
 class Condition:
     """True or false for each row."""
 

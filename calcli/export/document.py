@@ -25,6 +25,7 @@ from calcli.terms import (
     Number,
     Some,
     Steps,
+    Switch,
     Term,
 )
 
@@ -77,6 +78,14 @@ def _term(term: Term, names: Names) -> Json:
                 "cuts": [float(cut) for cut in cuts],
                 "values": [_term(value, names) for value in values],
                 "side": side,
+            }
+        case Switch(x, keys, values, otherwise):
+            found = {
+                "op": "switch",
+                "x": _term(x, names),
+                "keys": list(keys),
+                "values": [_term(value, names) for value in values],
+                "else": _term(otherwise, names),
             }
         case _:
             raise TypeError(f"no term: {term!r}")

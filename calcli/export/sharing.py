@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from calcli.terms import (
     Among,
@@ -18,6 +19,7 @@ from calcli.terms import (
     Number,
     Some,
     Steps,
+    Switch,
     Term,
 )
 
@@ -55,6 +57,10 @@ def _parts(term: Term) -> Iterator[Term]:
         case Steps(x, cuts, values, _):
             yield from (x for _ in cuts)
             yield from values
+        case Switch(x, keys, values, otherwise):
+            yield from (x for _ in keys[::2])
+            yield from values
+            yield otherwise
 
 
 def _asked_of(condition: Condition) -> Iterator[Term]:
@@ -91,15 +97,35 @@ def sizes(outputs: Iterable[Term]) -> dict[int, float]:
     return found
 
 
-def steps(outputs: Iterable[Term]) -> list[list[Term]]:
-    """The terms that are worth a column of their own, by the step in which they can be computed."""
+def walks(outputs: Iterable[Term], longer: int) -> list[Switch]:
+    """The trees of more than so many keys: a `Switch` in which all there is are numbers, and others like it."""
+    keys: dict[int, float] = {}
+    found: list[Switch] = []
     order = _in_order(outputs)
+    for term in order:
+        if isinstance(term, Number):
+            keys[id(term)] = 0
+        elif isinstance(term, Switch):
+            below = [keys.get(id(one), math.inf) for one in (*term.values, term.otherwise)]
+            keys[id(term)] = len(term.keys) + sum(below)
+    inside: set[int] = set()
+    for term in reversed(order):
+        if isinstance(term, Switch) and id(term) not in inside and longer < keys[id(term)] < math.inf:
+            found.append(term)
+            inside |= {id(one) for one in _in_order([term])}
+    return found
+
+
+def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Term]]:
+    """The terms that are worth a column of their own, and those `apart`, by the step in which they can be computed."""
+    order = _in_order(outputs)
+    single = {id(term) for term in apart}
     used = Counter(id(part) for term in order for part in _parts(term))
     level: dict[int, int] = {}
     found: list[list[Term]] = []
     for term in order:
         below = max((level[id(part)] for part in _parts(term)), default=0)
-        if used[id(term)] > 1 and not isinstance(term, Number | Input):
+        if id(term) in single or (used[id(term)] > 1 and not isinstance(term, Number | Input)):
             if below == len(found):
                 found.append([])
             found[below].append(term)

@@ -11,7 +11,7 @@ query.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -19,7 +19,8 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from calcli.errors import UsageError, unknown_name
-from calcli.export.sharing import sizes, steps
+from calcli.export.sharing import sizes, steps, walks
+from calcli.export.walks import ROWS, can_join, joins
 from calcli.terms import (
     Among,
     Arithmetic,
@@ -33,6 +34,7 @@ from calcli.terms import (
     Number,
     Some,
     Steps,
+    Switch,
     Term,
 )
 
@@ -41,6 +43,12 @@ Sql: TypeAlias = Any
 
 LARGEST = 20_000
 """An expression of more terms than this is no use to anybody."""
+
+MOST_BRANCHES = 500
+"""In a query, a tree with more is joined as tables."""
+
+FEW = 4
+"""Cases up to so many are asked one after the other."""
 
 EXCLUDING = ("bigquery", "clickhouse", "databricks", "duckdb", "redshift", "snowflake", "spark")
 """Dialects in which a query can give all columns but some."""
@@ -86,9 +94,14 @@ def query(outputs: Mapping[str, Term], dialect: str, table: str, kept: Sequence[
     writer = _Writer()
     found: Sql = exp.to_table(table, dialect=dialect)
     selects: list[tuple[str, Sql]] = []
-    for level, members in enumerate(steps(outputs.values())):
-        columns = writer.named(members)
-        selects.append((f"calcli_step_{level}", exp.select(exp.Star(), *columns).from_(found)))
+    apart = walks(outputs.values(), MOST_BRANCHES) if can_join(dialect) else []
+    for level, members in enumerate(steps(outputs.values(), apart)):
+        columns, needed = writer.named(members, apart)
+        rows = exp.alias_(found, ROWS, table=True)
+        every = exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS))
+        select = exp.select(every, *columns).from_(rows)
+        select.set("joins", needed)
+        selects.append((f"calcli_step_{level}", select))
         found = exp.to_table(f"calcli_step_{level}")
     helpers = list(writer.names.values())
     last = [exp.alias_(writer.written(term), _name(name)) for name, term in outputs.items()]
@@ -118,12 +131,20 @@ class _Writer:
 
     names: dict[int, str] = field(default_factory=dict)
 
-    def named(self, terms: Sequence[Term]) -> list[Sql]:
-        """Terms as columns with names of their own, by which they are known from then on."""
+    def named(self, terms: Sequence[Term], walked: Collection[Term]) -> tuple[list[Sql], list[exp.Join]]:
+        """Terms as columns with names of their own, by which they are known from then on, and the joins they need."""
         names = [f"calcli_{len(self.names) + place}" for place in range(len(terms))]
-        columns = [exp.alias_(self.written(term), _name(name)) for term, name in zip(terms, names, strict=True)]
+        columns: list[Sql] = []
+        needed: list[exp.Join] = []
+        for term, name in zip(terms, names, strict=True):
+            if isinstance(term, Switch) and term in walked:
+                more, value = joins(term, name, self.written)
+                needed += more
+            else:
+                value = self.written(term)
+            columns.append(exp.alias_(value, _name(name)))
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
-        return columns
+        return columns, needed
 
     def written(self, term: Term) -> Sql:
         found: Sql
@@ -145,6 +166,8 @@ class _Writer:
             case Steps(x, cuts, values, side):
                 relation = exp.LTE if side == "left" else exp.LT
                 found = self._search(self.written(x), cuts.tolist(), values, relation)
+            case Switch(x, keys, values, otherwise):
+                found = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
             case _:
                 raise TypeError(f"no term: {term!r}")
         return found
@@ -164,6 +187,21 @@ class _Writer:
         above = self._search(x, cuts[middle + 1 :], values[middle + 1 :], relation)
         asked = relation(this=x.copy(), expression=_number(cuts[middle]))
         return exp.Case(ifs=[exp.If(this=asked, true=below)], default=above)
+
+    def _switched(self, x: Term, keys: Sequence[str] | Sequence[int], values: Sequence[Sql], otherwise: Sql) -> Sql:
+        """Texts one after the other; numbers by halving, unless they are few."""
+        asked, literals = self.written(x), [exp.convert(key) for key in keys]
+        if len(keys) > FEW and isinstance(otherwise, exp.Literal | exp.Paren) and not isinstance(keys[0], str):
+            middle = len(keys) // 2
+            below = self._switched(x, keys[:middle], values[:middle], otherwise)
+            above = self._switched(x, keys[middle:], values[middle:], otherwise.copy())
+            return exp.Case(
+                ifs=[exp.If(this=exp.LT(this=asked, expression=literals[middle]), true=below)], default=above
+            )
+        if not keys:
+            return otherwise
+        ifs = [exp.If(this=literal, true=value) for literal, value in zip(literals, values, strict=True)]
+        return exp.Case(this=asked, ifs=ifs, default=otherwise)
 
     def asked(self, condition: Condition) -> Sql:
         found: Sql

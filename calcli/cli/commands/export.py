@@ -26,6 +26,7 @@ def export(
 
     What comes out predicts what `calcli apply` predicts, to rounding: null for rows that it cannot calibrate, and the
     same for values that are missing or were never seen. `calcli methods NAME` tells which methods can be exported.
+    Large trees need `--shape query`, which joins them as tables and keeps no order of rows.
     """
     from calcli.verbs.export import ExportRequest
     from calcli.verbs.export import export as run

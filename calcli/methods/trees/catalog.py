@@ -16,6 +16,7 @@ _MBCT = Row(
     simplicity=20,
     needs_features=True,
     explains=True,
+    closed_form=True,
     auto="yes",
     params=(
         Param(

@@ -80,7 +80,7 @@ class Coding:
         """A cut as it is written: that of the score as a probability."""
         cut = float(self.cuts[place])
         if self.kind == "score":
-            cut = float(sigmoid(np.array([cut])).round(15)[0])
+            cut = float(sigmoid(np.array([cut])).round(14)[0])
         return f"{cut:.15g}" if float(f"{cut:.15g}") == cut else repr(cut)
 
     def table(self, levels: Sequence[str]) -> Codes:
@@ -195,7 +195,7 @@ def learn_codes(
             if score_by == "mass":
                 low, high = quantile_gaps(batch.score, batch.weight, score_bins)
                 return Coding("", "score", _cuts_of_score(low, high))
-            return Coding("", "score", logit(np.arange(1, score_bins) / score_bins))
+            return Coding("", "score", _after(logit(np.arange(1, score_bins) / score_bins)))
         column = batch.features[name]
         if column.role == "category":
             return _category(name, column, batch.weight, least)
@@ -267,5 +267,10 @@ def _simplest(low: float, high: float) -> float:
 
 def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
     """The same for log-odds, with few digits as probabilities where these can be told apart."""
-    cuts = logit(cuts_between(sigmoid(low), sigmoid(high)))
+    cuts = _after(logit(cuts_between(sigmoid(low), sigmoid(high))))
     return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
+
+
+def _after(cuts: FloatArray) -> FloatArray:
+    """The same by less than matters, but so far that a probability on a cut lies below it in another language too."""
+    return cuts + 4e-15 * (1.0 + np.abs(cuts))

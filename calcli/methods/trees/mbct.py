@@ -27,10 +27,12 @@ from calcli.methods.trees.boosting import Boosting, fit_trees
 from calcli.methods.trees.choosing import Chosen, choose
 from calcli.methods.trees.coding import Arrays, Coder, learn_codes
 from calcli.methods.trees.forest import Forest, prob_of
+from calcli.methods.trees.formula import calibrated
 from calcli.methods.trees.nodes import Rows
 from calcli.methods.trees.terms import LINKS, most_trees, ways_of_boosting
 from calcli.numeric.links import sigmoid
 from calcli.state import Json, State
+from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
@@ -79,6 +81,12 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     score = z if model.forest.link == kernels.ODDS else sigmoid(z, out=z)
     model.forest.calibrate(model.coder.encode(batch), score)
     return prob_of(score, model.forest.link)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    model = _unpacked(_Same(state))
+    start = model.start.slope * score[0] + model.start.intercept
+    return (calibrated(model.coder, model.forest, score[0], start, features),)
 
 
 def explain(state: State) -> tuple[Section, ...]:
