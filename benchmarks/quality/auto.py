@@ -1,6 +1,6 @@
 """``--method auto`` beside each single method, and beside what other packages would choose, on held-out rows.
 
-``python benchmarks/quality/auto.py FOLDER [--quick]``: FOLDER holds pairs ``NAME.cal.parquet`` and
+``python benchmarks/quality/auto.py FOLDER [--methods A,B] [--quick]``: FOLDER holds pairs ``NAME.cal.parquet`` and
 ``NAME.test.parquet`` with a label and logits. Every method is fitted on the first and judged on the second. The table
 shows the log-loss relative to no calibration; below it stands whether calcli's promise held: no file worse than no
 calibration by more than 0.2 % or two paired standard errors, and in the mean within 0.3 % of the best single method
@@ -100,10 +100,13 @@ def candidates(path: Path, names: list[str], test: np.ndarray) -> Iterator[tuple
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--methods", help="what stands beside auto, names separated by commas; all if left out")
     parser.add_argument("--quick", action="store_true", help="two files, a few methods")
     given = parser.parse_args()
     files = sorted(given.folder.glob("*.cal.parquet"))
     names = [row.name for row in catalog.rows() if row.name != "identity"]
+    if given.methods:
+        names = given.methods.split(",")
     if given.quick:
         files, names = files[:2], ["platt", "temperature", "isotonic"]
     ratios: dict[str, dict[str, float]] = {}
