@@ -176,7 +176,7 @@ def test_which_column_an_artifact_reads_is_said(fitted: Path) -> None:
 
 
 class Sum(ModuleType):
-    """sigmoid(z + the sum of the features)."""
+    """sigmoid(z + the sum of the features that are not missing)."""
 
     @staticmethod
     def fit(batch: Batch, sides: Sides, params: object, seed: int) -> State:
@@ -184,7 +184,7 @@ class Sum(ModuleType):
 
     @staticmethod
     def predict(state: State, batch: Batch, sides: Sides) -> np.ndarray:
-        return sigmoid(batch.score + sum(column.values for column in batch.features.values()))
+        return sigmoid(batch.score + sum(np.nan_to_num(column.values) for column in batch.features.values()))
 
 
 def test_artifacts_of_different_features_each_read_their_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
