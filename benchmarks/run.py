@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -126,12 +128,14 @@ def run(benchmark: Benchmark, folders: dict[str, str], out: Path, *, quick: bool
         [sys.executable, str(HERE / benchmark.script), *words], stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode == 0:
+        for picture in Path(folders["scratch"]).glob("*.png"):
+            shutil.copy(picture, out)
         (out / f"{benchmark.name}.md").write_text(f"{head(benchmark, shown)}\n{done.stdout.strip()}\n")
     return done.returncode == 0
 
 
 def page(out: Path) -> str:
-    """All that was kept, one after the other; headings go two levels down."""
+    """All that was kept, one after the other; titles are its own, headings go two levels down."""
     parts = [
         "# Results\n\nWhat the benchmarks print, losses included. `just bench` runs them anew, each also by itself; "
         "below each title stands how, when and with what.\n"
@@ -141,8 +145,8 @@ def page(out: Path) -> str:
         if kept:
             parts.append(f"## {title}\n")
         for one in kept:
-            text = (out / f"{one.name}.md").read_text()
-            lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines()]
+            text = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (out / f"{one.name}.md").read_text())
+            lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]
             parts.append(f"### {one.title}\n\n{one.about}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 

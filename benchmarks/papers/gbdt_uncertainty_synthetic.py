@@ -154,7 +154,7 @@ def draw(
         axis.set_title(title)
         figure.colorbar(image, ax=axis, shrink=0.8)
     figure.savefig(path, dpi=110)
-    print(f"Picture: {path.name}\n")
+    print(f"\n![The same as a picture]({path.name})\n")
 
 
 def main() -> None:
