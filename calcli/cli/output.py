@@ -118,7 +118,7 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
         _lines(
             [
                 *view.evaluated(report, talk.page),
-                *groups.tables(report, talk.page),
+                *groups.shown(report, talk.page),
                 *rejection.tables(report, talk.page),
                 *changes.table(report, talk.page),
                 *groups.verdicts(report, talk.page),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from calcli.verbs.report import DataFacts
 
 Pair = tuple[str, str]
+FLOOR: Pair = ("floor", "what a calibrated score would show on these rows")
+
 MANY = 8
 """Of longer lists only so many are named."""
 
@@ -142,3 +144,12 @@ def _bins(one: Mapping[str, Any]) -> str:
         return f"{one['bins']:,} of {one['bin_size']:,.0f} rows"
     kinds = {"width": "equal width", "mass": "equal weight"}
     return f"{one['bins']:,} of {kinds.get(one['binning'], one['binning'])}"
+
+
+def drift(found: Mapping[str, Any]) -> str:
+    """What has become of the calibration since the fit, and on what evidence."""
+    nights = f"{found['nights']} night{'s' if found['nights'] != 1 else ''}"
+    evidence = f"evidence {found['evidence']:.3g} after {nights}; {found['threshold']:.0f} is enough"
+    if not found["drifted"]:
+        return f"the calibration is what it was at the fit ({evidence})"
+    return f"{found['what']}, most likely since night {found['since']}, {str(found['since_at'])[:10]} ({evidence})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from calcli.metrics import catalog
@@ -103,3 +103,8 @@ def of_manifest(manifest: Manifest) -> Findings:
     known = sorted((name for name in definitions if name in measured), key=order.index)
     directions = {name: definitions[name]["direction"] for name in known}
     return Findings(scores, directions, changes, " on held-out rows")
+
+
+def missing(scores: Sequence[Numbers]) -> list[str]:
+    """Why there is no number, where there is none."""
+    return [f"{metric} of {score.name}: {reason}" for score in scores for metric, reason in score.reasons.items()]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calcli.reporting.typesetting import interval, signed
+from calcli.reporting.typesetting import decimals, interval, number, signed
 
 if TYPE_CHECKING:
     from calcli.verbs.report import Report, ScoreRow
@@ -27,7 +28,24 @@ def ranked(report: Report) -> list[ScoreRow]:
     return sorted((row for row in report.scores if row.status == "ok"), key=place)
 
 
-def gains(report: Report, digits: int) -> dict[str, tuple[str, str]]:
+def lines(report: Report, metrics: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """A header, and for each method that has numbers its name, these metrics, its gain and the seconds of its fit."""
+    rows = ranked(report)
+    digits = decimals([value.value for row in rows for value in row.metrics.values() if value.value is not None])
+    gains = _gains(report, digits)
+    cells = [
+        [
+            row.name,
+            *(number(row.metrics[name].value, digits) for name in metrics),
+            *gains.get(row.name, ("", "")),
+            _seconds(row),
+        ]
+        for row in rows
+    ]
+    return ["", *metrics, "gain", "95 % interval", "fit"], cells
+
+
+def _gains(report: Report, digits: int) -> dict[str, tuple[str, str]]:
     """By score: how much lower its log-loss is than that of no calibration, and the interval."""
     return {
         each.score: (
@@ -39,6 +57,6 @@ def gains(report: Report, digits: int) -> dict[str, tuple[str, str]]:
     }
 
 
-def seconds(row: ScoreRow) -> str:
+def _seconds(row: ScoreRow) -> str:
     """How long its fit took."""
     return "" if row.seconds.fit is None else f"{row.seconds.fit:.2f} s"

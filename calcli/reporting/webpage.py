@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams import page
 from calcli.diagrams.curves import BINS
-from calcli.reporting import facts, findings, ranking
+from calcli.reporting import facts, findings, ranking, tables
 from calcli.reporting import verdict as judge
 from calcli.reporting.findings import Findings
 from calcli.reporting.markup import paragraph, section, table, terms, text
@@ -26,16 +26,8 @@ BESIDE = 4
 DRAWN = 4
 """Of methods that were compared, the identity, the chosen one and the best of the others have pictures."""
 
-FLOOR = ("floor", "what a calibrated score would show on these rows")
-
-GROUPS = (
-    ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
-    (
-        "p-value",
-        "how often a calibrated score would be off by as much on average, adjusted for the number of groups; "
-        "bold where that is less than one time in twenty",
-    ),
-)
+OFF = 0.05
+"""Groups whose p-value is below it stand out."""
 
 
 def webpage(report: Report) -> str:
@@ -88,15 +80,10 @@ def _answer(verdict: Verdict) -> str:
 
 
 def _drift(report: Report) -> str:
-    found = report.drift
-    if found is None:
+    if report.drift is None:
         return ""
-    nights = f"{found['nights']} night{'s' if found['nights'] != 1 else ''}"
-    evidence = f"evidence {found['evidence']:.3g} after {nights}; {found['threshold']:.0f} is enough"
-    if not found["drifted"]:
-        return paragraph(f"No drift: the calibration is what it was at the fit ({evidence}).", "better")
-    when = f"most likely since night {found['since']}, {str(found['since_at'])[:10]}"
-    return paragraph(f"Drift: {found['what']}, {when} ({evidence}).", "worse")
+    answer, kind = ("Drift", "worse") if report.drift["drifted"] else ("No drift", "better")
+    return paragraph(f"{answer}: {facts.drift(report.drift)}.", kind)
 
 
 def _gates(report: Report) -> str:
@@ -117,8 +104,7 @@ def _gates(report: Report) -> str:
 def _numbers(found: Findings) -> str:
     """A metric a line, beside a single score its difference; a score a line where they are many."""
     digits = decimals([value for score in found.scores for value in score.values.values() if value is not None])
-    reasons = [(metric, one.name, reason) for one in found.scores for metric, reason in one.reasons.items()]
-    notes = "".join(paragraph(f"{metric} of {name}: {reason}", "note") for metric, name, reason in reasons)
+    notes = "".join(paragraph(reason, "note") for reason in findings.missing(found.scores))
     return (_by_metric if len(found.scores) <= BESIDE else _by_score)(found, digits) + notes
 
 
@@ -150,20 +136,8 @@ def _by_score(found: Findings, digits: int) -> str:
 
 def _leaderboard(report: Report) -> str:
     """A method a line, the best first; then those that have no numbers."""
-    rows = ranking.ranked(report)
-    digits = decimals([value.value for row in rows for value in row.metrics.values() if value.value is not None])
-    gains = ranking.gains(report, digits)
-    cells = [
-        [
-            row.name,
-            *(number(row.metrics[name].value, digits) for name in report.definitions),
-            *gains.get(row.name, ("", "")),
-            ranking.seconds(row),
-        ]
-        for row in rows
-    ]
-    kinds = {place: "chosen" for place, row in enumerate(rows) if row.name == report.chosen}
-    header = ["", *report.definitions, "gain", "95 % interval", "fit"]
+    header, cells = ranking.lines(report, list(report.definitions))
+    kinds = {place: "chosen" for place, row in enumerate(cells) if row[0] == report.chosen}
     without = [f"{row.name} {row.status}: {row.reason}" for row in report.scores if row.status != "ok"]
     return table(header, cells, kinds=kinds) + "".join(paragraph(one, "note") for one in without)
 
@@ -186,47 +160,29 @@ def _drawn(report: Report) -> list[Curve]:
 
 def _groups(report: Report) -> str:
     """A table for each column and score; groups that are off beyond chance stand out."""
-    entries: Sequence[Any] = report.groups
     parts = []
-    for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
-        held = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
-        metrics = list(held[0]["metrics"])
-        values = [entry["metrics"][name]["value"] for entry in held for name in metrics]
-        digits = decimals([value for value in values if value is not None])
-        rows = [
-            [
-                "null" if entry["group"] is None else str(entry["group"]),
-                f"{entry['rows']:,}",
-                *(number(entry["metrics"][name]["value"], digits) for name in metrics),
-                number(entry["detectable"], digits),
-                number(entry["p_adjusted"], 4),
-            ]
-            for entry in held
-        ]
-        off = {place: "off" for place, entry in enumerate(held) if (entry["p_adjusted"] or 1.0) < 0.05}
-        header = ["", "rows", *metrics, "detectable", "p-value"]
-        parts.append(table(header, rows, caption=f"{score} by {by}", kinds=off))
-    return section("Groups", *parts, terms(GROUPS) if parts else "")
+    for shown, held in tables.by_group(report):
+        off = {place: "off" for place, entry in enumerate(held) if (entry["p_adjusted"] or 1.0) < OFF}
+        parts.append(table(shown.header, shown.rows, caption=shown.title, kinds=off))
+    return section("Groups", *parts, _columns() if parts else "")
+
+
+def _columns() -> str:
+    """What the last columns are, and what bold is."""
+    detectable, (name, meaning) = tables.GROUPS
+    return terms((detectable, (name, f"{meaning}; bold where that is less than one time in twenty")))
 
 
 def _changes(report: Report) -> str:
-    if report.baseline is None:
+    found = tables.since(report)
+    if found is None:
         return ""
-    changes = [one for one in report.changes if one.by is None]
-    digits = decimals([value for one in changes for value in (one.old, one.new) if value is not None])
-    rows = [
-        [
-            one.score,
-            one.metric,
-            number(one.old, digits),
-            number(one.new, digits),
-            NOTHING if one.change is None else signed(one.change, digits),
-        ]
-        for one in changes
-    ]
-    reasons = dict.fromkeys(one.reason for one in changes if one.reason)
-    shown = table(["", "", "before", "now", "change"], rows, words=2)
-    return section(f"Since {report.baseline['path']}", shown, *(paragraph(reason, "note") for reason in reasons))
+    shown, reasons = found
+    return section(
+        f"Since {shown.title}",
+        table(shown.header, shown.rows, words=2),
+        *(paragraph(reason, "note") for reason in reasons),
+    )
 
 
 def _measured(report: Report) -> list[facts.Pair]:
@@ -242,7 +198,7 @@ def _definitions(report: Report, found: Findings) -> list[facts.Pair]:
     defined: Mapping[str, Mapping[str, Any]] = {name: asdict(one) for name, one in report.definitions.items()}
     pairs = facts.definitions(defined)
     if any(score.floors for score in found.scores):
-        pairs.append(FLOOR)
+        pairs.append(facts.FLOOR)
     if report.command == "compare":
         pairs.append(ranking.GAIN)
     if report.curves:

@@ -7,43 +7,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, described, wrapped
-from calcli.reporting.typesetting import NOTHING, decimals, number
+from calcli.reporting import tables
+from calcli.reporting.typesetting import NOTHING
 
 if TYPE_CHECKING:
     from calcli.verbs.report import Report
 
-COLUMNS = (
-    ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
-    ("p-value", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
-)
 
-
-def tables(report: Report, screen: Screen) -> list[str]:
+def shown(report: Report, screen: Screen) -> list[str]:
     """A table for each column and score."""
-    entries = [cast("Mapping[str, Any]", entry) for entry in report.groups]
-    blocks = dict.fromkeys((entry["by"], entry["score"]) for entry in entries)
     lines: list[str] = []
-    for by, score in blocks:
-        held = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
-        lines += ["", screen.bold(f"{score} by {by}"), *_table(held, screen)]
+    for table, _ in tables.by_group(report):
+        header, *rows = aligned([table.header, *table.rows], "l" + "r" * (len(table.header) - 1))
+        lines += ["", screen.bold(table.title), screen.dim(header), *rows]
     if lines:
-        lines += ["", *(screen.dim(line) for line in described(COLUMNS, screen.prose))]
+        lines += ["", *(screen.dim(line) for line in described(tables.GROUPS, screen.prose))]
     return lines
-
-
-def _table(entries: list[Mapping[str, Any]], screen: Screen) -> list[str]:
-    metrics = list(entries[0]["metrics"])
-    values = [entry["metrics"][name]["value"] for entry in entries for name in metrics]
-    digits = decimals([value for value in values if value is not None])
-    rows = [["", "rows", *metrics, "detectable", "p-value"]]
-    for entry in entries:
-        cells = [number(entry["metrics"][name]["value"], digits) for name in metrics]
-        ends = [number(entry["detectable"], digits), number(entry["p_adjusted"], 4)]
-        rows.append(
-            [str(entry["group"] if entry["group"] is not None else "null"), f"{entry['rows']:,}", *cells, *ends]
-        )
-    header, *lines = aligned(rows, "l" + "r" * (len(rows[0]) - 1))
-    return [screen.dim(header), *lines]
 
 
 def verdicts(report: Report, screen: Screen) -> list[str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, described, wrapped
 from calcli.reporting import facts, ranking
-from calcli.reporting.typesetting import decimals, number
 
 if TYPE_CHECKING:
     from calcli.verbs.compare import CompareResult
@@ -39,25 +38,13 @@ def compared(result: CompareResult, screen: Screen) -> list[str]:
 def _table(report: Report, chosen: str, screen: Screen) -> tuple[list[str], list[str]]:
     """The table, and which metrics there was room for."""
     metrics = list(report.definitions)
-    rows = ranking.ranked(report)
-    digits = decimals([value.value for row in rows for value in row.metrics.values() if value.value is not None])
-    gains = ranking.gains(report, digits)
     while True:
-        header = ["", *metrics, "gain", "95 % interval", "fit"]
-        cells = [
-            [
-                row.name,
-                *(number(row.metrics[name].value, digits) for name in metrics),
-                *gains.get(row.name, ("", "")),
-                ranking.seconds(row),
-            ]
-            for row in rows
-        ]
+        header, cells = ranking.lines(report, metrics)
         lines = aligned([header, *cells], "l" + "r" * (len(header) - 1))
         if max(map(len, lines)) <= screen.width or len(metrics) == 1:
             break
         metrics.pop()  # the other formats have them all; what tells methods apart is the gain with its interval
     painted = [screen.dim(lines[0])]
-    for row, line in zip(rows, lines[1:], strict=True):
-        painted.append(screen.good(line) if row.name == chosen else line)
+    for row, line in zip(cells, lines[1:], strict=True):
+        painted.append(screen.good(line) if row[0] == chosen else line)
     return painted, metrics

@@ -24,8 +24,6 @@ SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "s
 _LEFT = 9
 """How wide the names of facts and definitions are, so that both stand in one column."""
 
-FLOOR = ("floor", "what a calibrated score would show on these rows")
-
 
 def evaluated(report: Report, screen: Screen) -> list[str]:
     """What `evaluate` found."""
@@ -79,33 +77,23 @@ def _paint(verdict: Verdict, screen: Screen) -> str:
 
 
 def _missing(found: findings.Findings, screen: Screen) -> list[str]:
-    return [line for reason in scores.missing(found.scores) for line in wrapped(reason, screen.prose - 2)]
+    return [line for reason in findings.missing(found.scores) for line in wrapped(reason, screen.prose - 2)]
 
 
 def footnotes(definitions: dict[str, dict[str, object]], found: findings.Findings, screen: Screen) -> list[str]:
     """The definitions in a few dim lines."""
     pairs = facts.definitions({name: definitions[name] for name in found.metrics})
     if any(score.floors for score in found.scores):
-        pairs.append(FLOOR)
+        pairs.append(facts.FLOOR)
     return [screen.dim(line) for line in described(pairs, screen.prose, least=_LEFT)]
 
 
 def drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has moved, in a sentence or two."""
-    found = report.drift
-    if found is None:
+    if report.drift is None:
         return []
-    nights = f"{found['nights']} night{'s' if found['nights'] != 1 else ''}"
-    evidence = f"evidence {found['evidence']:.3g} after {nights}; {found['threshold']:.0f} is enough"
-    if not found["drifted"]:
-        return [
-            "",
-            *wrapped(
-                f"{screen.good('no drift')}: the calibration is what it was at the fit ({evidence})", screen.prose
-            ),
-        ]
-    when = f"most likely since night {found['since']}, {str(found['since_at'])[:10]}"
-    return ["", *wrapped(f"{screen.bad('DRIFT')}: {found['what']}, {when} ({evidence})", screen.prose)]
+    answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
+    return ["", *wrapped(f"{answer}: {facts.drift(report.drift)}", screen.prose)]
 
 
 def described_facts(pairs: Sequence[facts.Pair], screen: Screen) -> list[str]:

@@ -87,8 +87,3 @@ def _change(change: Change | None, digits: int) -> list[str]:
     if change is None or change.value is None:
         return ["", ""]
     return [signed(change.value, digits), interval(change.lo, change.hi, digits)]
-
-
-def missing(scores: Sequence[Numbers]) -> list[str]:
-    """Why there is no number, where there is none."""
-    return [f"{metric} of {score.name}: {reason}" for score in scores for metric, reason in score.reasons.items()]

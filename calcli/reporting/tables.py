@@ -1,0 +1,66 @@
+"""Tables of a report as text: what stands in them is the same on a screen as on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calcli.reporting.typesetting import NOTHING, decimals, number, signed
+
+if TYPE_CHECKING:
+    from calcli.verbs.report import Report
+
+GROUPS = (
+    ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
+    ("p-value", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
+)
+"""What the last two columns of the tables by group are."""
+
+
+class Table(NamedTuple):
+    """Lines of cells below a header."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+
+def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]]]]:
+    """A table for each column and score, and the groups that are its lines."""
+    entries: Sequence[Any] = report.groups
+    for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
+        held = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
+        metrics = list(held[0]["metrics"])
+        values = [entry["metrics"][name]["value"] for entry in held for name in metrics]
+        digits = decimals([value for value in values if value is not None])
+        rows = [
+            [
+                "null" if entry["group"] is None else str(entry["group"]),
+                f"{entry['rows']:,}",
+                *(number(entry["metrics"][name]["value"], digits) for name in metrics),
+                number(entry["detectable"], digits),
+                number(entry["p_adjusted"], 4),
+            ]
+            for entry in held
+        ]
+        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), held
+
+
+def since(report: Report) -> tuple[Table, list[str]] | None:
+    """The numbers of all rows that are in the baseline too, under its name, and why others are not."""
+    if report.baseline is None:
+        return None
+    changes = [one for one in report.changes if one.by is None]
+    digits = decimals([value for one in changes for value in (one.old, one.new) if value is not None])
+    rows = [
+        [
+            one.score,
+            one.metric,
+            number(one.old, digits),
+            number(one.new, digits),
+            NOTHING if one.change is None else signed(one.change, digits),
+        ]
+        for one in changes
+    ]
+    reasons = list(dict.fromkeys(one.reason for one in changes if one.reason))
+    return Table(str(report.baseline["path"]), ["", "", "before", "now", "change"], rows), reasons
