@@ -88,7 +88,8 @@ BENCHMARKS = (
     Benchmark(
         "auto", "quality/auto.py", "The choice of auto",
         "Log-loss relative to no calibration, beside every single method and beside what other packages choose.",
-        ("{data}",), ("scikit-learn", "probcal", "probmetrics"),
+        ("{data}", "--methods", "platt,venn-abers,mbct,ccl,heterogeneous,boost"),
+        ("scikit-learn", "probcal", "probmetrics"),
     ),
     Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),

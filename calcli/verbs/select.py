@@ -27,7 +27,7 @@ def short_list(classes: int) -> list[Row]:
 
 
 def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: Sides = NO_SIDES) -> Choice:
-    """The simplest method within one standard error of the best."""
+    """The simplest method within half a standard error of the best."""
     by = criterion(recipe.criterion)
     if len(batch) > MOST_ROWS:
         batch = batch.take(held_out(batch.labels, MOST_ROWS / len(batch), stream(seed, "selection")))

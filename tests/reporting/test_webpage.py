@@ -153,14 +153,14 @@ def test_compared() -> None:
             ScoreRow("mbct", ScoreSource("method", method="mbct"), {}, status="failed", reason="no features"),
         ),
         differences=(Difference("platt", "identity", "nll", -0.03, -0.04, -0.02, None),),
-        warnings=(Warned("choice", "platt: the simplest within one standard error of beta"),),
+        warnings=(Warned("choice", "platt: the simplest within half a standard error of beta"),),
     )
     header, *rows = read(made).tables[0]
     assert header == ["", "nll", "gain", "95 % interval", "fit"]
     assert [line[0] for line in rows] == ["beta", "platt", "identity"]
     assert rows[1] == ["platt", "0.4000", "+0.0300", "+0.0200 to +0.0400", ""]
     assert 'class="chosen"><th class="word">platt' in webpage(made)
-    assert "platt: the simplest within one standard error of beta." in words(made)
+    assert "platt: the simplest within half a standard error of beta." in words(made)
     assert "mbct failed: no features" in words(made)
 
 

@@ -24,6 +24,7 @@ from calcli.methods import catalog
 from calcli.methods.row import Row
 from calcli.verbs import contest
 from calcli.verbs.contest import Outcome, choose, criterion, run_contest
+from calcli.verbs.crossfit import Predicted
 from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
 from tests.engines.test_workers import all_gone, soon
 from tests.shell import ROOT
@@ -164,6 +165,22 @@ def test_the_budget_ends_a_fold_that_does_not_end(
     }
     assert all_gone(tmp_path)
     assert choose(list(found.values()), batch, splits, criterion("nll")).left_out == ("behave",)
+
+
+@pytest.mark.parametrize(("errors", "chosen"), [(0.3, "identity"), (0.45, "identity"), (0.55, "platt"), (0.9, "platt")])
+def test_the_simpler_method_stays_within_half_a_standard_error(errors: float, chosen: str) -> None:
+    """All labels are positive, so that a row's loss is -ln p, and the losses differ as they are made to."""
+    rng = np.random.default_rng(5)
+    rows = 400
+    noise = rng.normal(size=rows) / 10
+    gained = noise - noise.mean() + errors * noise.std(ddof=1) / np.sqrt(rows)
+    batch = Batch(np.zeros(rows), np.ones(rows, np.int64))
+    losses = {"identity": np.ones(rows), "platt": 1.0 - gained}
+    outcomes = [
+        Outcome(row, "ok", Predicted(np.exp(-losses[row.name]), 0.0, 0.0)) for row in named("identity", "platt")
+    ]
+    choice = choose(outcomes, batch, Splits((np.ones(rows, bool),)), criterion("nll"))
+    assert (choice.name, choice.best) == (chosen, "platt")
 
 
 def test_without_any_time_nothing_is_started(beside: None, never_beside: None) -> None:

@@ -51,8 +51,8 @@ def compare(
     """Compare methods on held-out rows, no calibration among them.
 
     Every method predicts the same rows, from the others. The one that is chosen is the simplest whose log-loss is
-    within one standard error of the lowest. A method that fails, or that the budget leaves no time for, is a row that
-    says so.
+    within half a standard error of the lowest. A method that fails, or that the budget leaves no time for, is a row
+    that says so.
     """
     from calcli.metrics.base import Options
     from calcli.verbs.compare import CompareRequest
