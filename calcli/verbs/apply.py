@@ -16,7 +16,7 @@ from calcli.tables.formats import format_of
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.load import Model, load
 from calcli.verbs.passing import kept_columns, write_rows
-from calcli.verbs.spark.table import Engine, check_master, check_parquet, paths_of
+from calcli.verbs.spark.options import Engine, check_master, check_parquet, paths_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_al
 from calcli.verbs.rejecting import rejection_curves
 from calcli.verbs.report import Report
 from calcli.verbs.sides import read_edges
-from calcli.verbs.spark.table import Engine, check_master
+from calcli.verbs.spark.options import Engine, check_master
 from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 

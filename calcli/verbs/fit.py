@@ -31,7 +31,7 @@ from calcli.verbs.report import RAW, Difference, Report, ScoreSource, Warned
 from calcli.verbs.residuals import Residuals
 from calcli.verbs.select import short_list
 from calcli.verbs.sides import NO_SIDE_FILES, NO_SIDES_READ, SideFiles, SidesRead, read_sides
-from calcli.verbs.spark.table import Engine, check_master
+from calcli.verbs.spark.options import Engine, check_master
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.making import environment
+import calcli
+from tests.cli.making import ROOT, environment
 
 HEAVY = ("numpy", "polars", "pyarrow", "scipy", "sklearn", "pandas", "torch", "catboost", "matplotlib", "plotly")
+SAMPLE = ROOT / "sample_data"
 NOT_FOR_THIS = ("rich.table", "rich.markdown", "pydantic")
 
 LIGHT = [
@@ -70,6 +72,17 @@ def test_completion_imports_nothing_heavy(line: str) -> None:
     modules = imported(**completing)
     assert "calcli.cli.complete" in modules
     assert modules.isdisjoint(HEAVY)
+
+
+def test_apply_imports_what_it_needs_alone(tmp_path: Path) -> None:
+    """A service may call it for each small table: what it imports takes more time than the rows do."""
+    calcli.fit(SAMPLE / "train.parquet", output=tmp_path / "platt", method="platt", holdout="none")
+    out = tmp_path / "out.parquet"
+    modules = imported("apply", str(tmp_path / "platt"), str(SAMPLE / "test.parquet"), "-o", str(out))
+    assert out.exists()
+    assert "polars" in modules
+    needless = {"pyarrow.compute", "numpy.ma", "calcli.verbs.measuring", "calcli.diagrams"}
+    assert modules.isdisjoint({*HEAVY, *needless} - {"numpy", "polars", "pyarrow"})
 
 
 def test_the_package_itself_imports_nothing() -> None:

@@ -26,7 +26,8 @@ from calcli.verbs.evaluate import EvaluateRequest, kinds_of, whole_for
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
 from calcli.verbs.measuring import class_names, class_weights
 from calcli.verbs.report import Report, Seconds
-from calcli.verbs.spark.table import example_of, facts_of_sums, paths_of, refuse_huge
+from calcli.verbs.spark.options import paths_of
+from calcli.verbs.spark.table import example_of, facts_of_sums, refuse_huge
 from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 

@@ -26,8 +26,9 @@ from calcli.verbs.prior import tilt_of
 from calcli.verbs.recipe import AUTO
 from calcli.verbs.report import RAW, Report, ScoreSource, Seconds
 from calcli.verbs.residuals import Residuals
+from calcli.verbs.spark.options import paths_of
 from calcli.verbs.spark.passes import Gathering, KeyedRows, Known, Measured, Measuring, Multiplying
-from calcli.verbs.spark.table import example_of, facts_of_sums, paths_of
+from calcli.verbs.spark.table import example_of, facts_of_sums
 from calcli.verbs.splits import Holdout, KeyedFolds
 from calcli.version import VERSION
 

@@ -1,17 +1,15 @@
-"""The table on a cluster: what may be asked of it, and how its columns are bound."""
+"""The table on a cluster: how its columns are bound, and what of it is a report's."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from calcli.batch import FloatArray
 from calcli.engines import spark
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError
 from calcli.tables.binding import Binding, Flags, label_column
 from calcli.tables.checks import Count
-from calcli.tables.source import Data, Source
+from calcli.tables.source import Source
 from calcli.verbs.measuring import label_rate
 from calcli.verbs.report import DataFacts
 
@@ -19,31 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _HUGE = 1e100
-
-
-Engine: TypeAlias = Literal["local", "spark"]
-"""Where the work is done: on this machine, or on a cluster."""
-
-
-def paths_of(data: Data, input_format: str | None) -> list[str]:
-    """The paths of a table that Spark can read."""
-    given = [data] if isinstance(data, str | os.PathLike) else data
-    if not isinstance(given, Sequence) or "-" in map(str, given):
-        raise UsageError("--engine spark reads directories and files of Parquet")
-    check_parquet(input_format, "--input-format")
-    return [str(path) for path in given]
-
-
-def check_parquet(given: str | None, flag: str) -> None:
-    """Refuse other formats."""
-    if given not in (None, "parquet"):
-        raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
-
-
-def check_master(engine: str, master: str | None) -> None:
-    """Refuse a cluster for an engine that has none."""
-    if master is not None and engine != "spark":
-        raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
 
 
 def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None = None) -> Source:

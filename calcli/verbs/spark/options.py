@@ -1,0 +1,34 @@
+"""What may be asked of a cluster; it is looked at where there is none, so nothing of Spark's is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from calcli.errors import UsageError
+from calcli.tables.source import Data
+
+Engine: TypeAlias = Literal["local", "spark"]
+"""Where the work is done: on this machine, or on a cluster."""
+
+
+def paths_of(data: Data, input_format: str | None) -> list[str]:
+    """The paths of a table that Spark can read."""
+    given = [data] if isinstance(data, str | os.PathLike) else data
+    if not isinstance(given, Sequence) or "-" in map(str, given):
+        raise UsageError("--engine spark reads directories and files of Parquet")
+    check_parquet(input_format, "--input-format")
+    return [str(path) for path in given]
+
+
+def check_parquet(given: str | None, flag: str) -> None:
+    """Refuse other formats."""
+    if given not in (None, "parquet"):
+        raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
+
+
+def check_master(engine: str, master: str | None) -> None:
+    """Refuse a cluster for an engine that has none."""
+    if master is not None and engine != "spark":
+        raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
