@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calcli.verbs.apply import ApplyResult
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.diagram import DiagramResult
-    from calcli.verbs.fit import FitResult
+    from calcli.verbs.fitting import FitResult
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
     from calcli.verbs.report import Report

@@ -14,10 +14,10 @@ from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compare import compare as run_compare
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
-from calcli.verbs.evaluate import EvaluateRequest
 from calcli.verbs.evaluate import evaluate as run_evaluate
-from calcli.verbs.fit import FitRequest
+from calcli.verbs.evaluating import EvaluateRequest
 from calcli.verbs.fit import fit as run_fit
+from calcli.verbs.fitting import FitRequest
 from calcli.verbs.inspect import inspect
 from calcli.verbs.load import load
 from calcli.verbs.refit import RefitRequest

@@ -22,7 +22,8 @@ from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.columns import ranks
 from calcli.verbs.contest import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest
-from calcli.verbs.fit import FitRequest, FitResult, fit
+from calcli.verbs.fit import fit
+from calcli.verbs.fitting import FitRequest, FitResult
 from calcli.verbs.measuring import Candidate, Measurements, class_names, measure_all, report_on
 from calcli.verbs.recipe import AUTO, params_by_method
 from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from calcli.batch import Edges
-from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options
 from calcli.state import Json
-from calcli.tables.binding import Flags
 from calcli.tables.checks import Tally
-from calcli.tables.source import Data, Source, open_source
+from calcli.tables.source import Source, open_source
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
 from calcli.verbs.clustering import Clustering, clustering
 from calcli.verbs.collect import Collector, Held, Summed
 from calcli.verbs.columns import Numbered, groups, linked_rows, ranks
 from calcli.verbs.drift import look
+from calcli.verbs.evaluating import EvaluateRequest
 from calcli.verbs.gate import parse
 from calcli.verbs.judge import judge
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
@@ -31,83 +27,9 @@ from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_al
 from calcli.verbs.rejecting import rejection_curves
 from calcli.verbs.report import Report
 from calcli.verbs.sides import read_edges
-from calcli.verbs.spark.options import Engine, check_master
+from calcli.verbs.spark.options import check_master
 from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluateRequest:
-    """What `evaluate` is asked.
-
-    Attributes
-    ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
-    artifacts
-        Directories, each as ``DIR`` or ``NAME=DIR``.
-    scores
-        Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``; with more than two
-        classes the stem of ``COLUMN_<class>``.
-    metrics
-        ``default``, ``all``, or names separated by commas.
-    bootstrap
-        How often rows are drawn anew for intervals; 0 for none.
-    resample_by
-        A column whose values are drawn together: rows of one user, one day.
-    by
-        Columns; the metrics are shown within each of their values too.
-    clusters_from
-        A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
-    rejection
-        Whether the report's `curves` shall say how often rows are wrong when the least sure ones are rejected.
-    every_curve
-        Whether the report's `curves` shall be of all kinds, as a page shows them.
-    baseline
-        A report that `evaluate` wrote before as JSON; every number is held against it.
-    drift
-        An artifact: has its calibration moved since the fit?
-    state
-        Where the answer is kept from night to night; None is ``<artifact>.drift.json``.
-    edges
-        Pairs of ids of linked rows: for `tv`, and for artifacts that were fitted with other ones.
-    fail_if
-        Expressions; the report's `gates` say of which numbers they are true.
-    allow_null
-        Let a gate pass over a number that is not defined.
-    engine, master
-        As for `apply`; on a cluster, what does not add up over parts of the rows is null.
-    """
-
-    data: Data
-    artifacts: tuple[str, ...] = ()
-    scores: tuple[str, ...] = ()
-    metrics: str = "default"
-    options: Options = Options()
-    bootstrap: int = 0
-    resample_by: str | None = None
-    by: tuple[str, ...] = ()
-    clusters_from: str | None = None
-    rejection: bool = False
-    every_curve: bool = False
-    baseline: str | Path | None = None
-    drift: str | None = None
-    state: str | Path | None = None
-    edges: Data | None = None
-    fail_if: tuple[str, ...] = ()
-    allow_null: bool = False
-    flags: Flags = Flags()
-    input_format: str | None = None
-    bad_rows: BadRows = "fail"
-    seed: int = 0
-    engine: Engine = "local"
-    master: str | None = None
-
-    @property
-    def all_artifacts(self) -> tuple[str, ...]:
-        """Those to measure, and the one whose drift is asked for."""
-        more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
-        return (*self.artifacts, *more)
 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
@@ -162,7 +84,7 @@ def _here(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...
                     resampling=resampling,
                     clusters=rows.clusters,
                     edges=linked,
-                    kinds=kinds_of(request),
+                    kinds=request.kinds,
                 )
                 grouped = [
                     entry
@@ -219,20 +141,6 @@ def _clustering(
     return None
 
 
-def whole_for(request: EvaluateRequest, entrants: Sequence[Entrant] = ()) -> str | None:
-    """A flag or a score that needs all rows at once, if there is one."""
-    asked: dict[str, object] = {"--bootstrap": request.bootstrap, "--by": request.by, "--drift": request.drift}
-    asked |= {one.name: one.whole_table for one in entrants}
-    return next((name for name, wanted in asked.items() if wanted), None)
-
-
-def kinds_of(request: EvaluateRequest) -> tuple[Kind, ...]:
-    """The curves of the report."""
-    if request.every_curve:
-        return get_args(Kind)
-    return ("reliability", "rejection") if request.rejection else ("reliability",)
-
-
 def _collect(
     request: EvaluateRequest,
     source: Source,
@@ -243,8 +151,8 @@ def _collect(
 ) -> Collector:
     """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), kinds_of(request))
-    whole = whole_for(request, entrants)
+    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), request.kinds)
+    whole = request.whole_for(entrants)
     rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole)
     bindings, suspect = [one.binding for one in entrants], suspects(entrants)
     if clusters is not None:

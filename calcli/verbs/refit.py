@@ -25,7 +25,7 @@ from calcli.numeric.links import probabilities
 from calcli.tables.binding import bind
 from calcli.tables.checks import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.fit import contenders, needs_features
+from calcli.verbs.fitting import contenders, needs_features
 from calcli.verbs.guard import Guard
 from calcli.verbs.learn import Learned, learn
 from calcli.verbs.load import Model

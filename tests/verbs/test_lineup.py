@@ -19,7 +19,8 @@ from calcli.methods import catalog
 from calcli.methods.row import Row
 from calcli.numeric.links import sigmoid
 from calcli.state import State
-from calcli.verbs.evaluate import EvaluateRequest, evaluate
+from calcli.verbs.evaluate import evaluate
+from calcli.verbs.evaluating import EvaluateRequest
 from tests.verbs.conftest import breeds, clicks
 
 

@@ -13,8 +13,8 @@ from calcli.engines.listener import Silent
 from calcli.errors import DataError, UsageError
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
-from calcli.verbs.fit import FitRequest
 from calcli.verbs.fit import fit as run_fit
+from calcli.verbs.fitting import FitRequest
 from calcli.verbs.sides import SideFiles
 
 HOUSE = calcli.Flags(node_id="house")

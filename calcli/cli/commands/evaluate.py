@@ -66,8 +66,8 @@ def evaluate(
     was fitted on.
     """
     from calcli.metrics.base import Options
-    from calcli.verbs.evaluate import EvaluateRequest
     from calcli.verbs.evaluate import evaluate as run
+    from calcli.verbs.evaluating import EvaluateRequest
 
     request = EvaluateRequest(
         data=data,

@@ -59,8 +59,8 @@ def fit(
     another --format than table the report is what goes to stdout.
     """
     from calcli.metrics.base import Options
-    from calcli.verbs.fit import FitRequest
     from calcli.verbs.fit import fit as run
+    from calcli.verbs.fitting import FitRequest
 
     request = FitRequest(
         data=data,

@@ -15,7 +15,7 @@ from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
-    from calcli.verbs.fit import FitResult
+    from calcli.verbs.fitting import FitResult
     from calcli.verbs.report import Report
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}

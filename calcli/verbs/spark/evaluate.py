@@ -22,7 +22,7 @@ from calcli.tables.checks import Count, Scale
 from calcli.tables.together import columns_of, encode_together
 from calcli.verbs.clustering import Clustering, clustering_of_artifacts
 from calcli.verbs.collect import Summed
-from calcli.verbs.evaluate import EvaluateRequest, kinds_of, whole_for
+from calcli.verbs.evaluating import EvaluateRequest
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
 from calcli.verbs.measuring import class_names, class_weights
 from calcli.verbs.report import Report, Seconds
@@ -35,16 +35,16 @@ from calcli.version import VERSION
 def evaluate(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...], listener: Listener) -> Report:
     """Measure every score, as far as sums over the rows tell."""
     more = {"--clusters-from": request.clusters_from, "--resample-by": request.resample_by, "--edges": request.edges}
-    _refuse(whole_for(request) or next((name for name, given in more.items() if given is not None), None))
+    _refuse(request.whole_for() or next((name for name, given in more.items() if given is not None), None))
     paths = paths_of(request.data, request.input_format)
     name = ", ".join(paths)
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
         known = next((model.binding for model in named.models.values()), None)
         entrants = line_up(example_of(table, name, request.flags, known), request.flags, named, listener)
-        _refuse(whole_for(request, entrants))
+        _refuse(request.whole_for(entrants))
         clusters = clustering_of_artifacts(entrants, named.models) if any(row.clusters for row in chosen) else None
-        kinds = kinds_of(request)
+        kinds = request.kinds
         evaluating = Evaluating(
             name, entrants, clusters, chosen, request.options, kinds, keep_going=request.bad_rows == "null"
         )

@@ -19,7 +19,7 @@ from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.tables.binding import Binding, bind
 from calcli.verbs.collect import Summed
-from calcli.verbs.fit import FitRequest, FitResult, checked, keep, warnings_on
+from calcli.verbs.fitting import FitRequest, FitResult, checked, keep, warnings_on
 from calcli.verbs.learn import Learned
 from calcli.verbs.measuring import class_names
 from calcli.verbs.prior import tilt_of
