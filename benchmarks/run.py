@@ -96,7 +96,7 @@ BENCHMARKS = (
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
     Benchmark("ccl", "papers/ccl.py", "CCL and CECE", "Tables 2 to 4, and the claims.", ("{data}",)),
     Benchmark("heterogeneous", "papers/heterogeneous.py", "Heterogeneous calibration", "Tables 1 and 2 in form.",
-              ("{raw}",)),
+              ("{data}",)),
     Benchmark("recal", "papers/recal.py", "RECAL", "Tables 2 to 6.", ("{data}/..",)),
     Benchmark(
         "uncertainty", "papers/gbdt_uncertainty.py", "Uncertainty of gradient boosting",
