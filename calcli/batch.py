@@ -26,8 +26,8 @@ class Column:
     """One feature.
 
     Numbers and booleans are float64 with NaN where the value is missing. Categories are int32 codes into `levels`,
-    with -1 where the value is missing; `levels` belongs to this batch alone, a method maps it to the levels that it
-    was fitted on with `recode`.
+    with -1 where the value is missing; `levels` belongs to this batch alone, and may be more than its rows have. A
+    method maps it to the levels that it was fitted on with `recode`.
     """
 
     role: Role
@@ -39,6 +39,8 @@ class Column:
 
     def recode(self, levels: tuple[str, ...], *, unseen: int) -> NDArray[np.int32]:
         """Codes of a category column into other `levels`; values not among them become `unseen`."""
+        if levels == self.levels:
+            return self.values.astype(np.int32, copy=False)
         place = {level: code for code, level in enumerate(levels)}
         table = np.array([place.get(level, unseen) for level in self.levels] + [-1], dtype=np.int32)
         return table[self.values.astype(np.int32, copy=False)]  # code -1 picks the last entry: missing stays missing

@@ -14,6 +14,7 @@ import pyarrow as pa
 from calcli.batch import FloatArray
 from calcli.engines.columns import Added
 from calcli.errors import CalcliError, DataError
+from calcli.tables.arrays import Levels
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Encoded, Mask, bound_columns, encode
 
@@ -59,8 +60,8 @@ class Work(Protocol):
         """The columns that are added."""
         ...
 
-    def done(self, rows: pl.DataFrame) -> Done:
-        """What is added to these rows, which hold the columns that are read."""
+    def done(self, rows: pl.DataFrame, levels: Levels) -> Done:
+        """What is added to these rows, which hold the columns that are read; `levels` are those of rows before."""
         ...
 
 
@@ -94,8 +95,8 @@ class Calibrating:
     def names(self) -> tuple[str, ...]:
         return self.added.names
 
-    def done(self, rows: pl.DataFrame) -> Done:
-        encoded = encode(rows, self.binding, label=False, features=self.features)
+    def done(self, rows: pl.DataFrame, levels: Levels) -> Done:
+        encoded = encode(rows, self.binding, label=False, features=self.features, levels=levels)
         return Done(self._values(encoded), encoded.bad)
 
     def _values(self, encoded: Encoded) -> Sequence[FloatArray]:
@@ -129,10 +130,11 @@ class Stream:
         """
         names = self.work.names
         kind = pl.Struct({name: pl.Float64() for name in names})
+        levels = Levels()
 
         def add(rows: pl.Series) -> pl.Series:
             try:
-                return self.added_to(rows.struct.unnest(), watch).to_struct()
+                return self.added_to(rows.struct.unnest(), levels, watch).to_struct()
             except CalcliError as failure:
                 watch.keep(failure)
                 raise
@@ -141,9 +143,9 @@ class Stream:
         added = pl.struct(self.work.reads).map_batches(add, return_dtype=kind, is_elementwise=apart)
         return frame.with_columns(added.alias(names[0]).struct.unnest())
 
-    def added_to(self, rows: pl.DataFrame, watch: Watch | None = None) -> pl.DataFrame:
+    def added_to(self, rows: pl.DataFrame, levels: Levels, watch: Watch | None = None) -> pl.DataFrame:
         """The columns that are added to some rows; null where a row is bad and may be."""
-        done = self.work.done(rows)
+        done = self.work.done(rows, levels)
         added = pl.DataFrame([_series(name, part) for name, part in zip(self.work.names, done.values, strict=True)])
         if done.bad is not None:
             if watch is not None:

@@ -27,6 +27,7 @@ import pyarrow as pa
 from calcli import errors
 from calcli.engines.local import Stream
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
+from calcli.tables.arrays import Levels
 from calcli.tables.labels import MOST
 
 if TYPE_CHECKING:
@@ -261,10 +262,11 @@ class _Calibrated:
         self.stream, self.names = stream, list(names)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        levels = Levels()
         for batch in batches:
             named = batch.rename_columns(self.names)
             frame: Any = pl.from_arrow(named.select(list(self.stream.work.reads)))
-            added = self.stream.added_to(frame)
+            added = self.stream.added_to(frame, levels)
             names = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
             yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=names)
 

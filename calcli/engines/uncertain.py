@@ -11,6 +11,7 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.engines.local import Done
+from calcli.tables.arrays import Levels
 from calcli.tables.binding import Binding
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.members import MemberColumns, encode_members
@@ -83,10 +84,10 @@ class Predicting:
     def names(self) -> tuple[str, ...]:
         return self.columns.names
 
-    def done(self, rows: pl.DataFrame) -> Done:
+    def done(self, rows: pl.DataFrame, levels: Levels) -> Done:
         if not len(rows):  # CatBoost takes no empty pool
             return Done([np.empty(0) for _ in self.names])
-        encoded = encode(rows, self.binding, label=False, features=True)
+        encoded = encode(rows, self.binding, label=False, features=True, levels=levels)
         return Done(self.columns.values(self.ensemble.members(encoded.batch.features)))
 
 
@@ -105,7 +106,7 @@ class Decomposing:
     def names(self) -> tuple[str, ...]:
         return self.columns.names
 
-    def done(self, rows: pl.DataFrame) -> Done:
+    def done(self, rows: pl.DataFrame, levels: Levels) -> Done:
         encoded = encode_members(rows, self.members)
         return Done(self.columns.values(Members(encoded.mean, encoded.variance)), encoded.bad)
 

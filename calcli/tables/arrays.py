@@ -6,6 +6,7 @@ All of these take typed columns and the String columns of text files alike.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 UNKNOWN = -1
 """The class index of a label that is missing."""
+
+MOST_KEPT = 1 << 16
+"""So many categories of a column are kept from chunk to chunk at most."""
 
 
 def numbers(values: pl.Series) -> FloatArray:
@@ -82,10 +86,10 @@ def _counted(values: pl.Series, binding: Binding) -> IntArray | None:
     return array.astype(np.int64, copy=False)
 
 
-def feature_column(values: pl.Series, feature: Feature, offset: int) -> Column:
-    """A feature as methods want it."""
+def feature_column(values: pl.Series, feature: Feature, offset: int, levels: Levels | None = None) -> Column:
+    """A feature as methods want it; `levels` are those of the chunks before."""
     if feature.role == "category":
-        return _category(values)
+        return _category(values, levels or Levels())
     if feature.role == "boolean" and values.dtype != pl.Boolean:
         values = _truth(values, feature, offset)
     elif values.dtype == pl.String:
@@ -111,25 +115,79 @@ def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) 
         )
 
 
-def _category(values: pl.Series) -> Column:
+def _category(values: pl.Series, levels: Levels) -> Column:
     if isinstance(values.dtype, pl.Categorical | pl.Enum):
-        return _coded_category(values)
+        return levels.column(values)
     text = values.cast(pl.String)
-    levels = text.unique().drop_nulls().sort()
-    codes = text.cast(pl.Enum(levels)).to_physical().cast(pl.Int32).fill_null(-1)
-    return Column("category", codes.to_numpy(), tuple(levels.to_list()))
+    names = text.unique().drop_nulls().sort()
+    codes = text.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(-1)
+    return Column("category", codes.to_numpy(), tuple(names.to_list()))
 
 
-def _coded_category(values: pl.Series) -> Column:
-    """The same without making texts of all rows: the codes that the values have are put in the order of the levels."""
-    found = values.unique().drop_nulls()
-    levels, codes = found.cast(pl.String), found.to_physical()
-    order = levels.arg_sort()
-    ordered = codes.gather(order).to_numpy().astype(np.int64)
-    table = np.full(ordered.max(initial=0) + 2, -1, dtype=np.int32)  # the last entry is that of a missing value
-    table[ordered] = np.arange(len(found), dtype=np.int32)
-    places = values.to_physical().cast(pl.Int64).fill_null(len(table) - 1)
-    return Column("category", table[places.to_numpy()], tuple(levels.gather(order).to_list()))
+class Levels:
+    """What the numbers mean that polars gives to categories, kept while a table goes by.
+
+    Most chunks have no categories but those of the chunks before: then their levels are the same tuple.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def column(self, values: pl.Series) -> Column:
+        """Without making texts of all rows: the numbers are put in the order of the levels.
+
+        Levels that only chunks before had may be among those of this one.
+        """
+        there = values.is_not_null().to_numpy() if values.has_nulls() else None
+        numbers = (values if there is None else values.drop_nulls()).to_physical().to_numpy()
+        known = self._known.get(values.name)
+        if known is None or (codes := known.codes(numbers)) is None:
+            self._known[values.name] = known = _Known.of(values, known)
+            codes = known.table[numbers]
+        if there is not None:
+            present, codes = codes, np.full(len(values), -1, dtype=np.int32)
+            codes[there] = present
+        return Column("category", codes, known.levels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Categories that a column has had.
+
+    Attributes
+    ----------
+    found
+        Each of them once, in the order of the levels. Polars forgets its numbers when no column is left that has them.
+    levels
+        As text, sorted.
+    table
+        The place in the levels of each number; -1 where it is not known.
+    """
+
+    found: pl.Series
+    levels: tuple[str, ...]
+    table: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, values: pl.Series, before: _Known | None) -> _Known:
+        """Those of some rows, and those known before unless they are too many together."""
+        found = values.unique().drop_nulls()
+        if before is not None and len(found) + len(before.found) <= MOST_KEPT:
+            found = pl.concat([before.found, found]).unique()
+        text = found.cast(pl.String)
+        order = text.arg_sort()
+        found = found.gather(order)
+        numbers = found.to_physical().to_numpy()
+        table = np.full(int(numbers.max(initial=0)) + 1, -1, dtype=np.int32)
+        table[numbers] = np.arange(len(found), dtype=np.int32)
+        return cls(found, tuple(text.gather(order).to_list()), table)
+
+    def codes(self, numbers: NDArray[Any]) -> NDArray[np.int32] | None:
+        """The place of each row's category; None if one is not among them."""
+        if numbers.max(initial=0) >= len(self.table):
+            return None
+        codes = np.take(self.table, numbers)
+        return codes if codes.min(initial=0) >= 0 else None
 
 
 def node_ids(values: pl.Series) -> Column:
@@ -141,7 +199,7 @@ def node_ids(values: pl.Series) -> Column:
         values = whole
     elif values.dtype.is_nested():
         raise DataError(f"{values.name!r} is {values.dtype}, which is no id of a node")
-    return _category(values)
+    return _category(values, Levels())
 
 
 def join_columns(parts: list[Column]) -> Column:

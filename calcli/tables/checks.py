@@ -21,6 +21,7 @@ from calcli.errors import DataError
 from calcli.numeric.links import CLIP, scores
 from calcli.tables.arrays import (
     UNKNOWN,
+    Levels,
     class_indices,
     count_reasons,
     feature_column,
@@ -111,7 +112,15 @@ def bound_columns(binding: Binding, *, label: bool, features: bool) -> list[str]
     return list(dict.fromkeys(names))
 
 
-def encode(frame: pl.DataFrame, binding: Binding, *, label: bool, features: bool, offset: int = 0) -> Encoded:
+def encode(
+    frame: pl.DataFrame,
+    binding: Binding,
+    *,
+    label: bool,
+    features: bool,
+    offset: int = 0,
+    levels: Levels | None = None,
+) -> Encoded:
     """One chunk as arrays.
 
     Parameters
@@ -126,8 +135,11 @@ def encode(frame: pl.DataFrame, binding: Binding, *, label: bool, features: bool
         Whether features are wanted.
     offset
         How many rows stand before this chunk, for messages.
+    levels
+        Those that the table's categories had before this chunk.
     """
-    return _encode(frame, score_values(frame, binding), binding, label=label, features=features, offset=offset)
+    values = score_values(frame, binding)
+    return _encode(frame, values, binding, label=label, features=features, offset=offset, levels=levels)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
@@ -142,7 +154,14 @@ def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
 
 
 def _encode(
-    frame: pl.DataFrame, values: FloatArray, binding: Binding, *, label: bool, features: bool, offset: int
+    frame: pl.DataFrame,
+    values: FloatArray,
+    binding: Binding,
+    *,
+    label: bool,
+    features: bool,
+    offset: int,
+    levels: Levels | None,
 ) -> Encoded:
     wrong: dict[str, Mask] = {}
     score = _score(frame, values, binding, wrong)
@@ -154,7 +173,8 @@ def _encode(
         _mark(wrong, "the label is missing", indices == UNKNOWN)
     if label and binding.weight is not None:
         weight = _weight(frame[binding.weight], wrong)
-    columns = {f.name: feature_column(frame[f.name], f, offset) for f in binding.features} if features else {}
+    named = binding.features if features else ()
+    columns = {feature.name: feature_column(frame[feature.name], feature, offset, levels) for feature in named}
     node = None if binding.node_id is None else node_ids(frame[binding.node_id])
     bad = np.logical_or.reduce(list(wrong.values())) if wrong else None
     if bad is None:
@@ -270,12 +290,13 @@ def load(
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
     names = bound_columns(binding, label=label, features=features)
     batches: list[Batch] = []
+    levels = Levels()
     with reading(source.name):
         for frame in source.raw.select(names).collect_batches():
             values = score_values(frame, binding)
             if scale is not None:
                 scale.see(values)
-            chunk = _encode(frame, values, binding, label=label, features=features, offset=tally.rows)
+            chunk = _encode(frame, values, binding, label=label, features=features, offset=tally.rows, levels=levels)
             tally.see(chunk)
             if tally.hopeless:
                 batches.clear()

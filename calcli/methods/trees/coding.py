@@ -27,8 +27,8 @@ Kind = Literal["category", "number", "boolean", "score"]
 MOST_LEVELS = 65_000
 """Categories beyond so many, the rarest, are another value: codes are 16 bits wide."""
 
-BLOCK = 1 << 18
-"""Rows that one thread takes at a time."""
+BLOCK, STRIDE = 1 << 18, 1 << 14
+"""Rows that one thread takes at a time, and those of which it codes all features before the next ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +94,7 @@ class Coder:
     """How rows become lines of codes, one for each feature."""
 
     features: tuple[Coding, ...]
+    _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict)
 
     @property
     def offsets(self) -> kernels.Places:
@@ -104,29 +105,34 @@ class Coder:
         """The codes of all rows."""
         rows = len(batch)
         codes = np.empty((rows, len(self.features)), dtype=np.uint16)
+        columns = [self._column(feature, batch) for feature in self.features]
 
-        def work(task: tuple[int, Coding, int]) -> None:
-            place, feature, start = task
-            stop = min(start + BLOCK, rows)
-            if feature.kind == "category":
-                column = batch.features[feature.name]
-                levels = np.ascontiguousarray(column.values, dtype=np.int32)
-                kernels.encode_categories(levels, tables[feature.name], start, stop, codes, place)
-            else:
-                values = batch.score if feature.kind == "score" else batch.features[feature.name].values
-                numbers = np.ascontiguousarray(values, dtype=np.float64)
-                kernels.encode_numbers(numbers, feature.cuts, int(feature.missing), start, stop, codes, place)
+        def work(start: int) -> None:
+            for low in range(start, min(start + BLOCK, rows), STRIDE):
+                high = min(low + STRIDE, start + BLOCK, rows)
+                for place, (feature, values, table) in enumerate(columns):
+                    if table is None:
+                        kernels.encode_numbers(values, feature.cuts, int(feature.missing), low, high, codes, place)
+                    else:
+                        kernels.encode_categories(values, table, low, high, codes, place)
 
-        tables = {
-            feature.name: feature.table(batch.features[feature.name].levels)
-            for feature in self.features
-            if feature.kind == "category"
-        }
-        on_threads(
-            work,
-            [(place, feature, start) for start in range(0, rows, BLOCK) for place, feature in enumerate(self.features)],
-        )
+        on_threads(work, range(0, rows, BLOCK))
         return codes
+
+    def _column(self, feature: Coding, batch: Batch) -> tuple[Coding, NDArray[Any], Codes | None]:
+        """What a feature is coded from, and for a category the code of each of the batch's levels."""
+        if feature.kind == "category":
+            column = batch.features[feature.name]
+            return feature, np.ascontiguousarray(column.values, dtype=np.int32), self._table(feature, column.levels)
+        values = batch.score if feature.kind == "score" else batch.features[feature.name].values
+        return feature, np.ascontiguousarray(values, dtype=np.float64), None
+
+    def _table(self, feature: Coding, levels: tuple[str, ...]) -> Codes:
+        """`Coding.table`; chunks of a table often come with the very same levels."""
+        last = self._tables.get(feature.name)
+        if last is None or last[0] is not levels:
+            self._tables[feature.name] = last = levels, feature.table(levels)
+        return last[1]
 
     def only(self, places: Sequence[int]) -> Coder:
         """Some of the features."""

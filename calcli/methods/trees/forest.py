@@ -23,8 +23,9 @@ class _Walk(NamedTuple):
     """The arrays of `kernels.apply_trees`."""
 
     roots: Table
-    nodes: Table
-    table: Codes
+    depths: Places
+    nodes: NDArray[np.uint64]
+    children: Table
     pattern: FloatArray
 
 
@@ -114,19 +115,26 @@ class Forest:
 
     @cached_property
     def _walk(self) -> _Walk:
-        inner = np.flatnonzero(self.feature >= 0)
+        inner = self.feature >= 0
+        branches = np.where(inner, self.branches, 0)
+        parent = np.repeat(np.arange(len(branches)), branches)
+        child = self.first[parent] + np.arange(len(parent)) - (np.cumsum(branches) - branches)[parent]
         # The children of a node stand in rising order of their codes, so the last has the greatest.
-        span = np.zeros(len(self.feature), dtype=np.int64)
-        span[inner] = self.code[self.first[inner] + self.branches[inner] - 1].astype(np.int64) + 1
-        base = np.cumsum(span) - span
-        table = np.zeros(int(span.sum()), dtype=np.uint16)
-        parent = np.repeat(inner, self.branches[inner])
-        child = np.arange(len(parent)) + np.repeat(
-            self.first[inner] - (np.cumsum(self.branches[inner]) - self.branches[inner]), self.branches[inner]
-        )
-        table[base[parent] + self.code[child]] = child - self.first[parent]
-        nodes = np.column_stack([np.maximum(self.feature, 0), self.first, base, span]).astype(np.uint32)
-        return _Walk(self.roots.astype(np.uint32), nodes, table, self.pattern)
+        span = np.zeros(len(branches), dtype=np.int64)
+        span[inner] = self.code[(self.first + branches - 1)[inner]].astype(np.int64) + 1
+        base = np.cumsum(span + 1) - (span + 1)
+        children = np.repeat(np.where(inner, self.first, np.arange(len(branches))), span + 1).astype(np.uint32)
+        children[base[parent] + self.code[child]] = child
+        parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)
+        nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
+        return _Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
+
+    def _depths(self, parent: Places, child: Places) -> Places:
+        """The most conditions of a leaf, for each tree."""
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        while (depth[child] != depth[parent] + 1).any():
+            depth[child] = depth[parent] + 1
+        return np.maximum.reduceat(depth, self.roots)
 
     def calibrate(self, codes: Codes, score: FloatArray) -> None:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
