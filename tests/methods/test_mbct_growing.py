@@ -11,7 +11,7 @@ from calcli.methods.trees import growing, kernels, passes, rowlosses
 from calcli.methods.trees.boosting import Boosted, Boosting, fit_trees
 from calcli.methods.trees.forest import Forest, applied, prob_of, score_of
 from calcli.methods.trees.growing import Grown, Search, Tree
-from calcli.methods.trees.nodes import Growth, Nodes, Rows
+from calcli.methods.trees.nodes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from tests.methods.mbct_oracle import Node, Oracle, closed_mvce
 
@@ -34,7 +34,7 @@ def rows_of(count: int = 700, seed: int = 0, *, weighted: bool = False) -> Rows:
 def grow(rows: Rows, growth: Growth, search: Search = passes.search) -> Grown:
     """A tree on a copy of the rows."""
     mine = copied(rows)
-    cells = passes.count(mine, OFFSETS)
+    cells = cells_of(mine, OFFSETS)
     return growing.grow(mine, mine.room(), cells, passes.totals(mine, cells, growth.link), growth, search)
 
 
@@ -110,25 +110,19 @@ def test_blocks_threads_and_the_order_of_rows_change_no_bit(link, weighted, monk
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sums_of_parts_are_the_sums_of_the_whole(link, wanted, weighted) -> None:
     rows = rows_of(2000, weighted=weighted)
-    cells = passes.count(rows, OFFSETS)
-    size, features = int(OFFSETS[-1]), np.arange(len(CARDS), dtype=np.uint32)
-    branch = 1 + np.arange(size, dtype=np.uint32)  # every cell is a branch
+    cells, size = cells_of(rows, OFFSETS), int(OFFSETS[-1])
+    by_label = link == "linear" and wanted > 2 and not weighted
 
     def summed(start: int, stop: int) -> np.ndarray:
-        facts, counts = np.zeros((size + 1, kernels.FACTS)), np.zeros_like(cells.counts)
-        kernels.count_cells(rows.codes, rows.label, rows.weight, start, stop, cells.offsets, cells.grids, counts)
-        code = np.zeros(size + 1, dtype=np.uint16)
+        sums = cells.room(wanted=wanted, weighted=weighted)
+        kernels.add_cells(*rows.arrays, start, stop, cells.offsets, LINKS[link], wanted, cells.grids, sums)
+        code, facts = np.zeros(size, dtype=np.uint16), np.zeros((size, kernels.FACTS))
         for cell in range(size):
-            kernels.open_branch(branch, cell, cell + 1, counts, code, 0, facts)
-        kernels.sum_branches(
-            *rows.arrays, start, stop, cells.offsets, features, branch, LINKS[link], wanted, cells.grids, facts
-        )
-        return facts[1:]
+            kernels.open_branch(sums, cell, cell, 0, by_label, weighted, code, facts)
+        return facts
 
     whole = summed(0, 2000)
     np.testing.assert_array_equal(sum(summed(low, min(low + 170, 2000)) for low in range(0, 2000, 170)), whole)
-    if link == "linear" and wanted > 2 and not weighted:
-        kernels.spread(whole, 0, size)
     p, y, w = rows.prob, rows.label, rows.weights
     one, two = (w * (p - y), w * p * (1 - p)) if link == "odds" else (w * p, w * y)
     terms = (one, two, one * one, one * two, two * two, w, w * y, np.ones(2000))
@@ -149,7 +143,7 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
         drawn = rows_of(500, seed=seed)
         rows = Rows(drawn.codes + np.uint16(1), drawn.prob, drawn.label, drawn.weight)
         growth = Growth(kernels.LINEAR, "mvce", 1, 5.0, 0.0)
-        cells = passes.count(rows, offsets)
+        cells = cells_of(rows, offsets)
         root = passes.root_of(rows, passes.totals(rows, cells, kernels.LINEAR), growth)
         found = passes.search(rows, root, cells, growth).found
         assert (found[0, :, kernels.BRANCHES] == np.array(CARDS) + 1).all()
@@ -297,7 +291,7 @@ def measured(loss: str, prob: np.ndarray, rows: Rows, bin_size: float) -> float:
 def test_the_closed_form_is_the_limit_of_many_shuffles() -> None:
     rows = rows_of(4000, seed=6)
     growth = Growth(kernels.ODDS, "mvce-sampled", 1, 200.0, 0.0)
-    facts = passes.totals(rows, passes.count(rows, OFFSETS), kernels.ODDS)
+    facts = passes.totals(rows, cells_of(rows, OFFSETS), kernels.ODDS)
     sampled = rowlosses.overall_for(growth, 0)(rows, facts)
     closed = rowlosses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
     assert closed == pytest.approx(closed_mvce(rows.prob - rows.label, np.ones(4000), 100.0), rel=1e-9)

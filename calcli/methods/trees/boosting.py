@@ -11,7 +11,7 @@ from calcli.methods.trees import passes, rowlosses
 from calcli.methods.trees.forest import applied
 from calcli.methods.trees.growing import Search, Tree, grow
 from calcli.methods.trees.kernels import Places
-from calcli.methods.trees.nodes import Growth, Nodes, Rows
+from calcli.methods.trees.nodes import Growth, Nodes, Rows, cells_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Boosted:
     search: Search
 
     def __post_init__(self) -> None:
-        self._cells = passes.count(self.rows, self.offsets)
+        self._cells = cells_of(self.rows, self.offsets)
         self._room = self.rows.room()
-        self.facts = passes.totals(self.rows, self._cells, self.how.growth.link)
+        self.facts = self._totals()
 
     def __iter__(self) -> Iterator[Tree]:
         return self
@@ -60,8 +60,13 @@ class Boosted:
         if astray.count.sum() > home.count.sum():
             self.rows, self._room, astray = self._room, self.rows, home
         passes.bring_together(self.rows, self._room, astray)
-        self.facts = passes.totals(self.rows, cells, link)
+        self.facts = self._totals()
         return grown.tree
+
+    def _totals(self) -> FloatArray:
+        """The facts about all rows as they are."""
+        growth = self.how.growth
+        return passes.totals(self.rows, self._cells, growth.link, growth.wanted)
 
     def _step(self, pattern: FloatArray) -> FloatArray:
         """What of a pattern is applied."""

@@ -46,6 +46,9 @@ MASS, POSITIVE, COUNT, FACTS = 5, 6, 7, 8
 STRIDE = 1 << 10
 """So many rows at a time go through all trees, see `apply_trees`."""
 
+SMALL = 1e-200
+"""Products of probabilities are not let below, see `log_loss`."""
+
 FEW = 1
 """Rows times features below so many times the cells are few: then cells are visited row by row, not all of them."""
 
@@ -136,10 +139,11 @@ def add_totals(
     start: int,
     stop: int,
     link: int,
+    wanted: int,
     grids: FloatArray,
     facts: FloatArray,
 ) -> None:
-    """Add the rows to these facts."""
+    """Add the rows to these facts; of the sums to the first `wanted`, 2 or all."""
     zero = one = two = three = four = mass = positive = 0.0
     for row in range(start, stop):
         y = float(label[row])
@@ -147,252 +151,176 @@ def add_totals(
         first, second = terms(link, prob[row], y, w)
         zero += rounded(first, grids[0])
         one += rounded(second, grids[0])
-        two += rounded(first * first, grids[1])
-        three += rounded(first * second, grids[1])
-        four += rounded(second * second, grids[1])
-        mass += rounded(w, grids[0])
-        positive += rounded(w, grids[0]) * y
+        if wanted > 2:
+            two += rounded(first * first, grids[1])
+            three += rounded(first * second, grids[1])
+            four += rounded(second * second, grids[1])
+        if len(weight):
+            mass += rounded(w, grids[0])
+            positive += rounded(w, grids[0]) * y
+        else:
+            positive += y
+    if len(weight) == 0:
+        mass = float(stop - start)
     for place, total in enumerate((zero, one, two, three, four, mass, positive, float(stop - start))):
         facts[place] += total
 
 
 @compiled
-def count_cells(
+def add_cells(
     codes: Codes,
+    prob: FloatArray,
     label: Flags,
     weight: FloatArray,
     start: int,
     stop: int,
     offsets: Table,
+    link: int,
+    wanted: int,
     grids: FloatArray,
-    counts: FloatArray,
+    cells: FloatArray,
 ) -> None:
-    """Add the rows to ``counts[cell]``: the weight of those with label 0 and with label 1, and their number.
+    """Add the rows to the sums of their cells, to as few as `open_branch` needs to know them all.
 
-    The number is counted where there are weights; elsewhere `counts` has two columns only.
+    Columns 0 and 1 hold the weight of the rows with label 0 and with label 1. Then come the sums, the first `wanted`, 2
+    or all, and where there are weights at last the number of rows, in column 7. For ``linear`` without weights, where
+    all are wanted, there are p and p^2 of either label instead, which is less work.
     """
+    features = len(offsets) - 1
     for row in range(start, stop):
-        y = label[row]
+        p, y = prob[row], np.uint32(label[row])
         if len(weight):
-            w = rounded(weight[row], grids[0])
-            for feature in range(len(offsets) - 1):
+            w = weight[row]
+            first, second = terms(link, p, float(y), w)
+            mass, one, two = rounded(w, grids[0]), rounded(first, grids[0]), rounded(second, grids[0])
+            for feature in range(features):
                 cell = offsets[feature] + codes[row, feature]
-                counts[cell, y] += w
-                counts[cell, 2] += 1.0
+                cells[cell, y] += mass
+                cells[cell, 2] += one
+                cells[cell, 3] += two
+                cells[cell, 7] += 1.0
+        elif link == LINEAR and wanted > 2:
+            one, two = rounded(p, grids[0]), rounded(p * p, grids[1])
+            for feature in range(features):
+                cell = offsets[feature] + codes[row, feature]
+                cells[cell, y] += 1.0
+                cells[cell, np.uint32(2) + y] += one
+                cells[cell, np.uint32(4) + y] += two
+            continue
         else:
-            for feature in range(len(offsets) - 1):
-                counts[offsets[feature] + codes[row, feature], y] += 1.0
+            first, second = terms(link, p, float(y), 1.0)
+            one, two = rounded(first, grids[0]), rounded(second, grids[0])
+            for feature in range(features):
+                cell = offsets[feature] + codes[row, feature]
+                cells[cell, y] += 1.0
+                cells[cell, 2] += one
+                cells[cell, 3] += two
+        if wanted > 2:
+            three, four = rounded(first * first, grids[1]), rounded(first * second, grids[1])
+            five = rounded(second * second, grids[1])
+            for feature in range(features):
+                cell = offsets[feature] + codes[row, feature]
+                cells[cell, 4] += three
+                cells[cell, 5] += four
+                cells[cell, 6] += five
 
 
 @compiled
-def clear_cells(codes: Codes, start: int, stop: int, offsets: Table, counts: FloatArray) -> None:
-    """Set the counts of these rows' cells to 0."""
+def touched_cells(codes: Codes, start: int, stop: int, offsets: Table, seen: Flags, touched: Table) -> int:
+    """The cells that have any of these rows, each once; returns how many there are. `seen` is all 0, before and after."""
+    count = 0
     for row in range(start, stop):
         for feature in range(len(offsets) - 1):
-            counts[offsets[feature] + codes[row, feature]] = 0.0
+            cell = offsets[feature] + codes[row, feature]
+            if seen[cell] == 0:
+                seen[cell] = 1
+                touched[count] = cell
+                count += 1
+    for place in range(count):
+        seen[touched[place]] = 0
+    return count
+
+
+@compiled
+def wide_cells(cells: FloatArray, least: float, wide: Table) -> int:
+    """The cells with so much weight, in order; returns how many there are."""
+    count = 0
+    for cell in range(len(cells)):
+        if cells[cell, 0] + cells[cell, 1] >= least:
+            wide[count] = cell
+            count += 1
+    return count
+
+
+@compiled
+def wide_among(cells: FloatArray, touched: Table, least: float, wide: Table) -> int:
+    """The same where none but some cells have rows."""
+    count = 0
+    for cell in touched:
+        if cells[cell, 0] + cells[cell, 1] >= least:
+            wide[count] = cell
+            count += 1
+    wide[:count].sort()
+    return count
 
 
 @compiled
 def open_branch(
-    branch: Table, cell: int, at: int, counts: FloatArray, code: Codes, here: int, facts: FloatArray
+    cells: FloatArray, cell: int, at: int, here: int, by_label: bool, weighted: bool, code: Codes, facts: FloatArray
 ) -> None:
-    """Let a cell be branch number `at`."""
-    branch[cell] = at
+    """Let a cell be branch number `at`, which code number `here` leads to."""
     code[at] = here
-    facts[at] = 0.0
-    mass = counts[cell, 0] + counts[cell, 1]
-    facts[at, MASS] = mass
-    facts[at, POSITIVE] = counts[cell, 1]
-    facts[at, COUNT] = counts[cell, 2] if counts.shape[1] > 2 else mass
+    negative, positive = cells[cell, 0], cells[cell, 1]
+    if by_label:
+        facts[at, 0], facts[at, 1] = cells[cell, 2] + cells[cell, 3], positive
+        facts[at, 2], facts[at, 3], facts[at, 4] = cells[cell, 4] + cells[cell, 5], cells[cell, 3], positive
+    else:
+        for place in range(SUMS):
+            facts[at, place] = cells[cell, 2 + place] if 2 + place < cells.shape[1] else 0.0
+    facts[at, MASS], facts[at, POSITIVE] = negative + positive, positive
+    facts[at, COUNT] = cells[cell, 7] if weighted else negative + positive
 
 
 @compiled
 def number_branches(
-    counts: FloatArray,
-    first: int,
-    last: int,
-    least: float,
-    base: int,
-    branch: Table,
-    code: Codes,
-    facts: FloatArray,
-) -> int:
-    """Number the branches that the cells first .. last - 1 of one feature make: the rest is `base`, the others follow.
-
-    Returns how many there are, the rest among them even if it has no rows. The rest's cells are left as they are, 0.
-    """
-    found = 1
-    for cell in range(first + 1, last):
-        if counts[cell, 0] + counts[cell, 1] >= least:
-            open_branch(branch, cell, base + found, counts, code, cell - first, facts)
-            found += 1
-    return found
-
-
-@compiled
-def number_touched(
-    codes: Codes,
-    start: int,
-    stop: int,
-    feature: int,
-    first: int,
-    counts: FloatArray,
-    least: float,
-    base: int,
-    branch: Table,
-    code: Codes,
-    facts: FloatArray,
-) -> int:
-    """`number_branches` for few rows and many cells: only those that the rows touch are looked at."""
-    found = 1
-    for row in range(start, stop):
-        here = codes[row, feature]
-        cell = first + here
-        if counts[cell, 0] + counts[cell, 1] >= least and branch[cell] == 0 and here > 0:
-            branch[cell] = base + found
-            code[base + found] = here
-            found += 1
-    code[base + 1 : base + found].sort()
-    for at in range(base + 1, base + found):
-        open_branch(branch, first + code[at], at, counts, code, code[at], facts)
-    return found
-
-
-@compiled
-def close_branches(branch: Table, first: int, base: int, many: int, code: Codes) -> None:
-    """Set the cells of these branches back to 0."""
-    for at in range(base + 1, base + many):
-        branch[first + code[at]] = 0
-
-
-@compiled
-def number_all(
-    codes: Codes,
-    start: int,
-    stop: int,
-    counts: FloatArray,
-    touched: bool,
+    cells: FloatArray,
+    wide: Table,
     offsets: Table,
-    least: float,
+    by_label: bool,
+    weighted: bool,
     base: int,
-    branch: Table,
     code: Codes,
     node: FloatArray,
     facts: FloatArray,
     bases: Places,
     found: FloatArray,
 ) -> int:
-    """The branches of every feature, one after the other; returns where those of the last end.
+    """The branches of every feature, one after the other, the first of each the rest; returns where the last ends.
 
-    Where a feature does not make two branches with rows, ``found[feature, BRANCHES]`` is 0 and its branches are none.
-    `node` is what is known of all the rows.
+    `wide` are the cells with rows enough for a branch. Where a feature does not make two branches with rows,
+    ``found[feature, BRANCHES]`` is 0 and its branches are none. `node` is what is known of all the rows; the rest is
+    what the other branches leave of it. Sums are exact, so that is too.
     """
+    place = 0
     for feature in range(len(bases)):
-        first, last = int(offsets[feature]), int(offsets[feature + 1])
-        if touched:
-            many = number_touched(codes, start, stop, feature, first, counts, least, base, branch, code, facts)
-        else:
-            many = number_branches(counts, first, last, least, base, branch, code, facts)
         bases[feature] = base
+        at = base + 1
+        while place < len(wide) and wide[place] < offsets[feature + 1]:
+            cell = wide[place]
+            if cell > offsets[feature]:
+                open_branch(cells, cell, at, cell - offsets[feature], by_label, weighted, code, facts)
+                at += 1
+            place += 1
+        many = at - base
+        found[feature, BRANCHES] = 0
         if many > 2 or (many == 2 and facts[base + 1, COUNT] < node[COUNT]):
             found[feature, BRANCHES] = many
             code[base] = 0
-            facts[base] = 0.0
-            base += many
-        else:
-            found[feature, BRANCHES] = 0
-            close_branches(branch, first, base, many, code)
+            facts[base] = node
+            for other in range(base + 1, at):
+                facts[base] -= facts[other]
+            base = at
     return base
-
-
-@compiled
-def sum_branches(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    start: int,
-    stop: int,
-    offsets: Table,
-    features: Table,
-    branch: Table,
-    link: int,
-    wanted: int,
-    grids: FloatArray,
-    facts: FloatArray,
-) -> None:
-    """Add the rows to the sums of their branch of each of `features`: to the first `wanted`, 2 or all.
-
-    Rows of the rest, whose branch is 0, are left out: its sums are what the others leave of the node's.
-    """
-    if link == LINEAR and wanted > 2 and len(weight) == 0:
-        sum_by_label(codes, prob, label, start, stop, offsets, features, branch, grids, facts)
-        return
-    for row in range(start, stop):
-        first, second = terms(link, prob[row], float(label[row]), weight[row] if len(weight) else 1.0)
-        one, two = rounded(first, grids[0]), rounded(second, grids[0])
-        if wanted == 2:
-            for feature in features:
-                at = branch[offsets[feature] + codes[row, feature]]
-                if at > 0:
-                    facts[at, 0] += one
-                    facts[at, 1] += two
-            continue
-        three, four = rounded(first * first, grids[1]), rounded(first * second, grids[1])
-        five = rounded(second * second, grids[1])
-        for feature in features:
-            at = branch[offsets[feature] + codes[row, feature]]
-            if at > 0:
-                facts[at, 0] += one
-                facts[at, 1] += two
-                facts[at, 2] += three
-                facts[at, 3] += four
-                facts[at, 4] += five
-
-
-@compiled
-def sum_by_label(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    start: int,
-    stop: int,
-    offsets: Table,
-    features: Table,
-    branch: Table,
-    grids: FloatArray,
-    facts: FloatArray,
-) -> None:
-    """The same for ``linear`` without weights, from p and p^2 of either label: less than half of the work.
-
-    `spread` makes the sums of them.
-    """
-    for row in range(start, stop):
-        p = prob[row]
-        one, two = rounded(p, grids[0]), rounded(p * p, grids[1])
-        column = np.uint32(2) * np.uint32(label[row])
-        for feature in features:
-            at = branch[offsets[feature] + codes[row, feature]]
-            if at > 0:
-                facts[at, column] += one
-                facts[at, column + np.uint32(1)] += two
-
-
-@compiled
-def spread(facts: FloatArray, first: int, last: int) -> None:
-    """Make the sums of what `sum_by_label` has added up."""
-    for at in range(first, last):
-        p, square, p_positive, square_positive = facts[at, 0], facts[at, 1], facts[at, 2], facts[at, 3]
-        facts[at, 0], facts[at, 1] = p + p_positive, facts[at, POSITIVE]
-        facts[at, 2], facts[at, 3], facts[at, 4] = square + square_positive, p_positive, facts[at, POSITIVE]
-
-
-@compiled
-def leave_rest(facts: FloatArray, base: int, many: int, node: FloatArray) -> None:
-    """The facts about the rest: what the other branches leave of the node's. Sums are exact, so this is too."""
-    facts[base] = node
-    for at in range(base + 1, base + many):
-        facts[base] -= facts[at]
 
 
 @compiled
@@ -427,38 +355,13 @@ def judge_as_is(facts: FloatArray, patterns: FloatArray, link: int, out: FloatAr
 
 
 @compiled
-def splitting(found: FloatArray) -> Table:
-    """The features that make two branches or more."""
-    kept = np.empty(len(found), dtype=np.uint32)
-    count = 0
-    for feature in range(len(found)):
-        if found[feature, BRANCHES] > 0:
-            kept[count] = feature
-            count += 1
-    return kept[:count]
-
-
-@compiled
-def finish_node(
-    facts: FloatArray,
-    end: int,
-    bases: Places,
-    least: float,
-    link: int,
-    parent: float,
-    shrink: float,
-    wanted: int,
-    weighted: bool,
-    node: FloatArray,
-    found: FloatArray,
+def judge_all(
+    facts: FloatArray, bases: Places, least: float, link: int, parent: float, shrink: float, found: FloatArray
 ) -> None:
-    """From what `sum_branches` has added up for one node to what is found out about its splits."""
-    if link == LINEAR and wanted > 2 and not weighted:
-        spread(facts, bases[0], end)
+    """`judge` the splits of one node by each feature."""
     for feature in range(len(bases)):
         many = int(found[feature, BRANCHES])
         if many > 0:
-            leave_rest(facts, bases[feature], many, node)
             judge(facts, bases[feature], many, least, link, parent, shrink, found[feature])
 
 
@@ -473,12 +376,12 @@ def search_nodes(
     patterns: FloatArray,
     nodes: FloatArray,
     offsets: Table,
-    whole: FloatArray,
     least: float,
     link: int,
     shrink: float,
     wanted: int,
     grids: FloatArray,
+    cells: FloatArray,
     found: FloatArray,
     bases: Places,
     code: Codes,
@@ -487,47 +390,31 @@ def search_nodes(
     """The branches that each of these nodes has by each feature, and what `judge` says of the split.
 
     `code` and `facts` tell about the branches, which stand from ``bases[node, feature]`` on; returns where the last one
-    ends. `nodes` are the facts about the nodes, `whole` is `count_cells` of all rows.
+    ends. `nodes` are the facts about the nodes, `cells` is room for `add_cells`, all 0.
     """
-    counts = np.zeros_like(whole)
-    branch = np.zeros(len(whole), dtype=np.uint32)
-    end = 1  # branch 0 is that of cells that have none
+    seen = np.zeros(len(cells), dtype=np.uint8)
+    touched, wide = np.empty(len(cells), dtype=np.uint32), np.empty(len(cells), dtype=np.uint32)
+    weighted = len(weight) > 0
+    by_label = link == LINEAR and wanted > 2 and not weighted
+    end = 0
     for node in range(len(starts)):
-        start, stop, first = starts[node], stops[node], end
-        everything = stop - start == len(prob)
-        few = (stop - start) * bases.shape[1] < FEW * len(whole)
-        if not everything:
-            count_cells(codes, label, weight, start, stop, offsets, grids, counts)
-        end = number_all(
-            codes,
-            start,
-            stop,
-            whole if everything else counts,
-            few and not everything,
-            offsets,
-            least,
-            first,
-            branch,
-            code,
-            nodes[node],
-            facts,
-            bases[node],
-            found[node],
-        )
+        start, stop = starts[node], stops[node]
+        add_cells(codes, prob, label, weight, start, stop, offsets, link, wanted, grids, cells)
+        few = (stop - start) * bases.shape[1] < FEW * len(cells)
         if few:
-            clear_cells(codes, start, stop, offsets, counts)
+            some = touched[: touched_cells(codes, start, stop, offsets, seen, touched)]
+            branches = wide[: wide_among(cells, some, least, wide)]
         else:
-            counts[:] = 0.0
-        if end == first:
-            continue
-        kept = splitting(found[node])
-        sum_branches(codes, prob, label, weight, start, stop, offsets, kept, branch, link, wanted, grids, facts)
-        weighted = len(weight) > 0
-        finish_node(
-            facts, end, bases[node], least, link, patterns[node], shrink, wanted, weighted, nodes[node], found[node]
-        )
-        for feature in kept:
-            close_branches(branch, offsets[feature], bases[node, feature], int(found[node, feature, BRANCHES]), code)
+            some = touched[:0]
+            branches = wide[: wide_cells(cells, least, wide)]
+        own, facing = found[node], bases[node]
+        end = number_branches(cells, branches, offsets, by_label, weighted, end, code, nodes[node], facts, facing, own)
+        if few:
+            for cell in some:
+                cells[cell] = 0.0
+        else:
+            cells[:] = 0.0
+        judge_all(facts, facing, least, link, patterns[node], shrink, own)
     return end
 
 
@@ -649,20 +536,31 @@ def move_rows(
 
 
 @compiled
-def calibrated(link: int, p: float, pattern: float) -> float:
-    """The probability under a pattern: sigmoid(z + b) = p e^b / (1 - p + p e^b), or k p, at most 1."""
+def multiplied(link: int, p: float, step: float) -> float:
+    """The probability under a pattern whose step this is: sigmoid(z + b) = p e^b / (1 - p + p e^b), or k p, at most 1."""
     if link == ODDS:
-        odds = p * math.exp(pattern)
+        odds = p * step
         return odds / (1.0 - p + odds)
-    return min(pattern * p, 1.0)
+    return min(step * p, 1.0)
 
 
 @compiled
 def set_patterns(prob: FloatArray, starts: Places, stops: Places, patterns: FloatArray, link: int) -> None:
     """Calibrate the rows of each leaf."""
+    steps = steps_of(patterns, link)
     for leaf in range(len(starts)):
         for row in range(starts[leaf], stops[leaf]):
-            prob[row] = calibrated(link, prob[row], patterns[leaf])
+            prob[row] = multiplied(link, prob[row], steps[leaf])
+
+
+@compiled
+def steps_of(patterns: FloatArray, link: int) -> FloatArray:
+    """What odds or probabilities are multiplied by under each pattern."""
+    steps = patterns.copy()
+    if link == ODDS:
+        for at in range(len(patterns)):
+            steps[at] = math.exp(patterns[at])
+    return steps
 
 
 @compiled
@@ -677,8 +575,9 @@ def set_by_branch(
     link: int,
 ) -> None:
     """Calibrate rows by the pattern of their branch."""
+    steps = steps_of(patterns, link)
     for row in range(start, stop):
-        prob[row] = calibrated(link, prob[row], patterns[branch[codes[row, feature]]])
+        prob[row] = multiplied(link, prob[row], steps[branch[codes[row, feature]]])
 
 
 @compiled
@@ -710,18 +609,25 @@ def set_by_branches(
 @compiled
 def calibrate(prob: FloatArray, patterns: FloatArray, link: int, out: FloatArray) -> None:
     """Calibrate each row by a pattern of its own."""
+    steps = steps_of(patterns, link)
     for row in range(len(prob)):
-        out[row] = calibrated(link, prob[row], patterns[row])
+        out[row] = multiplied(link, prob[row], steps[row])
 
 
 @compiled
 def log_loss(prob: FloatArray, label: Flags, weight: FloatArray, start: int, stop: int) -> float:
-    """The sum of w times the log-loss."""
-    total = 0.0
+    """The sum of w times the log-loss; without weights the logarithms of products, of which there are fewer."""
+    total, product = 0.0, 1.0
     for row in range(start, stop):
-        happened = prob[row] if label[row] else 1.0 - prob[row]
-        total -= (weight[row] if len(weight) else 1.0) * math.log(max(happened, CLIP))
-    return total
+        happened = max(prob[row] if label[row] else 1.0 - prob[row], CLIP)
+        if len(weight):
+            total -= weight[row] * math.log(happened)
+        else:
+            product *= happened
+            if product < SMALL:
+                total -= math.log(product)
+                product = 1.0
+    return total - math.log(product)
 
 
 @compiled

@@ -64,15 +64,16 @@ class Cells:
     ----------
     offsets
         Where the cells of each feature start, and where the last one's end.
-    counts
-        See `kernels.count_cells`.
     grids
         What makes sums over the rows exact: of terms up to their weights, and up to the squares of those.
     """
 
     offsets: Table
-    counts: FloatArray
     grids: FloatArray
+
+    def room(self, *, wanted: int, weighted: bool) -> FloatArray:
+        """Memory for `kernels.add_cells`."""
+        return np.zeros((int(self.offsets[-1]), 8 if wanted > 2 or weighted else 4))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,11 +178,6 @@ class Growth:
 
 
 def cells_of(rows: Rows, offsets: Places) -> Cells:
-    """The cells of rows that nothing has been counted of yet."""
+    """The cells of some rows."""
     squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
-    columns = 3 if len(rows.weight) else 2
-    return Cells(
-        offsets.astype(np.uint32),
-        np.zeros((int(offsets[-1]), columns)),
-        np.array([exact.grid(rows.mass), exact.grid(squares)]),
-    )
+    return Cells(offsets.astype(np.uint32), np.array([exact.grid(rows.mass), exact.grid(squares)]))

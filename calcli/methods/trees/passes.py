@@ -11,10 +11,11 @@ from itertools import pairwise
 import numpy as np
 
 from calcli.batch import FloatArray
+from calcli.learners.catboost import threads
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.kernels import Codes, Places, Table
-from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits, cells_of
+from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits
 
 BLOCK = 1 << 18
 """So many rows, or nodes of so many rows together, are the work of one thread at a time."""
@@ -36,30 +37,18 @@ def _groups_of(nodes: Nodes) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
-def count(rows: Rows, offsets: Places) -> Cells:
-    """All rows by cell."""
-    cells = cells_of(rows, offsets)
-    cells.counts[:] = _counts(rows, blocks_of(0, len(rows)), cells)
-    return cells
+def _shares_of(start: int, stop: int) -> list[Block]:
+    """The same for sums that take much memory: no more of them than keep all threads at work."""
+    size = max(BLOCK, -(-(stop - start) // (2 * threads())))
+    return [(low, min(low + size, stop)) for low in range(start, stop, size)]
 
 
-def _counts(rows: Rows, blocks: list[Block], cells: Cells) -> FloatArray:
-    """These blocks of rows by cell."""
-
-    def add(block: Block) -> FloatArray:
-        counts = np.zeros_like(cells.counts)
-        kernels.count_cells(rows.codes, rows.label, rows.weight, *block, cells.offsets, cells.grids, counts)
-        return counts
-
-    return np.asarray(np.sum(on_threads(add, blocks), axis=0))
-
-
-def totals(rows: Rows, cells: Cells, link: int) -> FloatArray:
-    """The facts about all rows."""
+def totals(rows: Rows, cells: Cells, link: int, wanted: int = kernels.SUMS) -> FloatArray:
+    """The facts about all rows, the first `wanted` sums among them."""
 
     def add(block: Block) -> FloatArray:
         facts = np.zeros(kernels.FACTS)
-        kernels.add_totals(rows.prob, rows.label, rows.weight, *block, link, cells.grids, facts)
+        kernels.add_totals(rows.prob, rows.label, rows.weight, *block, link, wanted, cells.grids, facts)
         return facts
 
     return np.asarray(np.sum(on_threads(add, blocks_of(0, len(rows))), axis=0))
@@ -102,7 +91,7 @@ def _room_for(nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
     features = len(cells.offsets) - 1
     codes = np.diff(cells.offsets.astype(np.int64))
     explicit = np.minimum(np.floor(nodes.mass / growth.least)[:, None], codes[None])
-    branches = 1 + int(explicit.sum()) + explicit.size + int(codes.max())  # what is not kept needs room for a while
+    branches = int(explicit.sum()) + explicit.size + int(codes.max())  # what is not kept needs room for a while
     return Splits(
         np.zeros((0, kernels.FOUND)),
         np.zeros((len(nodes), features, kernels.FOUND)),
@@ -126,12 +115,12 @@ def _search_small(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Spl
         nodes.pattern,
         nodes.facts,
         cells.offsets,
-        cells.counts,
         growth.least,
         growth.link,
         growth.shrink,
         growth.wanted,
         cells.grids,
+        cells.room(wanted=growth.wanted, weighted=len(rows.weight) > 0),
         splits.found,
         splits.bases,
         splits.code,
@@ -142,50 +131,30 @@ def _search_small(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Spl
 
 def _search_large(rows: Rows, node: Nodes, cells: Cells, growth: Growth) -> Splits:
     """The splits of one node, with all threads on it."""
-    blocks = blocks_of(int(node.start[0]), int(node.stop[0]))
-    everything = node.stop[0] - node.start[0] == len(rows)
-    counts = cells.counts if everything else _counts(rows, blocks, cells)
-    splits = _room_for(node, cells, growth)
-    branch = np.zeros(len(counts), dtype=np.uint32)
-    found, bases = splits.found[0], splits.bases[0]
-    end = kernels.number_all(
-        rows.codes,
-        0,
-        0,
-        counts,
-        False,
+    weighted = len(rows.weight) > 0
+
+    def add(block: Block) -> FloatArray:
+        sums = cells.room(wanted=growth.wanted, weighted=weighted)
+        kernels.add_cells(*rows.arrays, *block, cells.offsets, growth.link, growth.wanted, cells.grids, sums)
+        return sums
+
+    sums = np.asarray(sum(on_threads(add, _shares_of(int(node.start[0]), int(node.stop[0])))))
+    splits, wide = _room_for(node, cells, growth), np.empty(len(sums), dtype=np.uint32)
+    end = kernels.number_branches(
+        sums,
+        wide[: kernels.wide_cells(sums, growth.least, wide)],
         cells.offsets,
-        growth.least,
-        1,
-        branch,
+        growth.link == kernels.LINEAR and growth.wanted > 2 and not weighted,
+        weighted,
+        0,
         splits.code,
         node.facts[0],
         splits.facts,
-        bases,
-        found,
+        splits.bases[0],
+        splits.found[0],
     )
-    kept = kernels.splitting(found)
-
-    def add(block: Block) -> FloatArray:
-        facts = np.zeros((end, kernels.FACTS))
-        kernels.sum_branches(
-            *rows.arrays, *block, cells.offsets, kept, branch, growth.link, growth.wanted, cells.grids, facts
-        )
-        return facts
-
-    splits.facts[:end] += np.sum(on_threads(add, blocks), axis=0)
-    kernels.finish_node(
-        splits.facts,
-        end,
-        bases,
-        growth.least,
-        growth.link,
-        node.pattern[0],
-        growth.shrink,
-        growth.wanted,
-        len(rows.weight) > 0,
-        node.facts[0],
-        found,
+    kernels.judge_all(
+        splits.facts, splits.bases[0], growth.least, growth.link, node.pattern[0], growth.shrink, splits.found[0]
     )
     return _until(splits, end)
 
