@@ -11,6 +11,7 @@ from calcli.methods.trees import growing, kernels, passes, rowlosses
 from calcli.methods.trees.boosting import Boosted, Boosting, fit_trees
 from calcli.methods.trees.forest import Forest, applied, prob_of, score_of
 from calcli.methods.trees.growing import Grown, Search, Tree
+from calcli.methods.trees.kernels import searching
 from calcli.methods.trees.nodes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from tests.methods.mbct_oracle import Node, Oracle, closed_mvce
@@ -115,10 +116,10 @@ def test_sums_of_parts_are_the_sums_of_the_whole(link, wanted, weighted) -> None
 
     def summed(start: int, stop: int) -> np.ndarray:
         sums = cells.room(wanted=wanted, weighted=weighted)
-        kernels.add_cells(*rows.arrays, start, stop, cells.offsets, LINKS[link], wanted, cells.grids, sums)
+        searching.add_cells(*rows.arrays, start, stop, cells.offsets, LINKS[link], wanted, cells.grids, sums)
         code, facts = np.zeros(size, dtype=np.uint16), np.zeros((size, kernels.FACTS))
         for cell in range(size):
-            kernels.open_branch(sums, cell, cell, 0, by_label, weighted, code, facts)
+            searching.open_branch(sums, cell, cell, 0, by_label, weighted, code, facts)
         return facts
 
     whole = summed(0, 2000)
@@ -179,12 +180,12 @@ def test_a_damped_step_never_raises_the_penalised_log_loss(seed, shrink, parent,
 
     if sums[1] + shrink < 1e-9:
         return  # saturated scores without shrinkage: no step at all would be finite
-    step = kernels.pattern_of(kernels.ODDS, sums[0], sums[1], parent, shrink)
+    step = searching.pattern_of(kernels.ODDS, sums[0], sums[1], parent, shrink)
     for rate in (0.1, 0.5, 1.0):
         assert penalised(rate * step) <= penalised(0.0) + 1e-9 * (1 + abs(penalised(0.0)))
-    promised = kernels.gain_of(kernels.ODDS, sums, parent, shrink) + shrink * parent**2 / 2
+    promised = searching.gain_of(kernels.ODDS, sums, parent, shrink) + shrink * parent**2 / 2
     assert penalised(step) <= penalised(0.0) - promised + 1e-8 * (1 + abs(penalised(0.0)))
-    stays = kernels.gain_with(kernels.ODDS, sums, parent)
+    stays = searching.gain_with(kernels.ODDS, sums, parent)
     log_loss = penalised(parent) - (penalised(0.0) - shrink / 2 * parent**2)
     assert log_loss <= -stays + 1e-8 * (1 + abs(penalised(0.0)) + abs(stays))
 

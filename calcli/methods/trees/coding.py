@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calcli.batch import Batch, Column, FloatArray
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
-from calcli.methods.trees.kernels import Codes
+from calcli.methods.trees.kernels import Codes, applying
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import pack_texts, unpack_texts
 
@@ -112,9 +112,9 @@ class Coder:
                 high = min(low + STRIDE, start + BLOCK, rows)
                 for place, (feature, values, table) in enumerate(columns):
                     if table is None:
-                        kernels.encode_numbers(values, feature.cuts, int(feature.missing), low, high, codes, place)
+                        applying.encode_numbers(values, feature.cuts, int(feature.missing), low, high, codes, place)
                     else:
-                        kernels.encode_categories(values, table, low, high, codes, place)
+                        applying.encode_categories(values, table, low, high, codes, place)
 
         on_threads(work, range(0, rows, BLOCK))
         return codes

@@ -59,8 +59,7 @@ def cache_directory() -> str:
 def on_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """The results in order; a single item stays on this thread."""
     todo = list(items)
-    count = min(threads(), len(todo))
-    if count <= 1:
+    if len(todo) <= 1 or (count := threads()) == 1:
         return [work(item) for item in todo]
-    with ThreadPoolExecutor(count) as pool:
+    with ThreadPoolExecutor(min(count, len(todo))) as pool:
         return list(pool.map(work, todo))

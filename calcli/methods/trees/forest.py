@@ -14,13 +14,13 @@ from calcli.batch import FloatArray
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.growing import Tree
-from calcli.methods.trees.kernels import Codes, Places, Table
+from calcli.methods.trees.kernels import Codes, Places, Table, applying
 from calcli.methods.trees.passes import blocks_of
 from calcli.numeric.links import logit, sigmoid
 
 
 class _Walk(NamedTuple):
-    """The arrays of `kernels.apply_trees`."""
+    """The arrays of `applying.apply_trees`."""
 
     roots: Table
     depths: Places
@@ -141,7 +141,7 @@ class Forest:
 
         def work(block: tuple[int, int]) -> None:
             start, stop = block
-            kernels.apply_trees(codes, score, start, stop, self.link, *self._walk)
+            applying.apply_trees(codes, score, start, stop, self.link, *self._walk)
 
         on_threads(work, blocks_of(0, len(score)))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.methods.trees import kernels, passes
-from calcli.methods.trees.kernels import Codes, Places
+from calcli.methods.trees.kernels import Codes, Places, searching
 from calcli.methods.trees.nodes import Cells, Growth, Mask, Nodes, Rows, Splits
 
 Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
@@ -96,7 +96,7 @@ class Grown:
 class _Choice:
     """The best split of each node of a level, an entry for each node; `feature` is -1 where there is none.
 
-    `base` is where its branches stand in the splits, `change` what it changes in what `kernels.judge` finds.
+    `base` is where its branches stand in the splits, `change` what it changes in what `searching.judge` finds.
     """
 
     feature: Places
@@ -127,7 +127,7 @@ class _Overall:
     @classmethod
     def of(cls, root: Nodes, growth: Growth) -> _Overall:
         found = np.zeros((1, kernels.FOUND))
-        kernels.judge_as_is(root.facts, root.pattern, growth.link, found)
+        searching.judge_as_is(root.facts, root.pattern, growth.link, found)
         return cls(growth, root, found)
 
     def after(self, choice: _Choice) -> FloatArray:
@@ -211,7 +211,7 @@ def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, gro
     of_parent = np.repeat(bases - firsts[:-1], np.diff(firsts)) + np.arange(firsts[-1])
     code, facts = splits.code[of_parent], splits.facts[of_parent]
     pattern = np.empty(len(facts))
-    kernels.set_children(facts, firsts, parents.pattern, growth.least, growth.link, growth.shrink, pattern)
+    searching.set_children(facts, firsts, parents.pattern, growth.least, growth.link, growth.shrink, pattern)
     count = facts[:, kernels.COUNT].astype(np.int64)
     before = np.cumsum(count) - count
     start = before + np.repeat(parents.start - before[firsts[:-1]], np.diff(firsts))

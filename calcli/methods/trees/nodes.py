@@ -72,7 +72,7 @@ class Cells:
     grids: FloatArray
 
     def room(self, *, wanted: int, weighted: bool) -> FloatArray:
-        """Memory for `kernels.add_cells`."""
+        """Memory for `searching.add_cells`."""
         return np.zeros((int(self.offsets[-1]), 8 if wanted > 2 or weighted else 4))
 
 
@@ -107,6 +107,8 @@ class Nodes:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__match_args__))
 
     def where(self, chosen: Mask) -> Nodes:
+        if chosen.all():
+            return self
         return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
 
 
@@ -117,9 +119,9 @@ class Splits:
     Attributes
     ----------
     own
-        What `kernels.judge_as_is` finds of each node, (nodes, `kernels.FOUND`).
+        What `searching.judge_as_is` finds of each node, (nodes, `kernels.FOUND`).
     found
-        What `kernels.judge` finds of each node split by each feature, (nodes, features, `kernels.FOUND`).
+        What `searching.judge` finds of each node split by each feature, (nodes, features, `kernels.FOUND`).
     bases
         Where the branches of each of these splits stand in `code` and `facts`.
     code, facts
@@ -168,7 +170,7 @@ class Growth:
         return self.least / 2.0
 
     def losses(self, found: FloatArray, count: FloatArray, mass: FloatArray) -> FloatArray:
-        """The loss of so many rows, of which the last axis of `found` holds what `kernels.judge` finds."""
+        """The loss of so many rows, of which the last axis of `found` holds what `searching.judge` finds."""
         if self.split_loss != "mvce":
             loss: FloatArray = found[..., kernels.LOSS] / mass
             return loss

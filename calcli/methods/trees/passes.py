@@ -6,6 +6,7 @@ same whatever they are: rows that lie in several files or on several machines co
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from calcli.batch import FloatArray
 from calcli.learners.catboost import threads
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
-from calcli.methods.trees.kernels import Codes, Places, Table
+from calcli.methods.trees.kernels import Codes, Places, Table, moving, searching
 from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits
 
 BLOCK = 1 << 18
@@ -32,7 +33,10 @@ def _groups_of(nodes: Nodes) -> list[slice]:
     """Successive nodes in groups of about `BLOCK` rows."""
     if len(nodes) == 0:
         return []
-    group = np.cumsum(nodes.stop - nodes.start) // BLOCK
+    ends = np.cumsum(nodes.stop - nodes.start)
+    if ends[-1] < BLOCK:
+        return [slice(0, len(nodes))]
+    group = ends // BLOCK
     edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(nodes)]
     return [slice(low, high) for low, high in pairwise(edges)]
 
@@ -48,7 +52,7 @@ def totals(rows: Rows, cells: Cells, link: int, wanted: int = kernels.SUMS) -> F
 
     def add(block: Block) -> FloatArray:
         facts = np.zeros(kernels.FACTS)
-        kernels.add_totals(rows.prob, rows.label, rows.weight, *block, link, wanted, cells.grids, facts)
+        searching.add_totals(rows.prob, rows.label, rows.weight, *block, link, wanted, cells.grids, facts)
         return facts
 
     return np.asarray(np.sum(on_threads(add, blocks_of(0, len(rows))), axis=0))
@@ -57,14 +61,14 @@ def totals(rows: Rows, cells: Cells, link: int, wanted: int = kernels.SUMS) -> F
 def root_of(rows: Rows, facts: FloatArray, growth: Growth) -> Nodes:
     """All rows, about which these are the facts, as one node."""
     above = 0.0 if growth.link == kernels.ODDS else 1.0
-    pattern = kernels.pattern_of(growth.link, facts[0], facts[1], above, growth.shrink)
+    pattern = searching.pattern_of(growth.link, facts[0], facts[1], above, growth.shrink)
     return Nodes(np.array([0]), np.array([len(rows)]), np.array([pattern]), facts[None])
 
 
 def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
     """How each node could be split, from sums over its rows."""
     own = np.zeros((len(nodes), kernels.FOUND))
-    kernels.judge_as_is(nodes.facts, nodes.pattern, growth.link, own)
+    searching.judge_as_is(nodes.facts, nodes.pattern, growth.link, own)
     large = nodes.stop - nodes.start > BLOCK
     small = nodes.where(~large)
 
@@ -73,6 +77,8 @@ def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
 
     parts = [_search_large(rows, nodes_at(nodes, int(place)), cells, growth) for place in np.flatnonzero(large)]
     parts += on_threads(work, _groups_of(small))
+    if len(parts) == 1:
+        return replace(parts[0], own=own)
     ends = np.cumsum([len(part.code) for part in parts])
     bases = np.concatenate([part.bases + end - len(part.code) for part, end in zip(parts, ends, strict=True)])
     found = np.concatenate([part.found for part in parts])
@@ -89,7 +95,7 @@ def nodes_at(nodes: Nodes, place: slice | int) -> Nodes:
 def _room_for(nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
     """Room for what is found out about the splits of these nodes."""
     features = len(cells.offsets) - 1
-    codes = np.diff(cells.offsets.astype(np.int64))
+    codes = cells.offsets[1:] - cells.offsets[:-1]
     explicit = np.minimum(np.floor(nodes.mass / growth.least)[:, None], codes[None])
     branches = int(explicit.sum()) + explicit.size + int(codes.max())  # what is not kept needs room for a while
     return Splits(
@@ -108,7 +114,7 @@ def _until(splits: Splits, end: int) -> Splits:
 def _search_small(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
     """The splits of nodes that are the work of one thread."""
     splits = _room_for(nodes, cells, growth)
-    end = kernels.search_nodes(
+    end = searching.search_nodes(
         *rows.arrays,
         nodes.start,
         nodes.stop,
@@ -135,14 +141,14 @@ def _search_large(rows: Rows, node: Nodes, cells: Cells, growth: Growth) -> Spli
 
     def add(block: Block) -> FloatArray:
         sums = cells.room(wanted=growth.wanted, weighted=weighted)
-        kernels.add_cells(*rows.arrays, *block, cells.offsets, growth.link, growth.wanted, cells.grids, sums)
+        searching.add_cells(*rows.arrays, *block, cells.offsets, growth.link, growth.wanted, cells.grids, sums)
         return sums
 
     sums = np.asarray(sum(on_threads(add, _shares_of(int(node.start[0]), int(node.stop[0])))))
     splits, wide = _room_for(node, cells, growth), np.empty(len(sums), dtype=np.uint32)
-    end = kernels.number_branches(
+    end = searching.number_branches(
         sums,
-        wide[: kernels.wide_cells(sums, growth.least, wide)],
+        wide[: searching.wide_cells(sums, growth.least, wide)],
         cells.offsets,
         growth.link == kernels.LINEAR and growth.wanted > 2 and not weighted,
         weighted,
@@ -153,7 +159,7 @@ def _search_large(rows: Rows, node: Nodes, cells: Cells, growth: Growth) -> Spli
         splits.bases[0],
         splits.found[0],
     )
-    kernels.judge_all(
+    searching.judge_all(
         splits.facts, splits.bases[0], growth.least, growth.link, node.pattern[0], growth.shrink, splits.found[0]
     )
     return _until(splits, end)
@@ -172,7 +178,7 @@ def split(rows: Rows, room: Rows, nodes: Nodes, chosen: Places, firsts: Places, 
     feature, first, branches = (values[~large] for values in (chosen, firsts[:-1], np.diff(firsts)))
 
     def work(group: slice) -> None:
-        kernels.scatter_nodes(
+        moving.scatter_nodes(
             *rows.arrays,
             *room.arrays,
             small.start[group],
@@ -193,7 +199,7 @@ def _split_large(rows: Rows, room: Rows, node: Nodes, feature: int, code: Codes,
 
     def add(block: Block) -> Places:
         counts = np.zeros(len(code), dtype=np.int64)
-        kernels.count_branches(rows.codes, *block, feature, branch, counts)
+        moving.count_branches(rows.codes, *block, feature, branch, counts)
         return counts
 
     counts = np.array(on_threads(add, blocks))
@@ -201,7 +207,7 @@ def _split_large(rows: Rows, room: Rows, node: Nodes, feature: int, code: Codes,
 
     def move(task: tuple[Block, Places]) -> None:
         (start, stop), to = task
-        kernels.scatter(*rows.arrays, start, stop, feature, branch, to.copy(), *room.arrays)
+        moving.scatter(*rows.arrays, start, stop, feature, branch, to.copy(), *room.arrays)
 
     on_threads(move, zip(blocks, places, strict=True))
 
@@ -210,7 +216,7 @@ def bring_together(rows: Rows, room: Rows, astray: Nodes) -> None:
     """Copy the rows of these nodes from `room` to `rows`."""
 
     def move(group: slice) -> None:
-        kernels.move_rows(*room.arrays, *rows.arrays, astray.start[group], astray.stop[group])
+        moving.move_rows(*room.arrays, *rows.arrays, astray.start[group], astray.stop[group])
 
     on_threads(move, _groups_of(astray))
 
@@ -219,7 +225,7 @@ def set_patterns(rows: Rows, leaves: Nodes, patterns: FloatArray, link: int) -> 
     """Calibrate the rows of each leaf by its pattern."""
 
     def work(group: slice) -> None:
-        kernels.set_patterns(rows.prob, leaves.start[group], leaves.stop[group], patterns[group], link)
+        moving.set_patterns(rows.prob, leaves.start[group], leaves.stop[group], patterns[group], link)
 
     on_threads(work, _groups_of(leaves))
 
@@ -234,14 +240,14 @@ def set_branches(
         feature, branch, own = int(chosen[place]), _branches_by_code(code[part]), patterns[part]
 
         def block_work(block: Block) -> None:
-            kernels.set_by_branch(rows.codes, rows.prob, *block, feature, branch, own, link)  # noqa: B023
+            moving.set_by_branch(rows.codes, rows.prob, *block, feature, branch, own, link)  # noqa: B023
 
         on_threads(block_work, blocks_of(int(nodes.start[place]), int(nodes.stop[place])))
     small = nodes.where(~large)
     features, first, branches = (values[~large] for values in (chosen, firsts[:-1], np.diff(firsts)))
 
     def work(group: slice) -> None:
-        kernels.set_by_branches(
+        moving.set_by_branches(
             rows.codes,
             rows.prob,
             small.start[group],
@@ -258,8 +264,11 @@ def set_branches(
 
 
 def _branches_by_code(code: Codes) -> Table:
-    """Which of the branches that these codes lead to each code has; all others have the first, the rest."""
-    branch = np.zeros(1 << 16, dtype=np.uint32)
+    """Which of the branches that these codes lead to each code has; all others have the first, the rest.
+
+    The last entry is that of all greater codes.
+    """
+    branch = np.zeros(int(code[-1]) + 2, dtype=np.uint32)
     branch[code[1:]] = np.arange(1, len(code))
     return branch
 
@@ -268,6 +277,6 @@ def log_loss(rows: Rows) -> float:
     """The sum of w times the log-loss over all rows."""
 
     def add(block: Block) -> float:
-        return kernels.log_loss(rows.prob, rows.label, rows.weight, *block)
+        return moving.log_loss(rows.prob, rows.label, rows.weight, *block)
 
     return sum(on_threads(add, blocks_of(0, len(rows))))

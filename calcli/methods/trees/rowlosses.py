@@ -13,7 +13,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.methods.trees import kernels, passes
 from calcli.methods.trees.growing import Search
-from calcli.methods.trees.kernels import Places
+from calcli.methods.trees.kernels import Places, moving, searching
 from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
@@ -63,7 +63,7 @@ def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float
 
 def _closed_form(facts: FloatArray, growth: Growth) -> float:
     found, nothing = np.zeros((1, kernels.FOUND)), 0.0 if growth.link == kernels.ODDS else 1.0
-    kernels.judge_as_is(facts[None], np.array([nothing]), growth.link, found)
+    searching.judge_as_is(facts[None], np.array([nothing]), growth.link, found)
     return float(growth.losses(found, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
 
 
@@ -83,7 +83,7 @@ class _Tried:
     def _loss(self, patterns: FloatArray) -> float:
         """The loss times the weight, as `Growth.losses` wants it."""
         rows, prob = self.rows, np.empty(len(self.rows))
-        kernels.calibrate(rows.prob, patterns, self.growth.link, prob)
+        moving.calibrate(rows.prob, patterns, self.growth.link, prob)
         return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass
 
     def as_it_is(self) -> float:
@@ -93,7 +93,7 @@ class _Tried:
         growth, base = self.growth, splits.bases[place, feature]
         many = int(splits.found[place, feature, kernels.BRANCHES])
         facts, patterns = splits.facts[base : base + many], np.empty(many)
-        kernels.set_children(
+        searching.set_children(
             facts, np.array([0, many]), np.array([self.parent]), growth.least, growth.link, growth.shrink, patterns
         )
         branch = np.zeros(1 << 16, dtype=np.int64)

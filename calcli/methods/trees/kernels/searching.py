@@ -1,8 +1,4 @@
-"""The inner loops of MBCT: sums over rows by branch, and what a split would leave of the errors.
-
-A row is a line of codes (one for each feature), a probability p, a label y and perhaps a weight w. The codes of a
-feature are 0 for whatever is rare or was never seen, then 1, 2, ..; a cell is one code of one feature. A split of a
-node has a branch for each code with enough rows there, and branch 0, the rest, for all others.
+"""What a split would leave of the errors: sums over rows by cell, the branches they make, and what becomes of these.
 
 A branch has a pattern, which says how its rows are calibrated: b with z' = z + b (``odds``), or k with p' = k p
 (``linear``). It follows from sums over the rows of the branch, the first five of its facts:
@@ -16,9 +12,6 @@ linear  w p    w y    w^2 p^2    w^2 p y      w^2 y^2
 
 with e = p - y and h = p (1 - p). Terms are rounded by `grids` (see `calcli.numeric.exact`: one for the weights and the
 first two sums, one for the others), so that all sums are exact: blocks of rows may be summed in any order.
-
-Indices are unsigned where they are looked up in tables: for signed ones numba asks each time whether they are negative.
-The cache of compiled code watches this file alone, so whatever a kernel calls is in it.
 """
 
 from __future__ import annotations
@@ -26,34 +19,28 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.methods.trees.compiled import compiled
-from calcli.numeric.links import CLIP
-
-Codes = NDArray[np.uint16]
-Flags = NDArray[np.uint8]
-Places = NDArray[np.int64]
-Table = NDArray[np.uint32]
-
-ODDS, LINEAR = 0, 1
-
-SUMS = 5
-MASS, POSITIVE, COUNT, FACTS = 5, 6, 7, 8
-"""The facts of some rows: the sums, then their weight, that of the positive ones, and how many they are."""
-
-STRIDE = 1 << 10
-"""So many rows at a time go through all trees, see `apply_trees`."""
-
-SMALL = 1e-200
-"""Products of probabilities are not let below, see `log_loss`."""
+from calcli.methods.trees.kernels import (
+    BRANCHES,
+    COUNT,
+    ERROR,
+    LINEAR,
+    LOSS,
+    MASS,
+    ODDS,
+    POSITIVE,
+    SQUARE,
+    SUMS,
+    Codes,
+    Flags,
+    Places,
+    Table,
+)
 
 FEW = 1
 """Rows times features below so many times the cells are few: then cells are visited row by row, not all of them."""
-
-BRANCHES, ERROR, SQUARE, LOSS, FOUND = 0, 1, 2, 3, 4
-"""What is found out about a split: how many branches it has, and what `judge` says."""
 
 
 @compiled
@@ -227,7 +214,7 @@ def add_cells(
 
 @compiled
 def touched_cells(codes: Codes, start: int, stop: int, offsets: Table, seen: Flags, touched: Table) -> int:
-    """The cells that have any of these rows, each once; returns how many there are. `seen` is all 0, before and after."""
+    """The cells that have any of these rows, each once; returns how many. `seen` is all 0, before and after."""
     count = 0
     for row in range(start, stop):
         for feature in range(len(offsets) - 1):
@@ -419,88 +406,6 @@ def search_nodes(
 
 
 @compiled
-def count_branches(codes: Codes, start: int, stop: int, feature: int, branch: Table, counts: Places) -> None:
-    """Add the rows to the counts of their branches."""
-    for row in range(start, stop):
-        counts[branch[codes[row, feature]]] += 1
-
-
-@compiled
-def scatter(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    start: int,
-    stop: int,
-    feature: int,
-    branch: Table,
-    places: Places,
-    to_codes: Codes,
-    to_prob: FloatArray,
-    to_label: Flags,
-    to_weight: FloatArray,
-) -> None:
-    """Copy rows to where their branch stands; `places` is where the next row of each goes, and moves on."""
-    for row in range(start, stop):
-        at = branch[codes[row, feature]]
-        to = places[at]
-        places[at] = to + 1
-        for column in range(codes.shape[1]):
-            to_codes[to, column] = codes[row, column]
-        to_prob[to] = prob[row]
-        to_label[to] = label[row]
-        if len(weight):
-            to_weight[to] = weight[row]
-
-
-@compiled
-def scatter_nodes(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    to_codes: Codes,
-    to_prob: FloatArray,
-    to_label: Flags,
-    to_weight: FloatArray,
-    starts: Places,
-    stops: Places,
-    chosen: Places,
-    firsts: Places,
-    branches: Places,
-    code: Codes,
-    places: Places,
-) -> None:
-    """`scatter` the rows of each node by its chosen feature.
-
-    Its children stand from ``firsts[node]`` on: ``code`` leads to each, and ``places`` is where their rows go.
-    """
-    branch = np.zeros(1 << 16, dtype=np.uint32)
-    for node in range(len(starts)):
-        first = firsts[node]
-        for child in range(1, branches[node]):
-            branch[code[first + child]] = child
-        scatter(
-            codes,
-            prob,
-            label,
-            weight,
-            starts[node],
-            stops[node],
-            chosen[node],
-            branch,
-            places[first : first + branches[node]],
-            to_codes,
-            to_prob,
-            to_label,
-            to_weight,
-        )
-        for child in range(1, branches[node]):
-            branch[code[first + child]] = 0
-
-
-@compiled
 def set_children(
     facts: FloatArray, firsts: Places, parents: FloatArray, least: float, link: int, shrink: float, patterns: FloatArray
 ) -> None:
@@ -510,198 +415,3 @@ def set_children(
             patterns[child] = parents[node]
             if child > firsts[node] or facts[child, MASS] >= least:
                 patterns[child] = pattern_of(link, facts[child, 0], facts[child, 1], parents[node], shrink)
-
-
-@compiled
-def move_rows(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    to_codes: Codes,
-    to_prob: FloatArray,
-    to_label: Flags,
-    to_weight: FloatArray,
-    starts: Places,
-    stops: Places,
-) -> None:
-    """Copy these ranges of rows."""
-    for node in range(len(starts)):
-        start, stop = starts[node], stops[node]
-        to_codes[start:stop] = codes[start:stop]
-        to_prob[start:stop] = prob[start:stop]
-        to_label[start:stop] = label[start:stop]
-        if len(weight):
-            to_weight[start:stop] = weight[start:stop]
-
-
-@compiled
-def multiplied(link: int, p: float, step: float) -> float:
-    """The probability under a pattern whose step this is: sigmoid(z + b) = p e^b / (1 - p + p e^b), or k p, at most 1."""
-    if link == ODDS:
-        odds = p * step
-        return odds / (1.0 - p + odds)
-    return min(step * p, 1.0)
-
-
-@compiled
-def set_patterns(prob: FloatArray, starts: Places, stops: Places, patterns: FloatArray, link: int) -> None:
-    """Calibrate the rows of each leaf."""
-    steps = steps_of(patterns, link)
-    for leaf in range(len(starts)):
-        for row in range(starts[leaf], stops[leaf]):
-            prob[row] = multiplied(link, prob[row], steps[leaf])
-
-
-@compiled
-def steps_of(patterns: FloatArray, link: int) -> FloatArray:
-    """What odds or probabilities are multiplied by under each pattern."""
-    steps = patterns.copy()
-    if link == ODDS:
-        for at in range(len(patterns)):
-            steps[at] = math.exp(patterns[at])
-    return steps
-
-
-@compiled
-def set_by_branch(
-    codes: Codes,
-    prob: FloatArray,
-    start: int,
-    stop: int,
-    feature: int,
-    branch: Table,
-    patterns: FloatArray,
-    link: int,
-) -> None:
-    """Calibrate rows by the pattern of their branch."""
-    steps = steps_of(patterns, link)
-    for row in range(start, stop):
-        prob[row] = multiplied(link, prob[row], steps[branch[codes[row, feature]]])
-
-
-@compiled
-def set_by_branches(
-    codes: Codes,
-    prob: FloatArray,
-    starts: Places,
-    stops: Places,
-    chosen: Places,
-    firsts: Places,
-    branches: Places,
-    code: Codes,
-    patterns: FloatArray,
-    link: int,
-) -> None:
-    """`set_by_branch` for the rows of each node; its children are as in `scatter_nodes`."""
-    branch = np.zeros(1 << 16, dtype=np.uint32)
-    for node in range(len(starts)):
-        first, many = firsts[node], branches[node]
-        for child in range(1, many):
-            branch[code[first + child]] = child
-        set_by_branch(
-            codes, prob, starts[node], stops[node], chosen[node], branch, patterns[first : first + many], link
-        )
-        for child in range(1, many):
-            branch[code[first + child]] = 0
-
-
-@compiled
-def calibrate(prob: FloatArray, patterns: FloatArray, link: int, out: FloatArray) -> None:
-    """Calibrate each row by a pattern of its own."""
-    steps = steps_of(patterns, link)
-    for row in range(len(prob)):
-        out[row] = multiplied(link, prob[row], steps[row])
-
-
-@compiled
-def log_loss(prob: FloatArray, label: Flags, weight: FloatArray, start: int, stop: int) -> float:
-    """The sum of w times the log-loss; without weights the logarithms of products, of which there are fewer."""
-    total, product = 0.0, 1.0
-    for row in range(start, stop):
-        happened = max(prob[row] if label[row] else 1.0 - prob[row], CLIP)
-        if len(weight):
-            total -= weight[row] * math.log(happened)
-        else:
-            product *= happened
-            if product < SMALL:
-                total -= math.log(product)
-                product = 1.0
-    return total - math.log(product)
-
-
-@compiled
-def apply_trees(
-    codes: Codes,
-    score: FloatArray,
-    start: int,
-    stop: int,
-    link: int,
-    roots: Table,
-    depths: Places,
-    nodes: NDArray[np.uint64],
-    children: Table,
-    pattern: FloatArray,
-) -> None:
-    """Calibrate rows by one tree after the other; `score` is z for ``odds`` and p for ``linear``, and is changed.
-
-    A number of `nodes` is, from its highest bit on, the feature (15 bits), the greatest code with a branch of its own
-    plus one (17), and where the node's part of `children` begins (32): that has the child of each code, and at last
-    that of all greater codes, the rest. A leaf is its own child. So a step has nothing to decide, and the processor
-    works on several rows at once; few rows at a time go through all trees, so that they stay in the cache.
-    """
-    at = np.empty(STRIDE, dtype=np.uint32)
-    low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
-    for first in range(start, stop, STRIDE):
-        many = min(STRIDE, stop - first)
-        for tree in range(len(roots)):
-            at[:many] = roots[tree]
-            for _ in range(depths[tree]):
-                for place in range(many):
-                    node = nodes[at[place]]
-                    code = np.uint64(codes[first + place, node >> np.uint64(49)])
-                    known = min(code, (node >> np.uint64(32)) & more_bits)
-                    at[place] = children[(node & low_bits) + known]
-            if link == ODDS:
-                for place in range(many):
-                    score[first + place] += pattern[at[place]]
-            else:
-                for place in range(many):
-                    score[first + place] = min(score[first + place] * pattern[at[place]], 1.0)
-
-
-@compiled
-def row_losses(score: FloatArray, label: Flags, link: int, out: FloatArray) -> None:
-    """The log-loss of each row; `score` as in `apply_trees`."""
-    for row in range(len(score)):
-        if link == ODDS:
-            z = -score[row] if label[row] else score[row]
-            out[row] = max(z, 0.0) + math.log1p(math.exp(-abs(z)))
-        else:
-            happened = score[row] if label[row] else 1.0 - score[row]
-            out[row] = -math.log(max(happened, CLIP))
-
-
-@compiled
-def encode_numbers(
-    values: FloatArray, cuts: FloatArray, missing: int, start: int, stop: int, out: Codes, place: int
-) -> None:
-    """The code of each number: how many cuts lie below it, after 0 and that of a missing one, if it has one."""
-    for row in range(start, stop):
-        value = values[row]
-        low, left = 0, len(cuts)
-        while left > 1:  # nothing to decide: either way half of them are left
-            half = left // 2
-            low += half * int(cuts[low + half - 1] < value)
-            left -= half
-        if left > 0:
-            low += int(cuts[low] < value)
-        out[row, place] = missing if math.isnan(value) else 1 + missing + low
-
-
-@compiled
-def encode_categories(values: NDArray[np.int32], table: Codes, start: int, stop: int, out: Codes, place: int) -> None:
-    """The code of each category by its place in the batch's levels; a missing one takes the table's last entry."""
-    last = np.uint32(len(table) - 1)
-    for row in range(start, stop):
-        out[row, place] = table[min(np.uint32(values[row]), last)]  # -1 is the greatest of all
