@@ -31,8 +31,8 @@ CROSS_VALIDATED_ROWS = 100_000
 """Up to so many rows each fold is held out in turn, above it one."""
 
 MOST_ROWS = 300_000
-"""More rows than this are chosen on a sample of them: of six million rows 150,000 choose what a million do, but for a few
-trees on the flat end of the curve."""
+"""More rows than this are chosen on a sample of them. Of six million rows, a million choose no better: the same pull,
+and a few trees more or less where the loss is flat."""
 
 LOSS, CHANGE, SQUARE = 0, 1, 2
 """Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""
