@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from calcli.batch import Batch, Column
 from calcli.methods.trees.coding import Coder, learn_codes, quantile_gaps
+from calcli.methods.trees.kernels import applying
 from calcli.numeric.links import logit
 
 
@@ -152,3 +153,28 @@ def test_codes_fit_their_words(kind) -> None:
     said = [coder.features[0].said(int(code)) for code in codes[:3]]
     wanted = {"number": ["x <= 0.5", "0.5 < x", "x is missing"], "boolean": ["x is false", "x is true", "x is missing"]}
     assert said == wanted[kind]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 99, 128, 129, 130, 257, 999])
+def test_the_code_of_a_number_is_how_many_cuts_lie_below_it(count: int) -> None:
+    rng = np.random.default_rng(count)
+    cuts = np.sort(rng.normal(size=count))
+    values = np.concatenate([rng.normal(size=500), cuts, [np.inf, -np.inf, np.nan]])
+    codes = np.zeros((len(values), 2), dtype=np.uint16)
+    for missing in (0, 1):
+        applying.encode_numbers(values, cuts, missing, 0, len(values), codes, 1)
+        expected = 1 + missing + np.searchsorted(cuts, values, side="left")
+        np.testing.assert_array_equal(codes[:, 1], np.where(np.isnan(values), missing, expected))
+        assert not codes[:, 0].any()
+
+
+def test_chunks_with_the_same_levels_and_with_others() -> None:
+    coder = coder_of(batch_of(place=Column("category", np.array([0, 0, 1, 1, -1, -1], dtype=np.int32), ("a", "b"))))
+    known, other = ("a", "b", "new"), ("b", "c", "a")
+    for levels in (known, known, other, known, (*known[:2], "other")):
+        values = np.array([0, 1, 2, -1], dtype=np.int32)
+        codes = coder.encode(Batch(np.zeros(4), None, None, {"place": Column("category", values, levels)}))
+        said = [coder.features[0].said(code) for code in codes[:, 0].tolist()]
+        assert said[3] == "place is missing"
+        for level, text in zip(levels, said, strict=False):
+            assert text == (f"place is {level}" if level in ("a", "b") else "place is another value")
