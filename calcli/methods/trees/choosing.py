@@ -95,7 +95,7 @@ def _curve(seen: Rows, unseen: Rows, offsets: Places, how: Boosting, most: int, 
     curve = [(float(weight @ loss), 0.0, 0.0)]
     lowest = 0
     for tree in islice(Boosted(seen, offsets, how, rowlosses.search_for(how.growth, seed)), most):
-        if len(tree) == 1 or len(curve) - lowest > PATIENCE:
+        if len(tree) == 1:
             break
         Forest.of([tree], link, how.rate).calibrate(unseen.codes, score)
         applying.row_losses(score, unseen.label, link, loss)
@@ -103,6 +103,8 @@ def _curve(seen: Rows, unseen: Rows, offsets: Places, how: Boosting, most: int, 
         curve.append((float(weight @ loss), float(weight @ change), float(weight @ change**2)))
         if curve[-1][LOSS] < curve[lowest][LOSS]:
             lowest = len(curve) - 1
+        if len(curve) - lowest > PATIENCE:
+            break
     return np.array(curve)
 
 
