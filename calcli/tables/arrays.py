@@ -139,11 +139,11 @@ class Levels:
         Levels that only chunks before had may be among those of this one.
         """
         there = values.is_not_null().to_numpy() if values.has_nulls() else None
-        numbers = (values if there is None else values.drop_nulls()).to_physical().to_numpy()
+        numbered = (values if there is None else values.drop_nulls()).to_physical().to_numpy()
         known = self._known.get(values.name)
-        if known is None or (codes := known.codes(numbers)) is None:
+        if known is None or (codes := known.codes(numbered)) is None:
             self._known[values.name] = known = _Known.of(values, known)
-            codes = known.table[numbers]
+            codes = known.table[numbered]
         if there is not None:
             present, codes = codes, np.full(len(values), -1, dtype=np.int32)
             codes[there] = present
@@ -177,16 +177,16 @@ class _Known:
         text = found.cast(pl.String)
         order = text.arg_sort()
         found = found.gather(order)
-        numbers = found.to_physical().to_numpy()
-        table = np.full(int(numbers.max(initial=0)) + 1, -1, dtype=np.int32)
-        table[numbers] = np.arange(len(found), dtype=np.int32)
+        numbered = found.to_physical().to_numpy()
+        table = np.full(int(numbered.max(initial=0)) + 1, -1, dtype=np.int32)
+        table[numbered] = np.arange(len(found), dtype=np.int32)
         return cls(found, tuple(text.gather(order).to_list()), table)
 
-    def codes(self, numbers: NDArray[Any]) -> NDArray[np.int32] | None:
+    def codes(self, numbered: NDArray[Any]) -> NDArray[np.int32] | None:
         """The place of each row's category; None if one is not among them."""
-        if numbers.max(initial=0) >= len(self.table):
+        if numbered.max(initial=0) >= len(self.table):
             return None
-        codes = np.take(self.table, numbers)
+        codes = np.take(self.table, numbered)
         return codes if codes.min(initial=0) >= 0 else None
 
 

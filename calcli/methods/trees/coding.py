@@ -91,10 +91,13 @@ class Coding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coder:
-    """How rows become lines of codes, one for each feature."""
+    """How rows become lines of codes, one for each feature.
+
+    The levels that each category came with last are kept, and their codes.
+    """
 
     features: tuple[Coding, ...]
-    _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict)
+    _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def offsets(self) -> kernels.Places:

@@ -125,7 +125,7 @@ class Forest:
         base = np.cumsum(span + 1) - (span + 1)
         children = np.repeat(np.where(inner, self.first, np.arange(len(branches))), span + 1).astype(np.uint32)
         children[base[parent] + self.code[child]] = child
-        parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)
+        parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)  # as `apply_trees` takes them apart
         nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
         return _Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
 
