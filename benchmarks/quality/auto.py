@@ -13,88 +13,40 @@ import argparse
 import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from pairs import Pair, pairs
+from peers import choices
 
 import calcli
+from calcli.batch import Batch
 from calcli.methods import catalog
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.proper import nll_rows
 from calcli.numeric.links import probabilities
-from calcli.tables.binding import bind
-from calcli.tables.checks import load
-from calcli.tables.source import open_source
-
-Peer = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-
-def scikit_learn(cal: np.ndarray, label: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Its newest method, temperature, as it is given logits; its default, sigmoid, for two classes."""
-    from sklearn.calibration import _SigmoidCalibration, _TemperatureScaling
-
-    if cal.ndim == 1:
-        return _SigmoidCalibration().fit(cal, label).predict(test)
-    return _TemperatureScaling().fit(cal, label).predict(test)
-
-
-def probcal(cal: np.ndarray, label: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Its selector, by log-loss; two classes only."""
-    from probcal import CalibratorSelector
-
-    if cal.ndim == 2:
-        raise NotImplementedError
-    chosen = CalibratorSelector().fit(probabilities(cal), label).predict_proba(probabilities(test))
-    return chosen[:, 1] if chosen.ndim == 2 else chosen
-
-
-def probmetrics(cal: np.ndarray, label: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """What its authors recommend: structured matrix scaling, quadratic scaling for two classes."""
-    from probmetrics.calibrators import get_calibrator
-
-    def table(score: np.ndarray) -> np.ndarray:
-        prob = probabilities(score)
-        return np.column_stack([1 - prob, prob]) if prob.ndim == 1 else prob
-
-    chosen = (
-        get_calibrator("sms" if cal.ndim == 2 else "quadratic-scaling")
-        .fit(table(cal), label)
-        .predict_proba(table(test))
-    )
-    return chosen[:, 1] if cal.ndim == 1 else chosen
-
-
-PEERS: dict[str, Peer] = {"scikit-learn": scikit_learn, "probcal": probcal, "probmetrics": probmetrics}
-
-
-def rows_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and labels."""
-    with open_source(path) as source:
-        batch = load(source, bind(source, features=False), features=False).batch
-    return batch.score, batch.labels
 
 
 def losses(label: np.ndarray, prob: np.ndarray) -> np.ndarray:
     return nll_rows(Scored(label, np.asarray(prob, dtype=np.float64)))
 
 
-def candidates(path: Path, names: list[str], test: np.ndarray) -> Iterator[tuple[str, np.ndarray, float, str]]:
+def candidates(pair: Pair, names: list[str], train: Batch, test: Batch) -> Iterator[tuple[str, np.ndarray, float, str]]:
     """Name, probabilities, seconds, and which method it came to, for calcli's methods and the peers."""
-    frame = pl.read_parquet(path)
+    frame = pl.read_parquet(pair.cal)
     for name in ["auto", *names]:
         started = time.perf_counter()
         model = calcli.fit(frame, method=name, holdout="none" if name != "auto" else None).model
-        prob = model.predict(pl.read_parquet(str(path).replace(".cal.", ".test.")))
+        prob = model.predict(pl.read_parquet(pair.test))
         yield name, prob, time.perf_counter() - started, model.method
-    score, label = rows_of(path)
-    for name, peer in PEERS.items():
+    for name, fit in choices().items():
         started = time.perf_counter()
-        with contextlib.suppress(ImportError, NotImplementedError), warnings.catch_warnings():
+        with contextlib.suppress(NotImplementedError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield name, peer(score, label, test), time.perf_counter() - started, name
+            yield name, fit(train)(test), time.perf_counter() - started, name
 
 
 def main() -> None:
@@ -103,7 +55,7 @@ def main() -> None:
     parser.add_argument("--methods", help="what stands beside auto, names separated by commas; all if left out")
     parser.add_argument("--quick", action="store_true", help="two files, a few methods")
     given = parser.parse_args()
-    files = sorted(given.folder.glob("*.cal.parquet"))
+    files = pairs(given.folder)
     names = [row.name for row in catalog.rows() if row.name != "identity"]
     if given.methods:
         names = given.methods.split(",")
@@ -112,12 +64,11 @@ def main() -> None:
     ratios: dict[str, dict[str, float]] = {}
     broken = []
     print("| file | auto chose | auto | seconds | worst allowed |\n| --- | --- | --- | --- | --- |")
-    for path in files:
-        stem = path.name.removesuffix(".cal.parquet")
-        score, label = rows_of(path.with_name(f"{stem}.test.parquet"))
-        base = losses(label, probabilities(score))
-        for name, prob, seconds, method in candidates(path, names, score):
-            loss = losses(label, prob)
+    for pair in files:
+        train, test = pair.read(features=False)
+        stem, base = pair.name, losses(test.labels, probabilities(test.score))
+        for name, prob, seconds, method in candidates(pair, names, train, test):
+            loss = losses(test.labels, prob)
             ratios.setdefault(name, {})[stem] = float(loss.mean() / base.mean() - 1)
             if name == "auto":
                 value, _, hi, _ = paired_difference(loss, base, None)

@@ -9,28 +9,23 @@ defaults. Peers that are not installed are left out. ``--million`` times fits of
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import polars as pl
+from pairs import pairs
+from peers import Fit, ours, score_only
 
-from calcli.batch import Batch, FloatArray, IntArray
-from calcli.methods import calibrator
+from calcli.batch import Batch
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
-from calcli.numeric.links import one_against_rest, probabilities, sigmoid
+from calcli.numeric.links import sigmoid
 
 METRICS = ("nll", "brier", "auc", "ece")
-
-Predict = Callable[[Batch], FloatArray]
-Fit = Callable[[Batch], Predict]
 
 
 @dataclass(frozen=True)
@@ -50,20 +45,8 @@ class Outcome:
     seconds: float
 
 
-def read(path: Path) -> Batch:
-    frame = pl.read_parquet(path)
-    columns = ["logit"] if "logit" in frame.columns else [c for c in frame.columns if c.startswith("logit_")]
-    score = frame.select(columns).to_numpy().astype(np.float64)
-    label = frame["label"].to_numpy().astype(np.int64)
-    return Batch(score[:, 0].copy() if len(columns) == 1 else np.ascontiguousarray(score), label)
-
-
 def cases(folder: Path) -> list[Case]:
-    found = sorted(folder.glob("*.cal.parquet"))
-    if not found:
-        raise SystemExit(f"{folder} holds no *.cal.parquet")
-    end = len(".cal.parquet")
-    return [Case(p.name[:-end], read(p), read(p.with_name(p.name[:-end] + ".test.parquet"))) for p in found]
+    return [Case(pair.name, *pair.read(features=False)) for pair in pairs(folder)]
 
 
 def measured(case: Case, fit: Fit) -> Outcome:
@@ -79,172 +62,6 @@ def measured(case: Case, fit: Fit) -> Outcome:
         value = metrics.find(name).load()(scored, Options()).value
         values[name] = float("nan") if value is None else value
     return Outcome(values, seconds)
-
-
-def ours(name: str) -> Fit:
-    row = methods.find(name)
-    return lambda train: calibrator.fit(row, train, row.resolve()).predict
-
-
-# Peers. Each makes, from log-odds and labels of two classes or from a table, something that predicts.
-
-
-def each_against_rest(fit: Callable[[FloatArray, IntArray], Callable[[FloatArray], FloatArray]]) -> Fit:
-    """A peer for two classes, one-vs-rest for more as all of these libraries do it."""
-
-    def whole(train: Batch) -> Predict:
-        if train.classes == 2:
-            predict = fit(train.score, train.labels)
-            return lambda test: predict(test.score)
-        parts = [
-            fit(one_against_rest(train.score, k), (train.labels == k).astype(np.int64)) for k in range(train.classes)
-        ]
-
-        def predict_all(test: Batch) -> FloatArray:
-            prob = np.column_stack([part(one_against_rest(test.score, k)) for k, part in enumerate(parts)])
-            total = prob.sum(axis=1, keepdims=True)
-            return np.where(total > 0, prob / np.where(total > 0, total, 1.0), probabilities(test.score))
-
-        return predict_all
-
-    return whole
-
-
-def table(batch: Batch) -> FloatArray:
-    prob = probabilities(batch.score)
-    return prob if prob.ndim == 2 else np.column_stack([1.0 - prob, prob])
-
-
-def on_tables(make: Callable[[], object], fit: str = "fit", predict: str = "predict_proba") -> Fit:
-    """A peer with an interface like scikit-learn's on tables of probabilities."""
-
-    def whole(train: Batch) -> Predict:
-        peer = make()
-        getattr(peer, fit)(table(train), train.labels)
-
-        def predict_all(test: Batch) -> FloatArray:
-            prob = np.asarray(getattr(peer, predict)(table(test)))
-            return prob[:, 1] if test.classes == 2 else prob
-
-        return predict_all
-
-    return whole
-
-
-def scikit_learn() -> dict[str, Fit]:
-    from sklearn import calibration
-    from sklearn.isotonic import IsotonicRegression
-
-    def sigmoids(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-        return calibration._SigmoidCalibration().fit(z, label).predict
-
-    def isotonic(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-        peer = IsotonicRegression(out_of_bounds="clip", y_min=0, y_max=1).fit(sigmoid(z), label)
-        return lambda at: peer.predict(sigmoid(at))
-
-    found = {"platt": each_against_rest(sigmoids), "isotonic": each_against_rest(isotonic)}
-    if hasattr(calibration, "_TemperatureScaling"):
-
-        def temperature(train: Batch) -> Predict:
-            peer = calibration._TemperatureScaling().fit(table(train), train.labels)
-            return lambda test: peer.predict(table(test))[:, 1] if test.classes == 2 else peer.predict(table(test))
-
-        found["temperature"] = temperature
-    return found
-
-
-def netcal() -> dict[str, Fit]:
-    from netcal.binning import BBQ, HistogramBinning, IsotonicRegression
-    from netcal.scaling import BetaCalibration, LogisticCalibration, TemperatureScaling
-
-    def binary(make: Callable[[], object]) -> Fit:
-        def fit(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-            peer = make().fit(sigmoid(z), label)  # type: ignore[attr-defined]
-            return lambda at: np.asarray(peer.transform(sigmoid(at))).reshape(len(at))
-
-        return each_against_rest(fit)
-
-    return {
-        "platt": binary(LogisticCalibration),
-        "temperature": binary(TemperatureScaling),
-        "beta": binary(BetaCalibration),
-        "isotonic": binary(IsotonicRegression),
-        "histogram": binary(lambda: HistogramBinning(bins=15)),  # of equal width: all that it offers
-        "bbq": binary(BBQ),
-    }
-
-
-def probmetrics() -> dict[str, Fit]:
-    from probmetrics.calibrators import get_calibrator
-    from probmetrics.calibrators.logistic import MatrixScalingCalibrator, VectorScalingCalibrator
-
-    def binary(name: str) -> Fit:
-        def fit(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-            def pair(at: FloatArray) -> FloatArray:
-                return np.column_stack([sigmoid(-at), sigmoid(at)])
-
-            peer = get_calibrator(name).fit(pair(z), label)
-            return lambda at: np.asarray(peer.predict_proba(pair(at)))[:, 1]
-
-        return each_against_rest(fit)
-
-    return {
-        "platt": binary("affine-scaling"),
-        "temperature": on_tables(lambda: get_calibrator("temp-scaling")),
-        "quadratic": binary("quadratic-scaling"),
-        "sms": on_tables(lambda: get_calibrator("sms")),
-        "vector": on_tables(VectorScalingCalibrator),
-        "matrix": on_tables(MatrixScalingCalibrator),
-    }
-
-
-def betacal() -> dict[str, Fit]:
-    from betacal import BetaCalibration
-
-    def fit(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-        peer = BetaCalibration().fit(sigmoid(z), label)
-        return lambda at: peer.predict(sigmoid(at))
-
-    return {"beta": each_against_rest(fit)}
-
-
-def venn_abers() -> dict[str, Fit]:
-    from venn_abers import VennAbers
-
-    def fit(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-        def pair(at: FloatArray) -> FloatArray:
-            return np.column_stack([sigmoid(-at), sigmoid(at)])
-
-        peer = VennAbers()
-        peer.fit(pair(z), label)
-        return lambda at: np.asarray(peer.predict_proba(pair(at))[0])[:, 1]
-
-    return {"venn-abers": each_against_rest(fit)}
-
-
-def kumar() -> dict[str, Fit]:
-    from calibration.calibrators import PlattBinnerCalibrator
-
-    def fit(z: FloatArray, label: IntArray) -> Callable[[FloatArray], FloatArray]:
-        peer = PlattBinnerCalibrator(num_calibration=len(z), num_bins=30)
-        peer.train_calibration(sigmoid(z), label)
-        return lambda at: np.asarray(peer.calibrate(sigmoid(at)))
-
-    return {"scaling-binning": each_against_rest(fit)}
-
-
-PEERS: dict[str, tuple[str, Callable[[], dict[str, Fit]]]] = {
-    "scikit-learn": ("sklearn", scikit_learn),
-    "netcal": ("netcal", netcal),
-    "probmetrics": ("probmetrics", probmetrics),
-    "betacal": ("betacal", betacal),
-    "venn-abers": ("venn_abers", venn_abers),
-    "uncertainty-calibration": ("calibration", kumar),
-}
-
-
-def installed() -> dict[str, dict[str, Fit]]:
-    return {name: make() for name, (module, make) in PEERS.items() if importlib.util.find_spec(module)}
 
 
 # Tables.
@@ -331,7 +148,7 @@ def main() -> None:
     given = cases(options.folder)[: 2 if options.quick else None]
     names = [row.name for row in methods.rows() if row.family in {"scaling", "binning"}]
     results = {name: [measured(case, ours(name)) for case in given] for name in names}
-    peers = installed()
+    peers = score_only()
     parts = [
         (f"Means over {len(given)} files", summary(results)),
         ("Log-loss by file", by_file(results, given)),

@@ -12,26 +12,20 @@ are those of a fit and a prediction; where mbct was never run before, its first 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from pairs import pairs
+from peers import Predict, feature_aware, ours
 
-from calcli.batch import Batch, Column
-from calcli.methods import calibrator, catalog
+from calcli.batch import Batch
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.paired import Z975, paired_difference
 from calcli.metrics.proper import nll_rows
-from calcli.numeric.links import probabilities, sigmoid
-from calcli.tables.binding import bind
-from calcli.tables.checks import load
-from calcli.tables.source import open_source
 
 OURS: dict[str, tuple[str, str | None, Mapping[str, int]]] = {
     "platt": ("platt", None, {}),
@@ -46,81 +40,18 @@ OURS: dict[str, tuple[str, str | None, Mapping[str, int]]] = {
 }
 DEFAULTS = ("mbct", "heterogeneous", "boost")
 BASE = "platt"
-
-Fitted = Callable[[Batch], np.ndarray]
-
-
-def mcgrad(train: Batch) -> Fitted:
-    """MCGrad at its defaults."""
-    from mcgrad import methods
-
-    logging.getLogger("mcgrad").setLevel(logging.ERROR)
-    columns: dict[str, list[str]] = {
-        f"{what}_feature_column_names": [
-            name for name, column in train.features.items() if (column.role == "category") == (what == "categorical")
-        ]
-        for what in ("categorical", "numerical")
-    }
-
-    def frame(rows: Batch) -> pd.DataFrame:
-        found = pd.DataFrame({name: told(column) for name, column in rows.features.items()})
-        return found.assign(calcli_prediction=probabilities(rows.score))
-
-    model = methods.MCGrad()
-    table = frame(train).assign(calcli_label=train.labels)
-    model.fit(table, "calcli_prediction", "calcli_label", **columns)
-    return lambda rows: np.asarray(model.predict(frame(rows), "calcli_prediction", **columns))
+NAMES = {"MCGrad": "MCGrad", "LightGBM": "LightGBM with offset"}
 
 
-def told(column: Column) -> np.ndarray:
-    """Values as pandas has them."""
-    if column.role != "category":
-        return column.values
-    return np.array([*column.levels, None], dtype=object)[column.values]
-
-
-def lightgbm(train: Batch) -> Fitted:
-    """LightGBM with Platt's log-odds as offset: 40 rounds of 8 leaves."""
-    import lightgbm
-
-    row = catalog.find(BASE)
-    platt = calibrator.fit(row, Batch(train.score, train.label), row.resolve()).state
-    levels = {name: column.levels for name, column in train.features.items()}
-
-    def frame(rows: Batch) -> pd.DataFrame:
-        found = {
-            name: pd.Categorical(told(column), categories=levels[name]) if column.role == "category" else column.values
-            for name, column in rows.features.items()
-        }
-        return pd.DataFrame(found).set_axis([f"f{place}" for place in range(len(found))], axis=1)
-
-    def start(rows: Batch) -> np.ndarray:
-        return platt.number("a") * rows.score + platt.number("b")
-
-    settings = {"objective": "binary", "num_leaves": 8, "verbose": -1, "deterministic": True, "seed": 0}
-    data = lightgbm.Dataset(frame(train), train.labels, init_score=start(train))
-    model = lightgbm.train(settings, data, num_boost_round=40)
-    return lambda rows: sigmoid(start(rows) + np.asarray(model.predict(frame(rows), raw_score=True)))
-
-
-PEERS: dict[str, Callable[[Batch], Fitted]] = {"MCGrad": mcgrad, "LightGBM with offset": lightgbm}
-
-
-def rows_of(path: Path) -> Batch:
-    with open_source(path) as source:
-        return load(source, bind(source, features=True), features=True).batch
-
-
-def contenders(train: Batch, *, quick: bool) -> Iterator[tuple[str, Fitted]]:
+def contenders(train: Batch, *, quick: bool) -> Iterator[tuple[str, Predict]]:
     """Names, and what was fitted, one after another."""
     for name, (method, preset, given) in OURS.items():
-        row = catalog.find(method)
-        yield name, calibrator.fit(row, train, row.resolve(given, preset)).predict
-    for name, peer in PEERS.items():
+        yield name, ours(method, preset, given)(train)
+    for package, peer in feature_aware().items():
         if not quick:
-            with contextlib.suppress(ImportError), warnings.catch_warnings():
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                yield name, peer(train)
+                yield NAMES[package], peer(train)
 
 
 def of_file(train: Batch, test: Batch, *, quick: bool) -> Iterator[tuple[str, float, float]]:
@@ -185,21 +116,19 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true", help="the two smallest files, no peers")
     given = parser.parse_args()
-    files = sorted(given.folder.glob("*.cal.parquet"))
+    files = pairs(given.folder)
     if given.quick:
-        files = sorted(files, key=lambda path: path.stat().st_size)
+        files = sorted(files, key=lambda pair: pair.cal.stat().st_size)
     gaps: dict[str, dict[str, tuple[float, float]]] = {}
     done = 0
-    for path in files:
-        train = rows_of(path)
+    for pair in files:
+        train, test = pair.read(features=True)
         if train.classes > 2 or (given.quick and done == 2):
             continue
         done += 1
-        stem = path.name.removesuffix(".cal.parquet")
-        print(f"\n## {stem}: {len(train):,} rows, {len(train.features)} features\n")
-        test = rows_of(path.with_name(f"{stem}.test.parquet"))
+        print(f"\n## {pair.name}: {len(train):,} rows, {len(train.features)} features\n")
         for name, gap, noise in of_file(train, test, quick=given.quick):
-            gaps.setdefault(name, {})[stem] = gap, noise
+            gaps.setdefault(name, {})[pair.name] = gap, noise
     verdicts(gaps)
 
 

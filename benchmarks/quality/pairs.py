@@ -1,0 +1,49 @@
+"""Pairs of prediction files: ``NAME.cal.parquet`` to fit on, ``NAME.test.parquet`` to judge on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from calcli.batch import Batch
+from calcli.tables.binding import bind
+from calcli.tables.checks import load
+from calcli.tables.source import open_source
+
+CAL, TEST = ".cal.parquet", ".test.parquet"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two files of one model's predictions, with a label, logits and, as a rule, features."""
+
+    name: str
+    cal: Path
+    test: Path
+
+    def size(self) -> int:
+        """Bytes of the file to fit on."""
+        return self.cal.stat().st_size
+
+    def rows(self) -> int:
+        """Rows to fit on."""
+        return int(pl.scan_parquet(self.cal).select(pl.len()).collect().item())
+
+    def read(self, *, features: bool) -> tuple[Batch, Batch]:
+        """The rows to fit on, and those to judge on, whose columns are taken for what they were in the first."""
+        with open_source(self.cal) as source:
+            binding = bind(source, features=features)
+            train = load(source, binding, features=features).batch
+        with open_source(self.test) as source:
+            bound = bind(source, known=binding, features=features)
+            return train, load(source, bound, features=features).batch
+
+
+def pairs(folder: Path) -> list[Pair]:
+    """All of a folder, by name."""
+    found = sorted(path.name.removesuffix(CAL) for path in folder.glob(f"*{CAL}"))
+    if not found:
+        raise SystemExit(f"{folder} holds no *{CAL}")
+    return [Pair(name, folder / f"{name}{CAL}", folder / f"{name}{TEST}") for name in found]
