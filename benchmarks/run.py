@@ -1,6 +1,6 @@
 """Run the benchmarks, and put what they print onto the page docs/results.md.
 
-``python benchmarks/run.py [NAME ...] [--quick] [--data DIR] [--raw DIR] [--out DIR]``
+``python benchmarks/run.py [NAME ...] [--quick] [--data DIR] [--raw DIR] [--out DIR] [--scratch DIR]``
 
 DIR of ``--data`` holds pairs ``NAME.cal.parquet`` and ``NAME.test.parquet`` with labels, logits and features; that of
 ``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. Every
@@ -26,6 +26,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results.md"
 KEPT = HERE.parent / "docs" / "results"
+KEPT_BESIDE = ("*.png", "*.csv")
+"""Pictures, and tables too long for a page."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,14 @@ BENCHMARKS = (
         ("{data}", "--methods", "platt,venn-abers,mbct,ccl,heterogeneous,boost"),
         ("scikit-learn", "probcal", "probmetrics"),
     ),
+    Benchmark(
+        "leaderboard", "quality/leaderboard.py", "The leaderboard",
+        "calcli and other packages, what looks at the score alone and what looks at features, on held-out rows of "
+        "prediction files and of new base models.",
+        ("{data}", "--raw", "{raw}", "--out", "{scratch}"),
+        ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
+         "mcgrad", "lightgbm", "catboost"),
+    ),
     Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
@@ -129,8 +139,9 @@ def run(benchmark: Benchmark, folders: dict[str, str], out: Path, *, quick: bool
         [sys.executable, str(HERE / benchmark.script), *words], stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode == 0:
-        for picture in Path(folders["scratch"]).glob("*.png"):
-            shutil.copy(picture, out)
+        for pattern in KEPT_BESIDE:
+            for file in Path(folders["scratch"]).glob(pattern):
+                shutil.copy(file, out)
         (out / f"{benchmark.name}.md").write_text(f"{head(benchmark, shown)}\n{done.stdout.strip()}\n")
     return done.returncode == 0
 
@@ -146,7 +157,7 @@ def page(out: Path) -> str:
         if kept:
             parts.append(f"## {title}\n")
         for one in kept:
-            text = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (out / f"{one.name}.md").read_text())
+            text = re.sub(r"\]\((\w+\.(?:png|csv))\)", r"](results/\1)", (out / f"{one.name}.md").read_text())
             lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]
             parts.append(f"### {one.title}\n\n{one.about}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
@@ -159,13 +170,15 @@ def main() -> int:
     parser.add_argument("--data", default="")
     parser.add_argument("--raw", default="")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--scratch", default="", help="for what a long benchmark goes on from when run again")
     parser.add_argument("--page-only", action="store_true", help="put the page together from what is kept")
     given = parser.parse_args()
     if unknown := set(given.names) - {one.name for one in BENCHMARKS}:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}")
     failed: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        out = given.out or (Path(scratch) if given.quick else KEPT)
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = given.scratch or temporary
+        out = given.out or (Path(temporary) / "out" if given.quick else KEPT)
         out.mkdir(parents=True, exist_ok=True)
         folders = {"data": given.data, "raw": given.raw, "scratch": scratch}
         for one in [] if given.page_only else BENCHMARKS:
