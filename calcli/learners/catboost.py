@@ -6,9 +6,9 @@ text `MISSING`; booleans are numbers.
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import FitError
+from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
@@ -93,12 +94,6 @@ class _AfterEachTree:
         return True
 
 
-def threads() -> int:
-    """How many threads a model is trained with: what ``--threads`` set, else one for each core."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else os.cpu_count() or 1
-
-
 def first_line(error: Exception) -> str:
     """What CatBoost says, without the place in its source that it says first."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -106,10 +101,22 @@ def first_line(error: Exception) -> str:
 
 
 def read(model: bytes) -> CatBoost:
-    """A model from the bytes of its ``.cbm`` file."""
+    """A model from the bytes of its ``.cbm`` file; a `ValueError` where they are none."""
     import catboost
 
-    return catboost.CatBoost().load_model(blob=model)
+    with refusals("read the model"):
+        return catboost.CatBoost().load_model(blob=model)
+
+
+@contextmanager
+def refusals(action: str) -> Iterator[None]:
+    """What CatBoost refuses is a `ValueError`: “CatBoost cannot ACTION: why”."""
+    import catboost
+
+    try:
+        yield
+    except catboost.CatBoostError as error:
+        raise ValueError(f"CatBoost cannot {action}: {first_line(error)}") from None
 
 
 def to_bytes(model: CatBoost) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import DataError, MissingExtraError
+from calcli.learners import catboost
 from calcli.learners.tree_model import CatBoostTrees, TreeModel, as_number, beside_each_other, matched
 
 if TYPE_CHECKING:
@@ -44,14 +45,10 @@ def read_model(content: bytes) -> TreeModel:
 
 
 def _catboost(content: bytes) -> TreeModel:
-    import catboost as library
-
-    from calcli.learners import catboost
-
     try:
         return CatBoostTrees(catboost.read(content))
-    except library.CatBoostError as error:
-        raise DataError(f"CatBoost cannot read the model: {catboost.first_line(error)}") from None
+    except ValueError as error:
+        raise DataError(str(error)) from None
 
 
 def _lightgbm(content: bytes) -> TreeModel:

@@ -11,6 +11,7 @@ import numpy as np
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import DataError, nearest
 from calcli.learners import catboost
+from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
@@ -49,13 +50,15 @@ class CatBoostTrees:
 
     def shap(self, features: Mapping[str, Column]) -> FloatArray:
         # In the mode that CatBoost chooses by the number of rows a chunk could round otherwise than the whole.
-        found = self.model.get_feature_importance(
-            self._pool(features), type="ShapValues", shap_mode="UsePreCalc", thread_count=catboost.threads()
-        )
+        with catboost.refusals("explain its predictions"):
+            found = self.model.get_feature_importance(
+                self._pool(features), type="ShapValues", shap_mode="UsePreCalc", thread_count=threads()
+            )
         return beside_each_other(np.asarray(found, dtype=np.float64)[..., :-1])
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
-        found = self.model.calc_leaf_indexes(self._pool(features), thread_count=catboost.threads())
+        with catboost.refusals("find leaves"):
+            found = self.model.calc_leaf_indexes(self._pool(features), thread_count=threads())
         return np.asarray(found, dtype=np.int64)
 
     def importances(self) -> FloatArray:

@@ -7,7 +7,8 @@ two classes, and what is done to the output of every method, its `Ending`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -67,7 +68,10 @@ class Ending:
 
 PLAIN = Ending()
 
-_PROBED = 57
+BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
+"""What goes wrong with numbers that are none of a method's: somebody wrote them, and their hashes too."""
+
+PROBED = 57
 """So many rows tell whether a state is one of its method."""
 
 
@@ -89,6 +93,8 @@ class Calibrator:
         What is done to its output.
     sides
         The side inputs of the fit that `predict` needs too.
+    kept
+        Whether it comes from an artifact: then what goes wrong may be the fault of whoever wrote that.
     """
 
     row: Row
@@ -97,10 +103,25 @@ class Calibrator:
     state: State
     ending: Ending = PLAIN
     sides: Sides = NO_SIDES
+    kept: bool = False
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """What goes wrong within is an `ArtifactError` of a calibrator that comes from an artifact."""
+        try:
+            yield
+        except BROKEN as error:
+            if not self.kept:
+                raise
+            raise ArtifactError(
+                f"the artifact does not hold what one of {self.row.name} holds: {type(error).__name__} {error}",
+                hint="fit it anew",
+            ) from error
 
     def predict(self, batch: Batch, sides: Sides = NO_SIDES) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
-        prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
+        with self.blamed():
+            prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
         reaches_ends = self.row.reaches_ends and bool(self.state.params.get("reaches_ends", True))
         prob = self.ending.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
         if not math.isfinite(float(prob.sum())):
@@ -109,11 +130,11 @@ class Calibrator:
 
     def probe(self, roles: Mapping[str, Role]) -> None:
         """Predict some rows with features of these roles: a state that is not one of the method fails here."""
-        score = np.sinh(np.linspace(-7.0, 7.0, _PROBED))
+        score = np.sinh(np.linspace(-7.0, 7.0, PROBED))
         if self.classes > 2:  # each class has each score in some row
-            score = score[np.add.outer(np.arange(_PROBED), np.arange(self.classes)) % _PROBED]
-        features = {name: _any_column(role) for name, role in roles.items()}
-        node = None if self.sides.edges is None else _any_column("category")
+            score = score[np.add.outer(np.arange(PROBED), np.arange(self.classes)) % PROBED]
+        features = {name: any_column(role) for name, role in roles.items()}
+        node = None if self.sides.edges is None else any_column("category")
         prob = self.predict(Batch(score, features=features, node=node))
         if prob.shape != score.shape:
             raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
@@ -122,27 +143,30 @@ class Calibrator:
         """What else the method can say of these rows, under the names that its catalog row lists."""
         if not self.row.extras:
             return {}
-        return cast(ExtrasMethod, self.row.load()).extras(self.state, batch, self.sides | sides)
+        with self.blamed():
+            return cast(ExtrasMethod, self.row.load()).extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
         """What was learned; `classes` are their names, in the order of their index."""
         if not self.row.explains:
             return ()
         method = cast(ExplainedMethod, self.row.load())
-        if self.classes == 2 or self.row.multiclass == "native":
-            return method.explain(self.state)
-        parts = unnest(self.state, [str(index) for index in range(self.classes)])
-        return tuple(
-            replace(section, title=f"{name}: {section.title}")
-            for name, part in zip(classes, parts.values(), strict=True)
-            for section in method.explain(part)
-        )
+        with self.blamed():
+            if self.classes == 2 or self.row.multiclass == "native":
+                return method.explain(self.state)
+            parts = unnest(self.state, [str(index) for index in range(self.classes)])
+            return tuple(
+                replace(section, title=f"{name}: {section.title}")
+                for name, part in zip(classes, parts.values(), strict=True)
+                for section in method.explain(part)
+            )
 
     def remarks(self, nodes: Column | None = None) -> tuple[str, ...]:
         """What should be known of the fit, in sentences; or of applying it to rows with these ids."""
         if not self.row.remarks:
             return ()
-        return cast(RemarkingMethod, self.row.load()).remarks(self.state, self.sides, nodes)
+        with self.blamed():
+            return cast(RemarkingMethod, self.row.load()).remarks(self.state, self.sides, nodes)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
@@ -162,7 +186,8 @@ class Calibrator:
             raise UsageError(
                 "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"
             )
-        lo, hi = method.interval(self.state, batch)
+        with self.blamed():
+            lo, hi = method.interval(self.state, batch)
         rows, classes = self.rows, 2  # each class stands against the rest
         return (
             self.ending.apply(lo, rows, classes, reaches_ends=True),
@@ -195,11 +220,11 @@ class Calibrator:
         return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending, sides)
 
 
-def _any_column(role: Role) -> Column:
+def any_column(role: Role) -> Column:
     """For each row that is probed a value, or none."""
     if role == "category":
-        return Column(role, np.arange(_PROBED, dtype=np.int32) % 2 - 1, ("",))
-    return Column(role, np.where(np.arange(_PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, _PROBED))))
+        return Column(role, np.arange(PROBED, dtype=np.int32) % 2 - 1, ("",))
+    return Column(role, np.where(np.arange(PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, PROBED))))
 
 
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:

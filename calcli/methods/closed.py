@@ -26,10 +26,19 @@ def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
     features
         The columns that the calibrator was fitted with, by name.
     """
-    row, classes = calibrator.row, calibrator.classes
+    row = calibrator.row
     if not row.closed_form:
         known = ", ".join(each.name for each in catalog.rows() if each.closed_form)
         raise UsageError(f"{row.name} has no closed form", hint=f"methods that have one: {known}")
+    with calibrator.blamed():
+        prob = _formula(calibrator, score, features)
+        if len(prob) != len(score):
+            raise ValueError(f"it has formulas of {len(prob)} numbers for {len(score)} scores")
+        return prob
+
+
+def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
+    row, classes = calibrator.row, calibrator.classes
     method = cast(ClosedForm, row.load())
     if classes == 2 or row.multiclass == "native":
         prob = method.formula(calibrator.state, score, features)

@@ -13,7 +13,6 @@ resampling, Broecker & Smith 2007).
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from calcli.metrics.catalog import Row
 from calcli.metrics.cece import ClusterSums
 from calcli.metrics.reduce import Reduction, combined, problems
 from calcli.numeric.rng import stream
+from calcli.numeric.threads import threads as threads_allowed
 
 if TYPE_CHECKING:
     from calcli.metrics.catalog import BlockMetric, ClusterMetric
@@ -131,7 +131,7 @@ def bootstrap(
     groups
         The group of each row, if groups and not rows are drawn.
     threads
-        How many work at once; None is as many as there are processors, up to 8. It changes no number.
+        How many work at once; None is as many as ``--threads`` or the processors allow, up to 8. It changes no number.
     """
     scores = [Resampler(one.moderate, chosen, options) for one in scored]
     kinds = {row.name: row.kind for row in chosen if any(row.name in score.names for score in scores)}
@@ -154,7 +154,7 @@ def bootstrap(
                     calibrated[name][index, replicate] = value
 
     if kinds and scored[0].nothing is None:
-        with ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
     return Bootstrap(kinds, resampled, calibrated)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from calcli.batch import Role
 
@@ -119,7 +119,7 @@ class Binding:
     @classmethod
     def from_json(cls, d: Mapping[str, Any]) -> Binding:
         """The binding that `to_json` wrote; keys that it does not know are ignored."""
-        return cls(
+        found = cls(
             label=d["label"],
             label_type=d["label_type"],
             classes=tuple(d["classes"]),
@@ -134,3 +134,23 @@ class Binding:
             node_id=d.get("node_id"),
             notes=tuple(d.get("notes", ())),
         )
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """A `ValueError` where a value is not of the kind that it should be: somebody wrote it."""
+        names = [*self.score.columns, *(feature.name for feature in self.features), *self.notes]
+        names += [text for feature in self.features for text in (feature.role, feature.dtype)]
+        names += [text for gone in self.dropped for text in (gone.column, gone.reason)]
+        names += [name for name in (self.label, self.weight, self.node_id) if name is not None]
+        labels = [*self.classes, *([] if self.positive is None else [self.positive])]
+        if not all(isinstance(name, str) for name in names) or not all(isinstance(one, Label) for one in labels):
+            raise ValueError("the binding names columns or classes by what is no name")
+        if self.label_type not in get_args(LabelType) or self.score.kind not in get_args(ScoreKind):
+            raise ValueError("the binding is of labels or scores that are not known")
+        if any(feature.role not in get_args(Role) for feature in self.features):
+            raise ValueError("the binding has features of a role that is not known")
+        if len({(type(one), one) for one in self.classes}) < len(self.classes) or len(self.classes) == 1:
+            raise ValueError("the binding has classes that cannot be told apart")
+        if self.binary and self.positive not in self.classes:
+            raise ValueError("the binding's positive class is none of its classes")

@@ -13,6 +13,7 @@ from calcli.batch import Column, FloatArray
 from calcli.errors import FitError
 from calcli.learners import catboost
 from calcli.numeric.links import sigmoid
+from calcli.numeric.threads import threads
 from calcli.state import State
 from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.settings import LOSSES, Kind, Task
@@ -64,8 +65,9 @@ class Ensemble:
         named = features
         if self.names is not None:
             named = dict(zip(self.names, features.values(), strict=True))
-        data = catboost.pool(named)
-        found = self._virtual(data) if self.virtual else self._true(data)
+        with catboost.refusals("predict"):
+            data = catboost.pool(named)
+            found = self._virtual(data) if self.virtual else self._true(data)
         _refuse_not_finite(found)
         return found
 
@@ -75,7 +77,7 @@ class Ensemble:
             data,
             prediction_type="VirtEnsembles",
             virtual_ensembles_count=self.count,
-            thread_count=catboost.threads(),
+            thread_count=threads(),
         )
         if self.task == "regression":  # CatBoost has made variances of the logarithms of standard deviations
             return Members(np.ascontiguousarray(raw[..., 0]), np.ascontiguousarray(raw[..., 1]))
@@ -83,10 +85,7 @@ class Ensemble:
 
     def _true(self, data: Pool) -> Members:
         raw: FloatArray = np.stack(
-            [
-                model.predict(data, prediction_type="RawFormulaVal", thread_count=catboost.threads())
-                for model in self.models
-            ],
+            [model.predict(data, prediction_type="RawFormulaVal", thread_count=threads()) for model in self.models],
             axis=1,
         )
         if self.task == "regression":  # a model gives a mean and the logarithm of a standard deviation
@@ -117,6 +116,9 @@ class Ensemble:
             tuple(map(str, names)) if isinstance(names, list) else None,
         )
         check_alike(found.models)
+        most = found.models[0].tree_count_ // 2 if found.virtual else len(files)
+        if not (1 if found.virtual else most) <= found.count <= most:
+            raise ValueError(f"it has {found.count} members, and models for {most}")
         return found
 
 

@@ -14,12 +14,12 @@ from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.engines.listener import Listener, stage
 from calcli.engines.workers import Ended, Job, NoWorkersError, Said, run_beside, run_here
 from calcli.errors import FitError, UsageError
-from calcli.learners.catboost import threads
 from calcli.methods.base import Params
 from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import Z975, paired_difference
+from calcli.numeric.threads import threads
 from calcli.verbs.crossfit import Part, Predicted, gathers_once, joined, predict_splits
 from calcli.verbs.report import Warned
 from calcli.verbs.splits import Splits

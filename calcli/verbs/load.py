@@ -12,7 +12,7 @@ from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, Sides
 from calcli.errors import ArtifactError, UsageError
 from calcli.methods import catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import BROKEN, Calibrator
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows
@@ -98,10 +98,6 @@ class Model:
         return self.calibrator.predict(rows.batch)
 
 
-_BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
-"""What goes wrong with numbers that are none of a method's: somebody wrote them, and their hashes too."""
-
-
 def load(path: str | Path, *, edges: Data | None = None) -> Model:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code.
 
@@ -112,16 +108,24 @@ def load(path: str | Path, *, edges: Data | None = None) -> Model:
     edges
         An edge list in place of that of the fit, for rows which that one did not know.
     """
-    model = read_calibrator(store.read(Path(path)))
-    try:
-        model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})
-    except _BROKEN as error:
-        raise _damaged(path, model.method, error) from error
+    model = opened(store.read(Path(path)))
     if edges is None:
         return model
     if model.calibrator.sides.edges is None:
         raise UsageError(f"{path} was not fitted with --edges", hint="leave it out")
     return model.linked_by(read_edges(edges)[0])
+
+
+def opened(artifact: Artifact) -> Model:
+    """The calibrator that an artifact holds, once it has predicted something."""
+    model = read_calibrator(artifact)
+    try:
+        model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})
+    except BROKEN as error:
+        raise _damaged(artifact.path, model.method, error) from error
+    except ArtifactError as error:
+        raise ArtifactError(f"{artifact.path}: {error.message}", hint=error.hint) from error
+    return model
 
 
 def read_calibrator(artifact: Artifact) -> Model:
@@ -138,10 +142,10 @@ def read_calibrator(artifact: Artifact) -> Model:
     try:
         binding = Binding.from_json(manifest.binding)
         sides = kept_sides(artifact.states, manifest.sides)
-        calibrator = Calibrator.from_state(manifest.method, artifact.state, sides)
+        calibrator = replace(Calibrator.from_state(manifest.method, artifact.state, sides), kept=True)
         if calibrator.classes != len(binding.classes):
             raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
-    except _BROKEN as error:
+    except BROKEN as error:
         raise _damaged(path, manifest.method, error) from error
     return Model.of(path, manifest, binding, artifact.sha256, calibrator)
 

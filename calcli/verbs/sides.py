@@ -149,12 +149,21 @@ def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> Side
     """The side inputs that an artifact keeps."""
     kept = {role: states[role] for role in (str(fact["role"]) for fact in facts) if role in states}
     listed = kept.pop("edges", None)
-    edges = None if listed is None else Edges(unpack_texts(listed.arrays), listed.arrays["pairs"].astype(np.int64))
+    edges = None if listed is None else _kept_edges(listed)
     return Sides(blobs={role: next(iter(state.blobs.values())) for role, state in kept.items()}, edges=edges)
 
 
+def _kept_edges(kept: State) -> Edges:
+    found = Edges(unpack_texts(kept.arrays), kept.arrays["pairs"].astype(np.int64))
+    outside = (found.pairs < -1) | (found.pairs >= len(found.nodes))
+    if found.pairs.ndim != 2 or found.pairs.shape[1] != 2 or outside.any():
+        raise ValueError("the edges link what is none of their nodes")
+    return found
+
+
 def _facts(role: str, source: Source) -> list[JsonObject]:
-    return [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+    found = [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+    return found or [_fact(role, "a frame", None)]  # without a word of it in the manifest it would not be found again
 
 
 def _fact(role: str, name: str, sha256: str | None) -> JsonObject:

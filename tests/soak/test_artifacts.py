@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,110 +15,101 @@ import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError, CalcliError
 from calcli.methods import catalog
-from calcli.methods.row import Row
-from calcli.state import State
+from calcli.verbs.sides import SideFiles
+from tests.soak.forging import harm
 from tests.soak.making import CASES, damaged, nothing_but
-from tests.verbs.conftest import clicks
+from tests.uncertainty import making as ensembles
+from tests.verbs.test_recal_tables import HOUSE, streets, villages
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, on the way to a refusal
 
-JUNK = (0, 1, -1, -5, 3.7, 10**9, 1e308, -1e308, 1e-320, True, None, "x", "paper", [], [1, 2], {}, {"a": 1})
-FEW = max(2, CASES // 20)
-"""Each of these writes and reads an artifact."""
-
-
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if isinstance(value, dict):
-        for key in value:
-            yield from leaves(value[key], (*path, key))
-    elif isinstance(value, list) and value:
-        for place in range(len(value)):
-            yield from leaves(value[place], (*path, place))
-    elif path:
-        yield path
-
-
-def other_params(params: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """One value is another, or missing."""
-    found = copy.deepcopy(params)
-    paths = list(leaves(found))
-    if paths:
-        *above, last = chance.choice(paths)
-        place = found
-        for key in above:
-            place = place[key]
-        if isinstance(place, dict) and chance.random() < 0.2:
-            del place[last]
-        else:
-            place[last] = chance.choice(JUNK)
-    return found
-
-
-def other_arrays(arrays: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """One array is shorter, longer, of another shape or type, missing, or holds a number that is none."""
-    found = {name: np.array(array) for name, array in arrays.items()}
-    name = chance.choice(sorted(found))
-    array = found[name]
-    match chance.randrange(6):
-        case 0:
-            del found[name]
-        case 1:
-            found[name] = array[: len(array) // 2] if array.ndim else array
-        case 2:
-            found[name] = np.zeros((3,) * chance.randrange(4))
-        case 3 if array.dtype.kind == "f" and array.size:
-            array.reshape(-1)[chance.randrange(array.size)] = chance.choice((np.nan, np.inf, -np.inf, 1e308, -1e308, 0))
-        case 4:
-            found[name] = array.astype(np.float64)
-        case _:
-            found[name] = np.concatenate([array, array]) if array.ndim else array
-    return found
-
-
-def other(state: State, chance: random.Random) -> State:
-    params, arrays, blobs = dict(state.params), dict(state.arrays), dict(state.blobs)
-    kind = chance.choice(["params", *(["arrays"] if arrays else []), *(["blobs"] if blobs else [])])
-    if kind == "params":
-        params = other_params(params, chance)
-    elif kind == "arrays":
-        arrays = other_arrays(arrays, chance)
-    else:
-        name = chance.choice(sorted(blobs))
-        blobs[name] = damaged(blobs[name], chance)
-    return State(params, arrays, blobs)
-
-
-def table(classes: int) -> pl.DataFrame:
-    if classes == 2:
-        return clicks(400)
-    rng = np.random.default_rng(0)
-    logits = rng.normal(0, 2, (400, classes))
-    label = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    return pl.DataFrame({"label": label, **{f"logit_{name}": logits[:, name] for name in range(classes)}})
-
-
 SCORE_ONLY = [row for row in catalog.rows() if not row.needs_features]
+FEATURES = [row for row in catalog.rows() if row.needs_features and row.name != "recal"]
+
+KINDS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    **{f"{row.name}-{classes}": (row.name, classes, {}) for row in SCORE_ONLY for classes in (2, 4)},
+    "mbct-odds": ("mbct", 2, {"trees": 3, "depth": 3, "min_rows": 20, "lambda": 1, "rate": 0.5}),
+    "mbct-linear": ("mbct", 2, {"trees": 2, "depth": 2, "link": "linear", "start": "raw"}),
+    "heterogeneous-tree": ("heterogeneous", 2, {"partition": "tree", "depth": 3, "min_rows": 20, "tau": 10}),
+    "heterogeneous-forest": ("heterogeneous", 4, {"trees": 3, "depth": 3, "min_rows": 20, "tau": 10}),
+    "heterogeneous-isotonic": ("heterogeneous", 2, {"leaf": "isotonic", "trees": 2, "depth": 2, "tau": 10}),
+    "heterogeneous-boosted": ("heterogeneous", 2, {"partition": "boosted", "trees": 3, "min_rows": 20, "tau": 10}),
+    "boost-2": ("boost", 2, {"rounds": 12, "depth": 3}),
+    "boost-4": ("boost", 4, {"rounds": 6, "depth": 2}),
+    "ccl-shap": ("ccl", 2, {"clusters": 4}),
+    "ccl-leaves": ("ccl", 2, {"clusters": 4, "embedding": "leaves", "temperature": 0.5, "tau": 10}),
+    "ccl-features": ("ccl", 4, {"clusters": 4, "embedding": "features", "temperature": 0.5, "tau": 10}),
+}
+"""Name to method, number of classes and parameters: so fitted that there is something to forge."""
+
+FAMILIES = {
+    "scores-2": [f"{row.name}-2" for row in SCORE_ONLY],
+    "scores-4": [f"{row.name}-4" for row in SCORE_ONLY],
+    **{row.name: [name for name, kind in KINDS.items() if kind[0] == row.name] for row in FEATURES},
+}
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("row", SCORE_ONLY, ids=lambda row: row.name)
-def test_other_numbers(row: Row, classes: int, tmp_path: Path) -> None:
-    rows = table(classes)
-    calcli.fit(rows, method=row.name, output=tmp_path / "whole", holdout="none")
-    whole = store.read(tmp_path / "whole")
-    for case in range(FEW):
-        chance = random.Random(f"{row.name} {classes} {case}")
-        try:
-            store.write(tmp_path / "other", whole.manifest, {"state": other(whole.state, chance)})
-        except (CalcliError, ValueError, TypeError):
-            continue  # calcli itself would not have written it
-        with nothing_but(tmp_path):
-            try:
-                prob = calcli.load(tmp_path / "other").predict(rows)
-            except CalcliError:
-                continue
-        assert np.isfinite(prob).all(), f"case {case}"
-        assert ((prob >= 0) & (prob <= 1)).all(), f"case {case}"
+def table(classes: int, rows: int = 400) -> pl.DataFrame:
+    """Scores, and features of each kind that tell what the scores do not."""
+    rng = np.random.default_rng(0)
+    number, place = rng.normal(size=rows), rng.choice(["a", "b", "c", ""], rows)
+    truth = rng.normal(0, 1.5, (rows, classes))
+    unseen = np.outer(3.0 * np.sign(number) + 3.0 * (place == "a"), np.arange(classes) == 0)
+    label = (truth + unseen + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    score = (
+        {"logit": truth[:, 1] - truth[:, 0]} if classes == 2 else {f"logit_{k}": truth[:, k] for k in range(classes)}
+    )
+    holed = pl.Series(np.where(rng.random(rows) < 0.1, np.nan, number)).fill_nan(None)
+    own = {
+        "number": holed,
+        "place": pl.Series(place).replace("", None),
+        "flag": rng.random(rows) < 0.5,
+        "other": rng.normal(size=rows),
+    }
+    return pl.DataFrame({"label": label, **{name: 2 * one for name, one in score.items()}, **own})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_numbers(family: str, tmp_path: Path) -> None:
+    for name in FAMILIES[family]:
+        method, classes, params = KINDS[name]
+        rows = table(classes)
+        calcli.fit(rows, method=method, params=params, output=tmp_path / name / "whole", holdout="none")
+        rows[:40].write_parquet(tmp_path / name / "rows.parquet")
+    assert harm([tmp_path / name for name in FAMILIES[family]], CASES) == []
+
+
+RELATIONS = {
+    "value": {"relation": "column:village"},
+    "against": {"relation": "column:village", "propagation": "laplacian"},
+    "nearest": {"relation": "knn:east,north"},
+    "edges": {"relation": "edges"},
+    "offline": {"relation": "column:village", "apply": "offline"},
+}
+
+
+def test_other_graphs(tmp_path: Path) -> None:
+    rows = villages(400, 0)
+    for name, params in RELATIONS.items():
+        calcli.fit(
+            rows,
+            method="recal",
+            params={"epochs": 30, "margin": 0, "rate": 0.01, "lambda": 0} | params,
+            sides=SideFiles(edges=streets(rows, 0)) if name == "edges" else SideFiles(),
+            flags=HOUSE,
+            output=tmp_path / name / "whole",
+            holdout="none",
+        )
+        villages(40, 1).write_parquet(tmp_path / name / "rows.parquet")
+    assert harm([tmp_path / name for name in RELATIONS], CASES) == []
+
+
+@pytest.mark.parametrize("kind", ["sglb", "virtual"])
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_other_ensembles(kind: str, task: str, tmp_path: Path) -> None:
+    ensembles.ensemble(task, tmp_path / kind / "whole", ensemble=kind)
+    ensembles.table(task, 40).write_parquet(tmp_path / kind / "rows.parquet")
+    assert harm([tmp_path / kind], CASES) == []
 
 
 def test_other_manifests(tmp_path: Path) -> None:

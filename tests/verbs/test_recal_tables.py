@@ -282,3 +282,9 @@ def test_more_rows_than_are_held_cannot_be_one_graph(town: pl.DataFrame, monkeyp
     fit(params={"relation": "column:village", "apply": "offline"})
     with pytest.raises(UsageError, match="kept needs all rows at once, and more than 100 are not held"):
         calcli.evaluate("new.parquet", ("kept",))
+
+
+def test_edges_from_a_frame_are_kept_as_those_from_a_file_are(town: pl.DataFrame) -> None:
+    expected = by_edges(output="file").predict(town)
+    fit(sides=SideFiles(edges=pl.read_parquet("streets.parquet")), flags=HOUSE, params=TOLD, output="frame")
+    np.testing.assert_array_equal(calcli.load("frame").predict(town), expected)

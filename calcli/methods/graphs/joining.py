@@ -51,6 +51,7 @@ def join(
     else:
         tied = ties(kept, relation.node_of(batch), relation.edges_of(sides))
     graph = Links(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
+    graph.check(len(kept["values"]))
     return links.two_layers_alone(graph, _floats(kept["values"]), tied, new, scheme, hidden)
 
 

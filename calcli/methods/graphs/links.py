@@ -37,6 +37,14 @@ class Links:
     def __len__(self) -> int:
         return len(self.start) - 1
 
+    def check(self, rows: int) -> None:
+        """A `ValueError` where these are no lists of so many rows."""
+        lists = self.start.shape == (rows + 1,) and self.start[0] == 0 and (np.diff(self.start) >= 0).all()
+        if not lists or self.ends.shape != (self.start[-1],):
+            raise ValueError(f"the neighbours of {rows} rows are not in lists")
+        if ((self.ends < 0) | (self.ends >= rows)).any():
+            raise ValueError("neighbours are none of the rows")
+
     @classmethod
     def of(cls, sources: IntArray, ends: IntArray, rows: int) -> Links:
         """From links in any order, each perhaps repeated."""

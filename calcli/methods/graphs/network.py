@@ -93,9 +93,13 @@ class Network:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Network:
+        from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        tensors: Mapping[str, FloatArray] = load(content)
+        try:
+            tensors: Mapping[str, FloatArray] = load(content)
+        except SafetensorError as error:
+            raise ValueError(f"it holds no network: {error}") from None
         parts = {
             name: Layers(*(tensors[f"{name}.{key}"] for key in ("weight", "bias", "out")))
             for name in PARTS

@@ -79,7 +79,8 @@ def explain(state: State) -> tuple[Section, ...]:
     if not state.blobs:
         return (Section("boost", (), (), "No trees: the scaled score is as good."),)
     model = _parts(state)[1]
-    assert model is not None
+    if model is None:
+        raise ValueError("it holds no model")
     found = zip(model.feature_names_, state.array("importances").tolist(), strict=True)
     rows = sorted(found, key=lambda item: (-item[1], item[0]))
     note = f"{model.tree_count_} trees. How much what they add to the scaled score depends on each feature, in percent."
@@ -171,7 +172,8 @@ def _differs(column: Column) -> bool:
 
 def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
     ordered = {name: features[name] for name in model.feature_names_}
-    return np.asarray(model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal"), dtype=np.float64)
+    with catboost.refusals("predict"):
+        return np.asarray(model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal"), dtype=np.float64)
 
 
 def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:

@@ -161,7 +161,7 @@ _HETEROGENEOUS = Row(
             "auto",
             "the most conditions of a cell; cross-validated if it is auto, 3 in a boosted partition",
             low=0,
-            high=12,
+            high=12,  # as many as `partitions.tree.DEEPEST`
             choices=_AUTO,
         ),
         Param(

@@ -102,7 +102,12 @@ class Coder:
     @property
     def offsets(self) -> kernels.Places:
         """Where the cells of each feature start, and where the last one's end."""
-        return np.array([0, *accumulate(feature.codes for feature in self.features)], dtype=np.int64)
+        return np.array([0, *accumulate(self.codes)], dtype=np.int64)
+
+    @property
+    def codes(self) -> list[int]:
+        """How many codes each feature has."""
+        return [feature.codes for feature in self.features]
 
     def encode(self, batch: Batch) -> Codes:
         """The codes of all rows."""
@@ -125,9 +130,10 @@ class Coder:
     def _column(self, feature: Coding, batch: Batch) -> tuple[Coding, NDArray[Any], Codes | None]:
         """What a feature is coded from, and for a category the code of each of the batch's levels."""
         if feature.kind == "category":
-            column = batch.features[feature.name]
+            column = _of(batch.features[feature.name], category=True)
             return feature, np.ascontiguousarray(column.values, dtype=np.int32), self._table(feature, column.levels)
-        values = batch.score if feature.kind == "score" else batch.features[feature.name].values
+        score = feature.kind == "score"
+        values = batch.score if score else _of(batch.features[feature.name], category=False).values
         return feature, np.ascontiguousarray(values, dtype=np.float64), None
 
     def _table(self, feature: Coding, levels: tuple[str, ...]) -> Codes:
@@ -178,6 +184,13 @@ class Coder:
                 for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
             )
         )
+
+
+def _of(column: Column, *, category: bool) -> Column:
+    """The column, if it is what its coding is of: compiled loops would take numbers for codes."""
+    if (column.role == "category") is not category:
+        raise ValueError(f"a {column.role} is coded as something else")
+    return column
 
 
 def learn_codes(

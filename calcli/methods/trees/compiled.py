@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from calcli.learners.catboost import threads
+from calcli.numeric.threads import threads
 from calcli.version import VERSION
 
 Function = TypeVar("Function", bound=Callable[..., object])

@@ -18,6 +18,13 @@ from calcli.methods.trees.kernels import Codes, Places, Table, applying
 from calcli.methods.trees.passes import blocks_of
 from calcli.numeric.links import logit, sigmoid
 
+_TYPES: Mapping[str, type[np.generic]] = {
+    **dict.fromkeys(("sizes", "rows"), np.int64),
+    **dict.fromkeys(("feature", "first", "branches"), np.int32),
+    "code": np.uint16,
+    **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall"), np.float64),
+}
+
 
 class _Walk(NamedTuple):
     """The arrays of `applying.apply_trees`."""
@@ -150,9 +157,36 @@ class Forest:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "link"}
 
     @classmethod
-    def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]]) -> Forest:
-        """What `to_arrays` gave."""
-        return cls(link, **arrays)
+    def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int]) -> Forest:
+        """What `to_arrays` gave, for features of so many codes; a `ValueError` where these are no trees.
+
+        Compiled loops follow the numbers wherever they lead, so that they are looked at before.
+        """
+        found = cls(link, **arrays)
+        found._check(np.array(codes, dtype=np.int64))
+        return found
+
+    def _check(self, codes: Places) -> None:
+        nodes = len(self.feature)
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if field.name != "link" and (array.dtype != _TYPES[field.name] or array.ndim != 1):
+                raise ValueError(f"the trees' {field.name} are of another type or shape")
+            if field.name not in ("link", "sizes") and len(array) != nodes:
+                raise ValueError(f"there are {len(array)} {field.name} of {nodes} nodes")
+        if (self.sizes < 1).any() or sum(self.sizes.tolist()) != nodes:
+            raise ValueError("the trees have not the nodes that they say")
+        inner = np.flatnonzero(self.feature >= 0)
+        first, last = self.first[inner].astype(np.int64), self.first[inner] + self.branches[inner].astype(np.int64) - 1
+        end = np.repeat(np.cumsum(self.sizes), self.sizes)[inner]
+        if (self.feature >= len(codes)).any():
+            raise ValueError("the trees ask for features that are not there")
+        if (first <= inner).any() or (last < first).any() or (last >= end).any():
+            raise ValueError("the trees' nodes lead nowhere")
+        if int((last - first + 1).sum()) != nodes - len(self.sizes):
+            raise ValueError("the trees' nodes are not each below one other")
+        if (self.code[last] >= codes[self.feature[inner]]).any():
+            raise ValueError("the trees ask for codes that are not there")
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:

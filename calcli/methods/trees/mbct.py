@@ -158,11 +158,9 @@ class _Same:
 @lru_cache(maxsize=16)
 def _unpacked(same: _Same) -> _Model:
     state = same.state
-    return _Model(
-        _Start(state.number("a"), state.number("b")),
-        Coder.from_arrays(_below("feature", state)),
-        Forest.from_arrays(LINKS[str(state.params["link"])], _below("tree", state)),
-    )
+    coder = Coder.from_arrays(_below("feature", state))
+    forest = Forest.from_arrays(LINKS[str(state.params["link"])], _below("tree", state), coder.codes)
+    return _Model(_Start(state.number("a"), state.number("b")), coder, forest)
 
 
 def _under(name: str, arrays: Arrays) -> Arrays:

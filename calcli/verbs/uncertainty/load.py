@@ -8,7 +8,8 @@ from pathlib import Path
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
-from calcli.errors import ArtifactError
+from calcli.errors import ArtifactError, FitError
+from calcli.methods.calibrator import BROKEN, PROBED, any_column
 from calcli.state import State, unnest
 from calcli.tables.binding import Binding
 from calcli.tables.checks import load as load_rows
@@ -57,7 +58,26 @@ class EnsembleModel:
 
 def load_ensemble(path: str | Path) -> EnsembleModel:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code."""
-    return read_ensemble(store.read(Path(path)))
+    return opened(store.read(Path(path)))
+
+
+def opened(artifact: Artifact) -> EnsembleModel:
+    """The ensemble that an artifact holds, once it has predicted something."""
+    model = read_ensemble(artifact)
+    try:
+        _probe(model)
+    except (*BROKEN, FitError) as error:
+        raise _damaged(artifact.path, error) from error
+    return model
+
+
+def _probe(model: EnsembleModel) -> None:
+    """Predict some rows: a state that is not one of an ensemble fails here."""
+    features = {feature.name: any_column(feature.role) for feature in model.binding.features}
+    found, classes = model.ensemble.members(features), len(model.binding.classes)
+    shape = (PROBED, model.ensemble.count, *((classes,) if classes > 2 else ()))
+    if found.mean.shape != shape or (found.variance is None) == (not classes):
+        raise ValueError(f"its members predict {found.mean.shape} numbers, not {shape}")
 
 
 def read_ensemble(artifact: Artifact) -> EnsembleModel:
@@ -79,8 +99,12 @@ def read_ensemble(artifact: Artifact) -> EnsembleModel:
             ensemble,
             Seen.from_state(parts["seen"]),
         )
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
-        raise ArtifactError(f"{path} does not hold what an ensemble holds: {error}") from error
+    except BROKEN as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ArtifactError:
+    return ArtifactError(f"{path} does not hold what an ensemble holds: {type(error).__name__} {error}")
 
 
 def with_model(state: State, theirs: bytes | None) -> State:

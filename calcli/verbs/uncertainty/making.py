@@ -16,7 +16,7 @@ from calcli.artifacts.unfinished import Unfinished
 from calcli.batch import Batch
 from calcli.engines.listener import Listener, stage
 from calcli.errors import FitError
-from calcli.learners.catboost import threads
+from calcli.numeric.threads import threads
 from calcli.state import State, nest
 from calcli.tables.binding import Binding
 from calcli.uncertainty.ensemble import Ensemble

@@ -42,6 +42,12 @@ class Cells:
     label: FloatArray
     said: FloatArray
 
+    def check(self, leaves: int) -> None:
+        """A `ValueError` where these are not the cells of so many leaves."""
+        lengths = {len(self.own), *(len(each) for each in (self.share, self.weight, self.label, self.said))}
+        if lengths != {leaves}:
+            raise ValueError(f"there are {leaves} cells, and numbers of {', '.join(map(str, sorted(lengths)))}")
+
     def mixed(self, without: FloatArray, rows: Batch, cell: IntArray) -> FloatArray:
         """The scores of these rows, which lie in these cells and have the scores `without` without them."""
         return mix(own_scores(self.own, rows, cell), without, self.share[cell])

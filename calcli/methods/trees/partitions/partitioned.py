@@ -85,8 +85,8 @@ class Partitioned:
     def from_state(cls, state: State) -> Partitioned:
         """What `to_state` gave."""
         facts, parts = state.params["facts"], unnest(state, _PARTS)
-        assert isinstance(facts, dict)
-        assert isinstance(facts["rows"], list)
+        if not isinstance(facts, dict) or not isinstance(facts["rows"], list):
+            raise TypeError("it does not say what its cells were fitted on")
         row, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
         own = tuple(
             Calibrator(row, classes, int(str(rows)), each)
@@ -98,8 +98,12 @@ class Partitioned:
             Cells(own[start:end], *arrays)
             for (start, end), arrays in zip(pairwise(ends), _divided(parts["cells"], _NUMBERS), strict=True)
         )
-        shared = Calibrator.from_state(row.name, parts["shared"])
-        return cls(bool(facts["nested"]), shared, Coding.from_state(parts["coding"]), trees, tuple(cells))
+        shared, coding = Calibrator.from_state(row.name, parts["shared"]), Coding.from_state(parts["coding"])
+        found = cls(bool(facts["nested"]), shared, coding, trees, tuple(cells))
+        for tree, own_cells in zip(trees, found.cells, strict=True):
+            tree.check(coding)
+            own_cells.check(int(tree.is_leaf.sum()))
+        return found
 
 
 def _joined(parts: Sequence[object], names: Sequence[str]) -> State:

@@ -14,6 +14,9 @@ from calcli.methods.trees.partitions.coding import Codes, Coding
 SMOOTHING = 10.0
 """How many rows like those of the whole node a level is given before levels are put in order."""
 
+DEEPEST = 12
+"""The most conditions on the way to a cell."""
+
 Mask = NDArray[np.bool_]
 
 Draw = Callable[[int, int], Mask]
@@ -40,6 +43,21 @@ class Tree:
     left: IntArray
     mask: Mask
     depth: IntArray
+
+    def check(self, coding: Coding) -> None:
+        """A `ValueError` where this is no tree for such codes: rows would go in circles, or nowhere."""
+        nodes = len(self.left)
+        place, inner = np.arange(nodes), ~self.is_leaf
+        whole = all(
+            array.dtype.kind == "i" and array.shape == (nodes,) for array in (self.feature, self.left, self.depth)
+        )
+        if not nodes or not whole or self.mask.dtype != np.bool_ or self.mask.shape != (nodes, coding.width):
+            raise ValueError("a tree's arrays are not those of a tree")
+        below = self.left[inner]
+        if (self.left < place).any() or (below + 1 >= nodes).any() or not 0 <= self.depth.max() <= DEEPEST:
+            raise ValueError("a tree's nodes lead nowhere")
+        if (self.feature < 0).any() or (self.feature[inner] >= len(coding.features)).any():
+            raise ValueError("a tree asks for features that are not there")
 
     @property
     def is_leaf(self) -> Mask:

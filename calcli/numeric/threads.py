@@ -1,0 +1,46 @@
+"""How many threads to work with."""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cache
+from pathlib import Path
+
+_OF_PROCESS = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def threads() -> int:
+    """What ``--threads`` set, else one for each processor that this process may use."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else processors()
+
+
+@cache
+def processors() -> int:
+    """The processors of this machine, or as many as this process is held to: by its affinity or by a container."""
+    held_to = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.floor(min(held_to, quota())))
+
+
+def quota(of_process: Path = _OF_PROCESS, groups: Path = _GROUPS) -> float:
+    """How many processors' time the control groups of this process may take; infinite where nothing limits it.
+
+    A limit of a container is ``cpu.max`` of its group or of one above: microseconds of work in so many of the clock
+    (cgroup v2). More threads than that would only be made to wait.
+    """
+    try:
+        own = next(line[3:] for line in of_process.read_text().splitlines() if line.startswith("0::"))
+    except (OSError, StopIteration):
+        return math.inf
+    place = groups / own.strip("/")
+    return min(_limit(folder) for folder in (place, *place.parents) if folder.is_relative_to(groups))
+
+
+def _limit(group: Path) -> float:
+    try:
+        most, period = (group / "cpu.max").read_text().split()
+        return int(most) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
+        return math.inf
