@@ -89,6 +89,8 @@ def unfinished(artifact: Path | None, key: str) -> Iterator[Unfinished]:
             yield parts
         finally:
             with suppress(OSError):  # what cannot be swept is swept by the next run
+                for half in folder.glob(f"{files.TEMPORARY}*"):
+                    half.unlink()
                 if parts.finished or {path.name for path in folder.iterdir()} == {_LOCK}:
                     _sweep(folder, made)
 

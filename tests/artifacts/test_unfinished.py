@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,25 @@ def test_another_run_finds_nothing_and_sweeps_in_the_end(tmp_path: Path) -> None
 def test_a_run_that_kept_nothing_leaves_nothing(tmp_path: Path) -> None:
     stopped(tmp_path / "deep" / "ens", "aa")
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("kept", [{}, {"one": b"1"}])
+def test_a_disk_that_fills_up_leaves_no_half_of_a_part(kept: dict[str, bytes], tmp_path: Path) -> None:
+    real, before = os.write, set(kept)
+
+    def full(handle: int, data: bytes) -> int:
+        if before:
+            before.pop()
+            return real(handle, data)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(FileSystemError, match="free some space"):
+            run(tmp_path / "ens", "aa", {**kept, "two": b"2"})
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"] == [
+        f"aa-{name}" for name in kept
+    ]
 
 
 def test_damaged_parts_are_not_taken(tmp_path: Path) -> None:

@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import calcli
+from calcli.artifacts import store
 from tests.cli.making import calcli as run
 from tests.cli.making import environment
-from tests.soak.making import CASES
+from tests.soak.making import CASES, listing
 from tests.verbs.conftest import clicks
 
 LOOPS = max(3, CASES // 30)
@@ -43,36 +45,54 @@ def place(tmp_path: Path) -> Path:
     """A table, another, and a calibrator of the first."""
     clicks(20_000).write_parquet(tmp_path / "t.parquet")
     clicks(20_000, seed=1).write_parquet(tmp_path / "u.parquet")
-    calcli.fit(tmp_path / "t.parquet", method="platt", output=tmp_path / "a", holdout="none")
+    calcli.fit(tmp_path / "t.parquet", method="platt", output=tmp_path / "a", holdout="0.2")
     return tmp_path
 
 
+TRAINED = ["-q", "u.parquet", "--ignore", "logit", "--members", "3", "--trees", "40", "--depth", "3"]
 COMMANDS = {
-    "fit": (["fit", "-q", "u.parquet", "-m", "isotonic", "-o", "a"], "a"),
-    "apply": (["apply", "-q", "a", "u.parquet", "-o", "out.parquet"], "out.parquet"),
-    "report": (["evaluate", "-q", "u.parquet", "--with", "a", "--html", "out.html"], "out.html"),
+    "fit": (["fit", "-q", "u.parquet", "-m", "isotonic"], "-o", "a"),
+    "refit": (["refit", "-q"], "a", "u.parquet"),
+    "select": (["compare", "-q", "u.parquet", "--methods", "platt,isotonic"], "--select", "a"),
+    "ensemble": (["uncertainty", "fit", *TRAINED], "-o", "e"),
+    "apply": (["apply", "-q", "a", "u.parquet"], "-o", "out.parquet"),
+    "report": (["evaluate", "-q", "u.parquet", "--with", "a"], "--html", "out.html"),
+    "picture": (["diagram", "-q", "u.parquet", "--with", "a"], "-o", "out.png"),
 }
+"""Name to the words of a command; those that name its target are the last."""
+
+
+def words_of(name: str, folder: str = "") -> tuple[list[str], str]:
+    """A command and its target, in another folder perhaps."""
+    first, *last = COMMANDS[name]
+    target = next(word for word in last if not word.startswith("-") and word != "u.parquet")
+    return [*first, *(folder + word if word == target else word for word in last)], folder + target
 
 
 def whole(target: Path) -> bool:
     """Whether it is there as a whole."""
+    if target.name == "e":
+        return bool(calcli.load_ensemble(target).predict(clicks(10)).total.size)
     if target.is_dir():
         return bool(calcli.load(target).predict(clicks(10)).size)
     if target.suffix == ".html":
         return target.read_text().rstrip().endswith("</html>")
+    if target.suffix == ".png":
+        return target.read_bytes().endswith(b"IEND\xaeB`\x82")
     return len(pl.read_parquet(target)) == 20_000
 
 
 def strangers(place: Path) -> list[str]:
     """Files that no command was asked for."""
-    known = {"t.parquet", "u.parquet", "a", "out.parquet", "out.html", "a.lock", ".a.lock"}
+    known = {"t.parquet", "u.parquet", "a", "e", "out.parquet", "out.html", "out.png"}
     return [path.name for path in place.iterdir() if path.name not in known]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_killed_at_any_time(name: str, place: Path) -> None:
-    words, target = COMMANDS[name]
+    words, target = words_of(name)
     seconds = took(words, place)
+    first = payloads(place / target)
     chance = random.Random(name)
     for loop in range(LOOPS):
         process = started(words, place)
@@ -84,6 +104,26 @@ def test_killed_at_any_time(name: str, place: Path) -> None:
         assert whole(place / target), f"loop {loop}"
     took(words, place)
     assert whole(place / target)
+    assert payloads(place / target) == first, "what was interrupted ended as something else"
+    assert strangers(place) == []
+
+
+def payloads(target: Path) -> list[str]:
+    """The names of what an artifact holds, which follow from its content; none of a file."""
+    return [one.name for one in store.describe(target).payloads] if target.is_dir() else []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_at_once(name: str, place: Path) -> None:
+    """The same command twice at the same time, on the same target: one whole result, and nothing beside it."""
+    words, target = words_of(name)
+    for loop in range(max(1, LOOPS // 3)):
+        both = [started(words, place) for _ in range(2)]
+        for process in both:
+            _, said = process.communicate(timeout=300)
+            assert b"Traceback" not in said, said
+            assert process.returncode == 0 or (name == "ensemble" and process.returncode == 7), said
+        assert whole(place / target), f"loop {loop}"
     assert strangers(place) == []
 
 
@@ -113,6 +153,36 @@ def test_a_disk_that_fills_up(place: Path, tiny: Path) -> None:
     assert run("fit", "-q", str(rows), "-m", "isotonic", "-o", str(tiny / "a"), cwd=place).returncode == 0
     assert calcli.load(tiny / "a").method == "isotonic"
     assert [path.name for path in tiny.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_disk_that_is_full_or_read_only(name: str, place: Path, tiny: Path) -> None:
+    """One line, exit code 7, and nothing on the disk has changed."""
+    words, _ = words_of(name, f"{tiny}/")
+    if name == "refit":
+        calcli.fit(clicks(2_000), method="platt", output=tiny / "a", holdout="0.2")
+    fill(tiny)
+    before = listing(tiny)
+    for how in ("rw", "ro"):
+        subprocess.run(["mount", "-o", f"remount,{how}", str(tiny)], check=True)
+        done = run(*words, cwd=place)
+        assert done.returncode == 7, done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert before == listing(tiny)
+
+
+def fill(disk: Path) -> None:
+    """Leave no room at all."""
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
+        while file.write(b"x" * 4_096):
+            pass
+
+
+def test_an_export_into_a_full_disk(place: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run("export", "a", cwd=place, stdout=full)
+    assert done.returncode == 7
+    assert done.stderr.count("\n") == 1
 
 
 def test_an_input_that_vanishes(place: Path) -> None:
