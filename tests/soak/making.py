@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 CASES = int(os.environ.get("CALCLI_SOAK", "60"))
 """So many attacks of each kind."""
+
+LARGE = pytest.mark.skipif(CASES < 1_000, reason="takes minutes; run: just soak")
 
 Damage = Callable[[bytearray, random.Random], bytearray]
 

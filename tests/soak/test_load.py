@@ -15,10 +15,8 @@ import pytest
 
 import calcli
 from tests.cli.making import environment
-from tests.soak.making import CASES
+from tests.soak.making import CASES, LARGE
 from tests.verbs.conftest import clicks
-
-LARGE = pytest.mark.skipif(CASES < 1_000, reason="takes minutes; run: just soak")
 
 
 def applied(folder: Path, data: pl.DataFrame | Path, method: str = "platt") -> pl.DataFrame:

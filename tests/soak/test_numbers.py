@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
 import pytest
 
 import calcli
+from calcli.batch import Batch
 from calcli.errors import FitError
-from calcli.methods import catalog
+from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import Ending
 from calcli.methods.row import Row
+from tests.soak.making import LARGE
 
 CLIP = 1e-12
 """The log-loss is of probabilities no nearer to 0 and 1 than that."""
@@ -68,20 +72,82 @@ def test_subnormal_weights() -> None:
         assert tiny.value("raw", name) == pytest.approx(plain.value("raw", name), rel=1e-9), name
 
 
+@pytest.mark.parametrize("rows", [1_000_000, pytest.param(10_000_000, marks=LARGE)])
 @pytest.mark.parametrize("method", ["platt", "isotonic", "histogram", "beta"])
-def test_one_positive_in_a_million(method: str) -> None:
+def test_one_positive_in_millions(method: str, rows: int) -> None:
     rng = np.random.default_rng(0)
-    logit = rng.normal(-14, 2, 1_000_000)
-    label = np.zeros(len(logit), dtype=int)
+    logit = rng.normal(-14, 2, rows)
+    label = np.zeros(rows, dtype=int)
     label[np.argmax(logit)] = 1
-    rows = table(logit, label)
-    done = calcli.fit(rows, method=method, holdout="none")
+    frame = table(logit, label)
+    done = calcli.fit(frame, method=method, holdout="none")
     assert done.model is not None
-    prob = done.model.predict(rows)
+    prob = done.model.predict(frame)
     assert np.isfinite(prob).all()
     assert prob.mean() < 1e-4
-    if method == "platt":  # the equation of its intercept, with the targets (1 + 1)/(1 + 2) and 1/(n + 2)
-        assert prob.sum() == pytest.approx(2 / 3 + 999_999 / 1_000_001, rel=1e-9)
+    if method == "platt":  # the equation of its intercept, with the targets (1 + 1)/(1 + 2) and 1/(n - 1 + 2)
+        assert prob.sum() == pytest.approx(2 / 3 + (rows - 1) / (rows + 1), rel=1e-9)
+
+
+def test_platt_beside_fifty_digits() -> None:
+    """Where its equations, in fifty digits, have their root: log-odds of 700 beside small ones, weights of all kinds."""
+    mpmath = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(3)
+    z = np.concatenate([rng.normal(0, 2, 60), [700.0, -700.0, 650.0, -699.0, 0.0]])
+    y = (rng.random(len(z)) < 1 / (1 + np.exp(-np.clip(z, -5, 5)))).astype(int)
+    w = 10.0 ** rng.uniform(-3, 1, len(z))
+    y[[60, 61]], w[[60, 61]] = (0, 1), (1e-2, 1e-2)  # as wrong as can be
+    state = calibrator.fit(catalog.find("platt"), Batch(z, y, w), {}).state
+    with mpmath.workdps(50):
+        rows = [(mpmath.mpf(one), label, mpmath.mpf(weight)) for one, label, weight in zip(z, y, w, strict=True)]
+        positive = mpmath.fsum(weight for _, label, weight in rows if label)
+        negative = mpmath.fsum(weight for _, label, weight in rows if not label)
+        target = (1 / (negative + 2), (positive + 1) / (positive + 2))
+
+        def equations(a: object, b: object) -> list[object]:
+            off = [
+                (weight * (1 / (1 + mpmath.exp(-(a * one + b))) - target[label]), one) for one, label, weight in rows
+            ]
+            return [mpmath.fsum(each for each, _ in off), mpmath.fsum(each * one for each, one in off)]
+
+        a, b = mpmath.findroot(equations, (state.number("a"), state.number("b")))
+        assert state.number("a") == pytest.approx(float(a), rel=1e-9)
+        assert state.number("b") == pytest.approx(float(b), rel=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0, 15, 300])
+def test_isotonic_beside_fractions(spread: int) -> None:
+    """Pooled by exact fractions, one violation after another; weights over so many powers of ten either way."""
+    rng = np.random.default_rng(spread)
+    z = rng.integers(-20, 20, 300) / 4.0
+    y = (rng.random(300) < 1 / (1 + np.exp(-z))).astype(int)
+    w = 10.0 ** rng.uniform(-spread, 0, 300)
+    pools = [
+        (sum(Fraction(one) for one in w[z == place]), sum(Fraction(one) for one in w[(z == place) & (y == 1)]), 1)
+        for place in np.unique(z)
+    ]
+    stack: list[tuple[Fraction, Fraction, int]] = []
+    for mass, positive, count in pools:
+        stack.append((Fraction(mass), Fraction(positive), count))
+        while len(stack) > 1 and stack[-2][1] * stack[-1][0] >= stack[-1][1] * stack[-2][0]:
+            last, before = stack.pop(), stack.pop()
+            stack.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
+    expected = [float(positive / mass) for mass, positive, count in stack for _ in range(count)]
+    fitted = calibrator.fit(catalog.find("isotonic"), Batch(z, y, w), {}).with_ending(Ending(exact=True))
+    np.testing.assert_allclose(fitted.predict(Batch(np.unique(z))), expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("method", [row.name for row in catalog.rows() if row.from_sums(2)])
+def test_duplicated_rows_are_rows_of_twice_the_weight(method: str) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2, 500)
+    y = (rng.random(500) < 1 / (1 + np.exp(-0.6 * z))).astype(int)
+    row = catalog.find(method)
+    twice = calibrator.fit(row, Batch(np.tile(z, 2), np.tile(y, 2)), row.resolve())
+    heavy = calibrator.fit(row, Batch(z, y, np.full(500, 2.0)), row.resolve())
+    exact = Ending(exact=True)  # without the mix, which counts rows
+    found = [each.with_ending(exact).predict(Batch(z)) for each in (twice, heavy)]
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-9)
 
 
 FEATURE_METHODS = [row for row in catalog.rows() if row.needs_features]
