@@ -71,12 +71,16 @@ def _k_means(points: FloatArray, weight: FloatArray, count: int, seed: int) -> F
 
 
 def _ward(points: FloatArray, weight: FloatArray, counts: Sequence[int]) -> dict[int, FloatArray]:
-    if len(points) == 1:
-        return dict.fromkeys(counts, points)
+    found = {count: points for count in counts if len(points) <= count}  # SciPy 1.13 makes one of them
+    if len(found) == len(counts):
+        return found
     from scipy.cluster.hierarchy import fcluster, ward
 
     tree = ward(points)
-    return {count: _means(points, weight, fcluster(tree, count, criterion="maxclust") - 1) for count in counts}
+    for count in counts:
+        if count not in found:
+            found[count] = _means(points, weight, fcluster(tree, count, criterion="maxclust") - 1)
+    return found
 
 
 def _means(points: FloatArray, weight: FloatArray, place: np.ndarray[tuple[int], np.dtype[np.int32]]) -> FloatArray:

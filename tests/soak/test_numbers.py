@@ -90,7 +90,7 @@ def test_one_positive_in_millions(method: str, rows: int) -> None:
 
 
 def test_platt_beside_fifty_digits() -> None:
-    """Where its equations, in fifty digits, have their root: log-odds of 700 beside small ones, weights of all kinds."""
+    """Where its equations, in fifty digits, have their root: log-odds of 700 beside small ones, uneven weights."""
     mpmath = pytest.importorskip("mpmath")
     rng = np.random.default_rng(3)
     z = np.concatenate([rng.normal(0, 2, 60), [700.0, -700.0, 650.0, -699.0, 0.0]])
