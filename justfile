@@ -32,6 +32,13 @@ bench *args:
 browser:
     {{python}} -m pytest tests/browser
 
+# the tests in a virtual environment DIR with the lowest versions that pyproject.toml admits
+lowest dir:
+    {{python}} -m venv {{dir}}
+    {{python}} tests/lowest.py > {{dir}}/lowest.txt
+    {{dir}}/bin/pip install -e '.[test]' -c {{dir}}/lowest.txt
+    {{dir}}/bin/python -m pytest -W default
+
 # attack it: thousands of damaged files, artifacts and words; takes an hour
 soak cases="10000":
     CALCLI_SOAK={{cases}} {{python}} -m pytest tests/soak

@@ -133,12 +133,13 @@ def test_held_out_loss_beside_a_regularised_spline_of_scikit_learn() -> None:
     from sklearn.preprocessing import SplineTransformer, StandardScaler
 
     train, test = winding(3000, 1), winding(20_000, 2)
+    newer = {"l1_ratios": (0.0,), "use_legacy_attributes": False}  # without them, newer releases warn
+    if "use_legacy_attributes" not in LogisticRegressionCV().get_params():
+        newer = {}
     peer = make_pipeline(
         SplineTransformer(8, knots="quantile", extrapolation="linear"),
         StandardScaler(),
-        LogisticRegressionCV(
-            Cs=10, cv=5, scoring="neg_log_loss", solver="newton-cholesky", l1_ratios=(0.0,), use_legacy_attributes=False
-        ),
+        LogisticRegressionCV(Cs=10, cv=5, scoring="neg_log_loss", solver="newton-cholesky", **newer),
     )
     peer.fit(train.score[:, None], train.labels)
     expected = log_loss(peer.predict_proba(test.score[:, None])[:, 1], test.labels)
