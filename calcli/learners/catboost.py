@@ -16,6 +16,7 @@ import numpy as np
 
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import FitError
+from calcli.learners import cbm
 from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def read(model: bytes) -> CatBoost:
     """A model from the bytes of its ``.cbm`` file; a `ValueError` where they are none."""
     import catboost
 
+    cbm.check(model)
     with refusals("read the model"):
         return catboost.CatBoost().load_model(blob=model)
 
