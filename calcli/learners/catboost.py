@@ -6,6 +6,7 @@ text `MISSING`; booleans are numbers.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ MISSING = "nan"
 """The category of rows that have none, as CatBoost's own readers write it."""
 
 _BY_CHANCE = ("model_guid", "train_finish_time")
+_BY_THREADS = re.compile(r'("thread_count":)\d+')
 
 
 def pool(
@@ -122,10 +124,12 @@ def refusals(action: str) -> Iterator[None]:
 
 
 def to_bytes(model: CatBoost) -> bytes:
-    """A model as a ``.cbm`` file, without what would differ between two fits of the same."""
+    """A model as a ``.cbm`` file, without what would differ between two fits of the same on two machines."""
     metadata = model.get_metadata()
     for key in _BY_CHANCE:
         metadata[key] = ""
+    if told := metadata.get("params"):
+        metadata["params"] = _BY_THREADS.sub(r"\g<1>1", told)
     with tempfile.TemporaryDirectory() as directory:  # CatBoost saves to a path and to nothing else
         path = Path(directory) / "model.cbm"
         model.save_model(str(path))

@@ -9,9 +9,9 @@ make it read memory that is not the model's.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,11 @@ def check(model: bytes) -> None:
     try:
         whole = _root(core)
         trees = whole.table(1)
-        classes = 1
+        statistics: dict[_Key, int] = {}
         if any(core[part.place + 4 :].startswith(_STATISTICS) for part in whole.tables(3)[:1]):
-            classes = max(map(_of_statistics, _parts(model[_HEAD + size :])), default=1)
+            statistics = dict(map(_of_statistics, _parts(model[_HEAD + size :])))
         if trees is not None:
-            _check_features(trees, classes)
+            _check_features(trees, statistics)
             _check_trees(trees)
     except struct.error:
         raise ValueError("the model of CatBoost is damaged") from None
@@ -120,12 +120,23 @@ def _inside(values: NDArray[Any] | list[int], end: int, what: str) -> None:
         raise ValueError(f"the model of CatBoost names {what} that are not there")
 
 
-def _of_statistics(part: bytes) -> int:
-    """How many classes the statistics of some categories are of, if each category has its own."""
+_Key: TypeAlias = tuple[int, int, bytes, bytes, bytes]
+"""The kind of some statistics, of which border of the label, and of which features together."""
+
+
+def _key(base: _Table | None) -> _Key:
+    combined = None if base is None else base.table(0)
+    if base is None or combined is None:
+        raise ValueError("the model of CatBoost has statistics of no categories")
+    one, two, three = (combined.array(place, of).tobytes() for place, of in enumerate(("<i4", "<i4,<f4", "<i4,<i4")))
+    return base.number(1, 0, "<b"), base.number(2, 0), one, two, three
+
+
+def _of_statistics(part: bytes) -> tuple[_Key, int]:
+    """What the statistics of some categories are of, and of how many classes."""
     table = _root(part)
-    base = table.table(0)
-    kind = 0 if base is None else base.number(1, 0, "<b")
-    classes = table.number(4, 0)
+    key = _key(table.table(0))
+    kind, classes = key[0], table.number(4, 0)
     size = {0: 4 * classes, 1: 4 * classes, 2: 8, 3: 8, 4: 4, 5: 4}.get(kind, 0)
     buckets = table.array(1, "u1")
     if size <= 0 or len(buckets) % _BUCKET.itemsize or len(buckets) == 0:
@@ -135,10 +146,10 @@ def _of_statistics(part: bytes) -> int:
     if len(found) & (len(found) - 1) or used.all():  # a search for a category that is not there would not end
         raise ValueError("the model of CatBoost has no room among its categories")
     _inside(found["place"][used], len(table.array(2, "u1")) // size, "statistics")
-    return max(classes, 1)
+    return key, max(classes, 1)
 
 
-def _check_features(trees: _Table, classes: int) -> None:
+def _check_features(trees: _Table, statistics: Mapping[_Key, int]) -> None:
     kinds = {kind: trees.tables(kind) for kind in (_CATEGORIES, _NUMBERS, _TEXTS, _EMBEDDINGS)}
     every = sum(map(len, kinds.values()))
     for kind, features in kinds.items():
@@ -150,18 +161,21 @@ def _check_features(trees: _Table, classes: int) -> None:
     for feature in trees.tables(_CTRS):
         ctr = feature.table(0)
         base = None if ctr is None else ctr.table(0)
-        combined = None if base is None else base.table(0)
-        if ctr is None or combined is None:
-            raise ValueError("the model of CatBoost has statistics of no categories")
-        _inside([ctr.number(1, 0)], classes, "classes")
-        _inside(combined.array(0, "<i4"), categories, "categories")
-        _inside(combined.array(1, "<i4,<f4")["f0"], numbers, "numbers")
-        _inside(combined.array(2, "<i4,<i4")["f0"], categories, "categories")
+        key = _key(base)
+        if ctr is None or key not in statistics:
+            raise ValueError("the model of CatBoost asks for statistics that it does not have")
+        _inside([ctr.number(1, 0)], statistics[key], "classes")
+        _inside(np.frombuffer(key[2], "<i4"), categories, "categories")
+        _inside(np.frombuffer(key[3], "<i4,<f4")["f0"], numbers, "numbers")
+        _inside(np.frombuffer(key[4], "<i4,<i4")["f0"], categories, "categories")
 
 
 def _check_trees(trees: _Table) -> None:
     parts = [(_NUMBERS, 3, "<f4"), (_ESTIMATED, 3, "<f4"), (_ONE_HOTS, 1, "<i4"), (_CTRS, 1, "<f4")]
-    borders = [len(each.array(field, dtype)) for kind, field, dtype in parts for each in trees.tables(kind)]
+    lists = [each.array(field, dtype) for kind, field, dtype in parts for each in trees.tables(kind)]
+    if any((np.diff(each) <= 0).any() or np.isnan(each).any() for each in lists if each.dtype.kind == "f"):
+        raise ValueError("the borders in the model of CatBoost do not rise")
+    borders = [len(each) for each in lists]
     splits, sizes, starts = (trees.array(field, "<i4").astype(np.int64) for field in (_SPLITS, _SIZES, _STARTS))
     _inside(splits, sum(borders), "splits")
     _inside(trees.array(_BINS, "<u2,<u2")["f0"], sum(-(-count // _IN_A_BUCKET) for count in borders), "splits")

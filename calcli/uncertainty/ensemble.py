@@ -115,7 +115,8 @@ class Ensemble:
             files,
             tuple(map(str, names)) if isinstance(names, list) else None,
         )
-        check_alike(found.models)
+        with catboost.refusals("say what it predicts"):
+            check_alike(found.models)
         most = found.models[0].tree_count_ // 2 if found.virtual else len(files)
         if not (1 if found.virtual else most) <= found.count <= most:
             raise ValueError(f"it has {found.count} members, and models for {most}")
