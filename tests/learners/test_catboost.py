@@ -22,9 +22,9 @@ CATEGORIES = np.random.default_rng(1).choice(["a", "b", "c"], 300)
 TABLE = [[*row, category] for row, category in zip(X.tolist(), CATEGORIES.tolist(), strict=True)]
 
 
-def fit(path, **params):
+def fit(path, *, thread_count=1, **params):
     model = catboost.CatBoostClassifier(
-        iterations=5, depth=2, random_seed=1, thread_count=1, verbose=0, allow_writing_files=False, **params
+        iterations=5, depth=2, random_seed=1, thread_count=thread_count, verbose=0, allow_writing_files=False, **params
     )
     model.fit(TABLE, (X[:, 0] + (CATEGORIES == "a") > 0.5).astype(int), cat_features=[3])
     model.save_model(str(path))
@@ -48,6 +48,12 @@ def test_another_process_gives_the_same_bytes(models, tmp_path):
     code = f"from tests.learners.test_catboost import fit; fit({str(tmp_path / 'c.cbm')!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert normalise_cbm((tmp_path / "c.cbm").read_bytes()) == normalise_cbm(models[0])
+
+
+def test_the_number_of_threads_leaves_no_mark(models, tmp_path):
+    two = fit(tmp_path / "two.cbm", thread_count=2)
+    assert two != models[0]
+    assert normalise_cbm(two) == normalise_cbm(models[0])
 
 
 @pytest.mark.parametrize("params", [{}, {"posterior_sampling": True}, {"loss_function": "MultiClass"}])

@@ -27,9 +27,6 @@ for name, words in json.loads(methods).items():
 BY_LINEAR_ALGEBRA = {"sms"}
 """Not fitted from sums, but by a library that sums in another order when it has more threads."""
 
-BY_CATBOOST: set[str] = set()
-"""What CatBoost trains to other bits on more threads: nothing so far, and no promise of its."""
-
 METHODS = [row.name for row in catalog.rows() if not row.needs_features]
 
 TRAINED = {
@@ -96,7 +93,7 @@ def test_threads_pieces_and_hash_seeds(classes: int, tmp_path: Path) -> None:
 
 
 def test_what_is_trained(tmp_path: Path) -> None:
-    """The same bytes with the same threads, whatever the hash seed; with others the same predictions, to 1e-6."""
+    """The same bytes, whatever the hash seed and the threads."""
     table = rows(4_000, 2)
     table.write_parquet(tmp_path / "t.parquet")
     words = fit_words(TRAINED)
@@ -104,7 +101,4 @@ def test_what_is_trained(tmp_path: Path) -> None:
     first = fitted(tmp_path / "t.parquet", tmp_path / "a", 1, 0, words)
     assert fitted(tmp_path / "t.parquet", tmp_path / "b", 1, 1, words) == first
     other = fitted(tmp_path / "t.parquet", tmp_path / "c", 2, 2, words)
-    assert {name for name in words if other[name] != first[name]} <= BY_CATBOOST
-    agree(list(TRAINED), tmp_path / "a", tmp_path / "c", table)
-    one, two = (calcli.load_ensemble(tmp_path / place / "ensemble").predict(table).mean for place in "ac")
-    np.testing.assert_allclose(one, two, rtol=0, atol=1e-6)
+    assert other == first  # CatBoost does not promise it, and keeps it on tables of this size
