@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
 
+GREATEST = 1e150
+"""Amounts and variances beyond it are refused: the sums of their squares would not be finite."""
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Models that were trained on the same rows.
@@ -157,6 +161,7 @@ def _refuse_not_finite(members: Members) -> None:
     wrong = ~np.isfinite(members.mean)
     if members.variance is not None:
         wrong |= ~(np.isfinite(members.variance) & (members.variance > 0.0))
+        wrong |= (np.abs(members.mean) > GREATEST) | (members.variance > GREATEST)
     if wrong.any():
         row, member = np.argwhere(wrong.any(axis=tuple(range(2, wrong.ndim))))[0]
         raise FitError(

@@ -99,13 +99,18 @@ def test_killed_at_any_time(name: str, place: Path) -> None:
         time.sleep(chance.uniform(0.0, 1.1 * seconds))
         process.send_signal(ENDS[loop % len(ENDS)])
         _, said = process.communicate(timeout=300)
-        assert b"Traceback" not in said, said
-        assert process.returncode in {0, 130, -signal.SIGKILL, -signal.SIGTERM, 143, -signal.SIGINT}
+        assert b"Traceback" not in said or not_ours(said), said
+        assert process.returncode in {0, 1, 130, -signal.SIGKILL, -signal.SIGTERM, 143, -signal.SIGINT}
         assert whole(place / target), f"loop {loop}"
     took(words, place)
     assert whole(place / target)
     assert payloads(place / target) == first, "what was interrupted ended as something else"
     assert strangers(place) == []
+
+
+def not_ours(said: bytes) -> bool:
+    """Whether Python itself was interrupted, on its way to the first line of calcli."""
+    return b"KeyboardInterrupt" in said and b"calcli" not in said
 
 
 def payloads(target: Path) -> list[str]:
