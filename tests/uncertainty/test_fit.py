@@ -315,7 +315,7 @@ class TestBadInput:
         with pytest.raises(FitError, match="of one class"):
             fit(EnsembleRequest(frame, bad_rows="null", flags=Flags(weight="w"), **FEW))
 
-    @pytest.mark.parametrize("mean", [np.nan, np.inf])
+    @pytest.mark.parametrize("mean", [np.nan, np.inf, -1e200])
     @pytest.mark.parametrize("variance", [0.0, np.inf, 1.0])
     def test_a_member_that_has_no_finite_prediction(self, mean, variance, monkeypatch) -> None:
         said = Members(np.array([[0.0, 0.0], [0.0, mean]]), np.array([[1.0, 1.0], [1.0, variance]]))
