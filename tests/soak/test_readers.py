@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from calcli.errors import CalcliError
-from calcli.tables.binding import bind
+from calcli.tables.binding import Flags, bind
 from calcli.tables.checks import load
 from calcli.tables.source import open_source
 from tests.soak.making import CASES, damaged, nothing_but
@@ -99,7 +99,20 @@ COLUMNS = (
 )
 
 
-def test_any_columns_are_bound_or_refused() -> None:
+def flags_of(chance: random.Random) -> Flags:
+    """What somebody may say of columns that are there, or are not."""
+    said: dict[str, object] = {}
+    for name in ("label", "prob", "logit", "weight", "positive", "node_id"):
+        if chance.random() < 0.25:
+            said[name] = chance.choice((*NAMES, "1", "b", "nothing"))
+    for name in ("features", "ignore", "classes"):
+        if chance.random() < 0.2:
+            said[name] = tuple(chance.choices((*NAMES, "0", "1", "a", "b", "nothing"), k=chance.randrange(4)))
+    return Flags(**said)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flagged", [False, True])
+def test_any_columns_are_bound_or_refused(flagged: bool) -> None:
     loaded = 0
     for case in range(CASES):
         chance = random.Random(case)
@@ -107,6 +120,7 @@ def test_any_columns_are_bound_or_refused() -> None:
         frame = pl.DataFrame({name: pl.Series(chance.choice(COLUMNS), strict=False) for name in sorted(names)})
         frame = frame.clear() if chance.random() < 0.05 else frame
         features = chance.random() < 0.5
+        flags = flags_of(chance) if flagged else Flags()
         with suppress(CalcliError), open_source(frame) as source:
-            loaded += len(load(source, bind(source, features=features), features=features).batch.labels)
+            loaded += len(load(source, bind(source, flags, features=features), features=features).batch.labels)
     assert loaded
