@@ -20,9 +20,7 @@ from calcli.tables.source import Source, open_source
 from tests.tables.making import get_arrow, put_arrow
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
-DECIMALS = [pa.decimal128(10, 2), pa.decimal128(38, 2)]
-if hasattr(pa, "decimal32"):  # not in pyarrow 17
-    DECIMALS += [pa.decimal32(5, 1), pa.decimal64(12, 1)]
+DECIMALS = [pa.decimal32(5, 1), pa.decimal64(12, 1), pa.decimal128(10, 2), pa.decimal128(38, 2)]
 UNITS = ["s", "ms", "us", "ns"]
 NUMBERS = [Decimal("1.5"), None, Decimal("-2")]
 TIMES = [dt.time(1, 2, 3), None, dt.time(0)]
@@ -66,10 +64,9 @@ COLUMNS: dict[str, pa.Array] = {
         [[{"a": b"xy", "t": TIMES[0]}], None, []], pa.list_(pa.struct([("a", pa.binary(2)), ("t", pa.time32("s"))]))
     ),
     "null": pa.nulls(3),
+    "uuid": pa.array([uuid.UUID(int=5).bytes, None, bytes(16)], pa.uuid()),
+    "json": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None, "1"])),
 }
-if hasattr(pa, "json_"):  # nor these
-    COLUMNS["uuid"] = pa.array([uuid.UUID(int=5).bytes, None, bytes(16)], pa.uuid())
-    COLUMNS["json"] = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None, "1"]))
 
 
 def same_but_for_widths(one: pa.DataType, two: pa.DataType) -> bool:
