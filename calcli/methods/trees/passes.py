@@ -12,11 +12,11 @@ from itertools import pairwise
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.learners.catboost import threads
 from calcli.methods.trees import kernels
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.kernels import Codes, Places, Table, moving, searching
 from calcli.methods.trees.nodes import Cells, Growth, Nodes, Rows, Splits
+from calcli.numeric.threads import threads
 
 BLOCK = 1 << 18
 """So many rows, or nodes of so many rows together, are the work of one thread at a time."""
