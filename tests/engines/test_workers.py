@@ -93,7 +93,9 @@ def test_a_warning_is_given_here() -> None:
     job = Job(duties.misbehave, None)
     with pytest.warns(RuntimeWarning, match="careful"):
         assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", None]}
-    assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", "RuntimeWarning: careful"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", "RuntimeWarning: careful"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", None]}

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from calcli.errors import DataError
@@ -156,10 +157,10 @@ def test_ordered_categories_of_pandas_keep_their_order(tmp_path: Path) -> None:
     for data in (tmp_path / "a.parquet", frame):
         with open_source(data) as source:
             passed_on(source, tmp_path / "b.parquet")
-        again = pd.read_parquet(tmp_path / "b.parquet")["o"]
-        assert again.cat.ordered
-        assert list(again.cat.categories) == levels
-        assert again.astype(object).where(again.notna(), None).tolist() == ["high", "low", None] * 50
+        again = pq.read_table(tmp_path / "b.parquet")["o"]
+        assert again.type.ordered
+        assert again.unify_dictionaries().chunk(0).dictionary.to_pylist() == levels
+        assert again.to_pylist() == ["high", "low", None] * 50
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

@@ -107,6 +107,7 @@ def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
             assert there.fit_seconds > 0
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_method_that_fails_or_dies_is_an_outcome(beside: None) -> None:
     ways = ("raise", "refuse", "warn", "be killed", "exit", "crash")
     found = hold([*named("identity", "platt", "bbq"), *map(misfits.row, ways)])
