@@ -44,6 +44,8 @@ SLACK = 1e-6
 SUM_SLACK = 1e-3
 """How far from 1 the probabilities of a row may add up to."""
 
+LARGEST = float(np.finfo(np.float64).max)
+
 ENOUGH = 20
 """So many rows must agree before logits are suspected to be probabilities."""
 
@@ -222,7 +224,7 @@ def _any(mask: Mask) -> Mask:
 
 def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
     """Log-odds or log-probabilities, clipped; rows that are no probabilities are added to `wrong`."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         outside = (values < -SLACK) | (values > 1.0 + SLACK)
         if values.ndim == 1:
             _mark(wrong, "the probability is outside [0, 1]", outside)
@@ -237,8 +239,9 @@ def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[s
 def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
     """The log-odds z = v1 - v0, where v1 is the positive class."""
     positive = binding.classes.index(index_order(binding)[1])
-    z: FloatArray = values[:, positive] - values[:, 1 - positive]
-    return z
+    with np.errstate(over="ignore", invalid="ignore"):
+        z: FloatArray = values[:, positive] - values[:, 1 - positive]
+    return np.clip(z, -LARGEST, LARGEST, out=z)  # of missing ones NaN, of infinite ones too: both are marked
 
 
 def _weight(values: pl.Series, wrong: dict[str, Mask]) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import resource
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,15 +100,15 @@ COLUMNS = (
 )
 
 
-def flags_of(chance: random.Random) -> Flags:
+def flags_of(chance: random.Random, names: Sequence[str]) -> Flags:
     """What somebody may say of columns that are there, or are not."""
     said: dict[str, object] = {}
     for name in ("label", "prob", "logit", "weight", "positive", "node_id"):
         if chance.random() < 0.25:
-            said[name] = chance.choice((*NAMES, "1", "b", "nothing"))
+            said[name] = chance.choice((*names, "1", "b", "nothing"))
     for name in ("features", "ignore", "classes"):
         if chance.random() < 0.2:
-            said[name] = tuple(chance.choices((*NAMES, "0", "1", "a", "b", "nothing"), k=chance.randrange(4)))
+            said[name] = tuple(chance.choices((*names, "0", "1", "a", "b", "nothing"), k=chance.randrange(4)))
     return Flags(**said)  # type: ignore[arg-type]
 
 
@@ -118,9 +119,11 @@ def test_any_columns_are_bound_or_refused(flagged: bool) -> None:
         chance = random.Random(case)
         names = {*chance.sample(NAMES, chance.randrange(1, 5)), *chance.choice(((), ("label", "logit"), ("y", "p")))}
         frame = pl.DataFrame({name: pl.Series(chance.choice(COLUMNS), strict=False) for name in sorted(names)})
+        if chance.random() < 0.5:  # else hardly any table could be bound
+            frame = frame.with_columns(label=pl.Series([0, 1, 1, 0]), logit=pl.Series([-1.5, 2.0, 0.5, -3.0]))
         frame = frame.clear() if chance.random() < 0.05 else frame
         features = chance.random() < 0.5
-        flags = flags_of(chance) if flagged else Flags()
+        flags = flags_of(chance, frame.columns) if flagged else Flags()
         with suppress(CalcliError), open_source(frame) as source:
             loaded += len(load(source, bind(source, flags, features=features), features=features).batch.labels)
     assert loaded

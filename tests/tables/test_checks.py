@@ -73,6 +73,13 @@ def test_two_logits_are_one_log_odds() -> None:
     assert encoded(columns, flipped).batch.score.tolist() == [-3.0, 0.5]
 
 
+def test_two_logits_as_far_apart_as_numbers_go() -> None:
+    chunk = encoded({"l_0": [-1e308, 1e308, INF], "l_1": [1e308, -1e308, INF]}, binding("logit", "l_0", "l_1"))
+    largest = float(np.finfo(np.float64).max)
+    assert chunk.batch.score[:2].tolist() == [largest, -largest]
+    assert chunk.is_bad.tolist() == [False, False, True]
+
+
 def test_many_classes() -> None:
     three = {"classes": (0, 1, 2), "positive": None}
     v = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
