@@ -12,21 +12,24 @@ def folds(label: IntArray, count: int, rng: np.random.Generator) -> IntArray:
 
     Dealing goes on from class to class where the last one stopped, so that the folds are of equal size too.
     """
-    shuffled = rng.permutation(len(label))
-    dealt = shuffled[np.argsort(label[shuffled], kind="stable")]
     fold = np.empty(len(label), dtype=np.int64)
-    fold[dealt] = np.arange(len(label)) % count
+    fold[_class_by_class(label, rng)] = np.arange(len(label)) % count
     return fold
 
 
 def held_out(label: IntArray, share: float, rng: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """A mask of about `share` of the rows of each class."""
-    shuffled = rng.permutation(len(label))
-    dealt = shuffled[np.argsort(label[shuffled], kind="stable")]
-    place = np.arange(len(label))
+    held = np.floor(np.arange(len(label) + 1) * share)
     mask = np.empty(len(label), dtype=np.bool_)
-    mask[dealt] = np.floor((place + 1) * share) > np.floor(place * share)
+    mask[_class_by_class(label, rng)] = held[1:] > held[:-1]
     return mask
+
+
+def _class_by_class(label: IntArray, rng: np.random.Generator) -> IntArray:
+    """The places of all rows, class after class, each in random order."""
+    shuffled = rng.permutation(len(label))
+    narrow = label.astype(np.min_scalar_type(int(label.max(initial=0))))  # NumPy sorts 16 bits or less in linear time
+    return shuffled[np.argsort(narrow[shuffled], kind="stable")]
 
 
 def group_folds(groups: IntArray, count: int, rng: np.random.Generator) -> IntArray:
