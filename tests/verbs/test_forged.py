@@ -77,6 +77,7 @@ def put(name: str, value: Any, place: int = 0) -> Callable[[dict[str, Any]], obj
 
 FORGERIES: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "a circle": ("mbct", put("tree/first", 0)),
+    "cuts in a table": ("mbct", lambda parts: parts.update({"feature/cut": parts["feature/cut"].reshape(-1, 1)})),
     "a node beyond its tree": ("mbct", put("tree/first", 10**6)),
     "more branches than nodes": ("mbct", put("tree/branches", 10**9)),
     "a feature beyond the last": ("mbct", put("tree/feature", 99)),

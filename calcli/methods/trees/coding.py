@@ -171,6 +171,8 @@ class Coder:
             for name in ("name", "kind", "level")
         )
         cuts = np.asarray(arrays["cut"], dtype=np.float64)
+        if cuts.ndim != 1:
+            raise ValueError("the cuts of its features are not in a row")
         level_ends, cut_ends = np.cumsum(arrays["levels"]), np.cumsum(arrays["cuts"])
         return cls(
             tuple(
