@@ -150,7 +150,7 @@ def _search_large(rows: Rows, node: Nodes, cells: Cells, growth: Growth) -> Spli
         sums,
         wide[: searching.wide_cells(sums, growth.least, wide)],
         cells.offsets,
-        growth.link == kernels.LINEAR and growth.wanted > 2 and not weighted,
+        searching.sums_by_label(growth.link, growth.wanted, weighted),
         weighted,
         0,
         splits.code,

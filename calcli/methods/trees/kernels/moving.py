@@ -63,6 +63,20 @@ def longest_table(firsts: Places, branches: Places, code: Codes) -> int:
 
 
 @compiled
+def fill_table(branch: Table, code: Codes, first: int, many: int) -> None:
+    """Let the codes of a node's children lead to them, in a table that is all 0; the first child is the rest."""
+    for child in range(1, many):
+        branch[code[first + child]] = child
+
+
+@compiled
+def clear_table(branch: Table, code: Codes, first: int, many: int) -> None:
+    """Let the table be all 0 again."""
+    for child in range(1, many):
+        branch[code[first + child]] = 0
+
+
+@compiled
 def scatter_nodes(
     codes: Codes,
     prob: FloatArray,
@@ -86,9 +100,8 @@ def scatter_nodes(
     """
     branch = np.zeros(longest_table(firsts, branches, code), dtype=np.uint32)
     for node in range(len(starts)):
-        first = firsts[node]
-        for child in range(1, branches[node]):
-            branch[code[first + child]] = child
+        first, many = firsts[node], branches[node]
+        fill_table(branch, code, first, many)
         scatter(
             codes,
             prob,
@@ -98,14 +111,13 @@ def scatter_nodes(
             stops[node],
             chosen[node],
             branch,
-            places[first : first + branches[node]],
+            places[first : first + many],
             to_codes,
             to_prob,
             to_label,
             to_weight,
         )
-        for child in range(1, branches[node]):
-            branch[code[first + child]] = 0
+        clear_table(branch, code, first, many)
 
 
 @compiled
@@ -194,13 +206,11 @@ def set_by_branches(
     branch = np.zeros(longest_table(firsts, branches, code), dtype=np.uint32)
     for node in range(len(starts)):
         first, many = firsts[node], branches[node]
-        for child in range(1, many):
-            branch[code[first + child]] = child
+        fill_table(branch, code, first, many)
         set_by_branch(
             codes, prob, starts[node], stops[node], chosen[node], branch, patterns[first : first + many], link
         )
-        for child in range(1, many):
-            branch[code[first + child]] = 0
+        clear_table(branch, code, first, many)
 
 
 @compiled

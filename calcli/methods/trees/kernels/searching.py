@@ -154,6 +154,12 @@ def add_totals(
 
 
 @compiled
+def sums_by_label(link: int, wanted: int, weighted: bool) -> bool:
+    """Whether a cell has sums of p and p^2 of either label in place of the sums of all its rows, see `add_cells`."""
+    return link == LINEAR and wanted > 2 and not weighted
+
+
+@compiled
 def add_cells(
     codes: Codes,
     prob: FloatArray,
@@ -173,7 +179,7 @@ def add_cells(
     or all, and where there are weights at last the number of rows, in column 7. For ``linear`` without weights, where
     all are wanted, there are p and p^2 of either label instead, which is less work.
     """
-    features = len(offsets) - 1
+    features, by_label = len(offsets) - 1, sums_by_label(link, wanted, len(weight) > 0)
     for row in range(start, stop):
         p, y = prob[row], np.uint32(label[row])
         if len(weight):
@@ -186,7 +192,7 @@ def add_cells(
                 cells[cell, 2] += one
                 cells[cell, 3] += two
                 cells[cell, 7] += 1.0
-        elif link == LINEAR and wanted > 2:
+        elif by_label:
             one, two = rounded(p, grids[0]), rounded(p * p, grids[1])
             for feature in range(features):
                 cell = offsets[feature] + codes[row, feature]
@@ -382,7 +388,7 @@ def search_nodes(
     seen = np.zeros(len(cells), dtype=np.uint8)
     touched, wide = np.empty(len(cells), dtype=np.uint32), np.empty(len(cells), dtype=np.uint32)
     weighted = len(weight) > 0
-    by_label = link == LINEAR and wanted > 2 and not weighted
+    by_label = sums_by_label(link, wanted, weighted)
     end = 0
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
