@@ -135,9 +135,10 @@ class Calibrator:
             score = score[np.add.outer(np.arange(PROBED), np.arange(self.classes)) % PROBED]
         features = {name: any_column(role) for name, role in roles.items()}
         node = None if self.sides.edges is None else any_column("category")
-        prob = self.predict(Batch(score, features=features, node=node))
-        if prob.shape != score.shape:
-            raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
+        with self.blamed():
+            prob = self.predict(Batch(score, features=features, node=node))
+            if prob.shape != score.shape:
+                raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
     def extras(self, batch: Batch, sides: Sides = NO_SIDES) -> Mapping[str, FloatArray]:
         """What else the method can say of these rows, under the names that its catalog row lists."""

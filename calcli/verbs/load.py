@@ -121,8 +121,6 @@ def opened(artifact: Artifact) -> Model:
     model = read_calibrator(artifact)
     try:
         model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})
-    except BROKEN as error:
-        raise _damaged(artifact.path, model.method, error) from error
     except ArtifactError as error:
         raise ArtifactError(f"{artifact.path}: {error.message}", hint=error.hint) from error
     return model
