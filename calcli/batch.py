@@ -102,6 +102,8 @@ class Batch:
 
     def take(self, rows: Rows) -> Batch:
         """The rows of an index array, a mask or a slice."""
+        if not isinstance(rows, slice) and rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)  # once, and not for each column
         return Batch(
             score=self.score[rows],
             label=None if self.label is None else self.label[rows],

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics.base import Options, Scored, spans
+from calcli.metrics.base import Options, Scored
 from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
 from calcli.numeric.binomial import rate_interval
 from calcli.numeric.bins import width_edges
+from calcli.numeric.spans import spans
 from calcli.state import Json
 
 Kind: TypeAlias = Literal["reliability", "smooth", "rejection"]

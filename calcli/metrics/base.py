@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
+from calcli.numeric.spans import spans
 
 Direction = Literal["lower", "higher", "target"]
 
@@ -26,9 +27,6 @@ CONVENTIONS = (
     "google",
 )  # fmt: skip
 """Whose bins the ECE family has; `calcli.metrics.conventions` says how they differ."""
-
-_CHUNK = 1 << 15
-"""Rows that are looked at together, so that what is computed between them stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -296,11 +294,6 @@ class Scored:
             return self if index == 1 else replace(self, label=1 - self.label, prob=1.0 - self.prob)
         label = (self.label == index).astype(np.int8)
         return replace(self, label=label, prob=np.ascontiguousarray(self.prob[:, index]))
-
-
-def spans(rows: int, size: int = _CHUNK) -> Iterator[slice]:
-    """All rows, some at a time."""
-    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def rising(prob: FloatArray) -> NDArray[np.int64]:

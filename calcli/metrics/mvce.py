@@ -17,9 +17,10 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.metrics.additive import Additive
-from calcli.metrics.base import Definition, Measured, Options, Scored, spans
+from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
+from calcli.numeric.spans import spans
 
 BIN_SIZE = 1000.0
 LEAST_BINS = 32

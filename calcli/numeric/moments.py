@@ -21,6 +21,8 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray
 from calcli.numeric.links import sigmoid, softplus
 from calcli.numeric.solve import Expansion
+from calcli.numeric.spans import spans
+from calcli.numeric.totals import totals
 
 CELLS_PER_UNIT = 512
 LIMIT = 1e6
@@ -29,33 +31,39 @@ LIMIT = 1e6
 ORDER = 4
 """The highest moment kept."""
 
+_TOGETHER = 1 << 16
+"""Rows that are added up at a time: few enough for the cache, and many beside the cells."""
+
 _HALF = int(np.ceil(np.arcsinh(LIMIT) * CELLS_PER_UNIT)) + 1
 _CENTRES = np.sinh((np.arange(2 * _HALF) - _HALF + 0.5) / CELLS_PER_UNIT)
 
 
 def gather(z: FloatArray, label: IntArray, weight: FloatArray | None) -> dict[str, FloatArray]:
     """The moments of these rows: ``all`` of order 0 .. 4 of every row, ``positive`` of order 0 and 1 where y = 1."""
+    cells = len(_CENTRES)
+    moments, positive = np.zeros((ORDER + 1, cells)), np.zeros((2, cells))
+    for some in spans(len(z), _TOGETHER):
+        _add(z[some], label[some], None if weight is None else weight[some], moments, positive)
+    return {"all": moments, "positive": positive}
+
+
+def _add(z: FloatArray, label: IntArray, weight: FloatArray | None, moments: FloatArray, positive: FloatArray) -> None:
+    """Add up more rows."""
     z = np.clip(z, -LIMIT, LIMIT)
     cell = (np.floor(np.arcsinh(z) * CELLS_PER_UNIT) + _HALF).astype(np.int64)
     offset = z - _CENTRES[cell]
-    cells = len(_CENTRES)
-    moments = np.empty((ORDER + 1, cells))
-    moments[0] = np.bincount(cell, weight, minlength=cells)
+    moments[0] += totals(cell, weight, moments.shape[1])
     term = offset.copy() if weight is None else weight * offset
     for order in range(1, ORDER + 1):
-        moments[order] = np.bincount(cell, term, minlength=cells)
+        moments[order] += totals(cell, term, moments.shape[1])
         term *= offset
     chosen = label == 1
     cell, offset = cell[chosen], offset[chosen]
-    positive = np.empty((2, cells))
-    if weight is None:
-        positive[0] = np.bincount(cell, minlength=cells)
-    else:
+    if weight is not None:
         weight = weight[chosen]
-        positive[0] = np.bincount(cell, weight, minlength=cells)
         offset *= weight
-    positive[1] = np.bincount(cell, offset, minlength=cells)
-    return {"all": moments, "positive": positive}
+    positive[0] += totals(cell, weight, moments.shape[1])
+    positive[1] += totals(cell, offset, moments.shape[1])
 
 
 @dataclass(frozen=True)

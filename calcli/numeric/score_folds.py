@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
 from calcli.numeric.rng import stream
+from calcli.numeric.spans import spans
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -38,11 +39,14 @@ def share_by_score(score: FloatArray, share: float, seed: int, purpose: str) -> 
 def row_keys(rows: FloatArray, seed: int, purpose: str) -> NDArray[np.uint64]:
     """A 64-bit number for each distinct row: equal rows, equal keys (Steele et al. 2014, splitmix64)."""
     salt = stream(seed, purpose).integers(0, 2**63, dtype=np.uint64)
-    columns = rows.reshape(len(rows), -1) + 0.0  # -0.0 is 0.0
-    key = np.full(len(rows), salt, dtype=np.uint64)
-    for column in columns.T:
-        key = (key ^ np.ascontiguousarray(column).view(np.uint64)) * _MIX + _ODD
-        key ^= key >> np.uint64(29)
-        key *= _ODD
-        key ^= key >> np.uint64(32)
-    return key
+    table, keys = rows.reshape(len(rows), -1), np.full(len(rows), salt, dtype=np.uint64)
+    for some in spans(len(rows)):
+        key = keys[some]
+        for column in table[some].T:
+            key ^= (column + 0.0).view(np.uint64)  # -0.0 is 0.0
+            key *= _MIX
+            key += _ODD
+            key ^= key >> np.uint64(29)
+            key *= _ODD
+            key ^= key >> np.uint64(32)
+    return keys

@@ -13,9 +13,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.errors import UsageError
-from calcli.metrics.base import Clusters, Options, Scored, spans
+from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import Row
 from calcli.metrics.gathered import Gathered
+from calcli.numeric.spans import spans
 from calcli.tables.checks import join_batches
 from calcli.verbs.clustering import Clustering
 from calcli.verbs.lineup import Entrant
