@@ -33,6 +33,7 @@ from calcli.methods.base import (
 from calcli.methods.onevsrest import OneVsRest, OneVsRestSums
 from calcli.methods.row import Row
 from calcli.numeric.links import open_interval
+from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import Json, State, nest, unnest
 
 _COUNTS = "rows and weight"
@@ -67,12 +68,6 @@ class Ending:
 
 
 PLAIN = Ending()
-
-BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
-"""What goes wrong with numbers that are none of a method's: somebody wrote them, and their hashes too."""
-
-PROBED = 57
-"""So many rows tell whether a state is one of its method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +214,6 @@ class Calibrator:
         factors = tuple(float(str(factor)) for factor in tilt) if isinstance(tilt, list) else None
         ending = Ending(bool(whole.params["exact"]), factors)
         return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending, sides)
-
-
-def any_column(role: Role) -> Column:
-    """For each row that is probed a value, or none."""
-    if role == "category":
-        return Column(role, np.arange(PROBED, dtype=np.int32) % 2 - 1, ("",))
-    return Column(role, np.where(np.arange(PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, PROBED))))
 
 
 def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
+from calcli.diagrams.suffixes import promised
 from calcli.diagrams.words import amount, percent, reading
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -159,18 +159,16 @@ def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | 
     if output is None:
         return None
     listed = ", ".join(FORMS)
-    text = Path(output).suffix.lower().removeprefix(".") if given is None else given.lower()
+    if given is None:
+        if str(output) == "-":
+            raise UsageError(
+                "a stream has no suffix that tells its format", hint=f"name it: --output-format {FORMS[0]}"
+            )
+        return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
     for form in FORMS:
-        if text == form:
+        if given.lower() == form:
             return form
-    if given is not None:
-        raise UsageError(unknown_name("picture format", given, FORMS), hint=f"--output-format takes one of {listed}")
-    if str(output) == "-":
-        raise UsageError("a stream has no suffix that tells its format", hint=f"name it: --output-format {FORMS[0]}")
-    raise UsageError(
-        f"{str(output)!r}: the suffix names no kind of picture; known are {', '.join(f'.{form}' for form in FORMS)}",
-        hint=f"name it with --output-format: {listed}",
-    )
+    raise UsageError(unknown_name("picture format", given, FORMS), hint=f"--output-format takes one of {listed}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, Sides
 from calcli.errors import ArtifactError, UsageError
 from calcli.methods import catalog
-from calcli.methods.calibrator import BROKEN, Calibrator
+from calcli.methods.calibrator import Calibrator
+from calcli.numeric.probing import BROKEN
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.checks import load as load_rows

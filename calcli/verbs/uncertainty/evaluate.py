@@ -12,6 +12,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.curves import Curve, Point
+from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import DataError, UsageError
@@ -40,7 +41,7 @@ from calcli.verbs.report import (
     finite,
 )
 from calcli.verbs.uncertainty.load import EnsembleModel, load_ensemble
-from calcli.verbs.uncertainty.picture import draw, format_of_picture
+from calcli.verbs.uncertainty.picture import FORMATS, draw
 from calcli.version import VERSION
 
 COMMAND = "uncertainty evaluate"
@@ -91,7 +92,7 @@ class EnsembleEvaluateRequest:
     def check(self) -> None:
         """Refuse what cannot go together."""
         if self.output is not None:
-            format_of_picture(self.output)
+            promised(self.output, FORMATS)
         if not self.ensembles:
             raise UsageError("which ensemble?", hint="name one or more: --with DIR")
         if self.ood is not None and self.make_ood is not None:

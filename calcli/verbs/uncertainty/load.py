@@ -9,7 +9,7 @@ from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.errors import ArtifactError, FitError
-from calcli.methods.calibrator import BROKEN, PROBED, any_column
+from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import State, unnest
 from calcli.tables.binding import Binding
 from calcli.tables.checks import load as load_rows

@@ -6,32 +6,21 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 
 from calcli.diagrams.curves import Curve
 from calcli.diagrams.image import Format, render
-from calcli.errors import UsageError
+from calcli.diagrams.suffixes import promised
 from calcli.tables.sink import write_bytes
 from calcli.verbs.report import Report
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def format_of_picture(output: str | os.PathLike[str]) -> Format:
-    """What kind of picture a file's suffix promises."""
-    suffix = Path(output).suffix.lower().removeprefix(".")
-    for form in FORMATS:
-        if suffix == form:
-            return form
-    known = ", ".join(f".{form}" for form in FORMATS)
-    raise UsageError(f"{str(output)!r}: the suffix names no kind of picture; known are {known}")
-
-
 def draw(report: Report, output: str | os.PathLike[str]) -> None:
     """All curves of the report in one picture, each by its order."""
     label = str(report.binding["label"])
-    write_bytes(render(list(_named(report)), label, "none", format_of_picture(output)), output)
+    write_bytes(render(list(_named(report)), label, "none", promised(output, FORMATS)), output)
 
 
 def _named(report: Report) -> Iterator[Curve]:
