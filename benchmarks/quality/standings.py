@@ -94,7 +94,7 @@ def picture(board: Board, path: Path) -> None:
     standing = board.standing()
     order = sorted((name for name in standing if name != RAW), key=lambda name: -standing[name])
     groups = list(dict.fromkeys(one.group for one in board.results.values()))
-    figure = Figure(figsize=(9, 0.22 * len(order) + 1.2), layout="constrained")
+    figure = Figure(figsize=(9, 0.22 * len(order) + 1.4), layout="constrained")
     axes = figure.add_subplot()
     for group, colour, shift in zip(groups, ("#1b6ca8", "#d1722c"), (0.15, -0.15), strict=False):
         for place, method in enumerate(order):
@@ -110,5 +110,5 @@ def picture(board: Board, path: Path) -> None:
     axes.set_yticks(range(len(order)), order, fontsize=7)
     axes.set_ylim(-0.8, len(order) - 0.2)
     axes.set_xlabel("gain in log-loss over the raw score, %; each dot a file, the bar their median")
-    axes.legend(loc="lower right", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=len(groups), fontsize=8, frameon=False)
     figure.savefig(path, dpi=110, metadata={"Software": None})
