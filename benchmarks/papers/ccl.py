@@ -33,7 +33,7 @@ from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.rejection import by_threshold
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import bind
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 
 DATA = ("adult", "diabetes130")

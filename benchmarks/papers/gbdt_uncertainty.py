@@ -193,7 +193,7 @@ class Features:
 
 
 def load_ensemble_features(train: pl.DataFrame, table: Table) -> Features:
-    from calcli.tables.checks import load
+    from calcli.tables.load import load
     from calcli.tables.source import open_source
     from calcli.tables.unscored import bind_unscored
 

@@ -29,7 +29,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.numeric.links import sigmoid
 from calcli.tables.binding import bind
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 
 DATA = ("adult", "california", "diabetes130")

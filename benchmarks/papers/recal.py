@@ -28,8 +28,8 @@ from calcli.methods.graphs.relation import Relation
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.tables.binding import Flags, bind
-from calcli.tables.checks import load
 from calcli.tables.edges import load_edges
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 
 PAPER_ECE = Options(convention="guo")

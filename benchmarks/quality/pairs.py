@@ -9,7 +9,7 @@ import polars as pl
 
 from calcli.batch import Batch
 from calcli.tables.binding import bind
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 
 CAL, TEST = ".cal.parquet", ".test.parquet"

@@ -19,7 +19,7 @@ import polars as pl
 
 import calcli
 from calcli.learners import catboost as learner
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 from calcli.verbs.uncertainty.load import load_ensemble
 

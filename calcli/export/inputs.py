@@ -9,7 +9,7 @@ from calcli import terms
 from calcli.numeric.links import CLIP
 from calcli.tables.arrays import index_order
 from calcli.tables.binding import Binding
-from calcli.tables.checks import SLACK, SUM_SLACK
+from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.terms import Condition, Every, Input, Inputs, Term, Terms
 
 _MOST = sys.float_info.max

@@ -5,7 +5,6 @@ All of these take typed columns and the String columns of text files alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,8 +215,3 @@ def join_arrays(parts: list[NDArray[Any]]) -> NDArray[Any]:
     joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
     parts.clear()
     return joined
-
-
-def count_reasons(masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
-    """How many rows each reason holds for; reasons without rows are left out."""
-    return {reason: int(mask.sum()) for reason, mask in masks.items() if mask.any()}

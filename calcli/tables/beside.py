@@ -9,8 +9,8 @@ import numpy as np
 from calcli.batch import Batch, Column, FloatArray
 from calcli.errors import DataError, nearest
 from calcli.tables.arrays import UNKNOWN, class_indices, feature_column, join_columns, numbers
-from calcli.tables.checks import join_batches
 from calcli.tables.features import known_features
+from calcli.tables.load import join_batches
 from calcli.tables.parts import Binding, Feature
 from calcli.tables.source import Source
 from calcli.tables.trouble import reading

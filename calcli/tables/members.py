@@ -12,10 +12,12 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError, nearest
-from calcli.tables.arrays import count_reasons, no_number, numbers
-from calcli.tables.checks import SLACK, SUM_SLACK, Mask, bad_rows_error
+from calcli.tables.arrays import no_number, numbers
 from calcli.tables.labels import there_is
+from calcli.tables.marks import Mask, count_reasons, in_any, mark
+from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.tables.source import Source
+from calcli.tables.tally import bad_rows_error
 from calcli.tables.trouble import reading
 
 _OUTSIDE = "a probability is outside [0, 1]"
@@ -140,7 +142,7 @@ def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMember
     variance = None
     if columns.variances:
         variance = _matrix(frame, columns.variances, "variance", wrong)
-        _mark(wrong, "a variance is not positive", _any(variance <= 0.0))
+        mark(wrong, "a variance is not positive", in_any(variance <= 0.0))
     else:
         mean = _as_probabilities(mean, wrong)
     if not wrong:
@@ -162,33 +164,22 @@ def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[st
     for name in names:
         if frame[name].dtype == pl.String:
             words |= no_number(frame[name]).to_numpy()
-    _mark(wrong, f"a {part} is not a number", words)
-    _mark(wrong, f"a {part} is missing", _any(np.isnan(values)) & ~words)
-    _mark(wrong, f"a {part} is infinite", _any(np.isinf(values)))
+    mark(wrong, f"a {part} is not a number", words)
+    mark(wrong, f"a {part} is missing", in_any(np.isnan(values)) & ~words)
+    mark(wrong, f"a {part} is infinite", in_any(np.isinf(values)))
     return values
 
 
 def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
     """Clipped to [0, 1], as float32 rounds, and of classes adding up to 1."""
     with np.errstate(invalid="ignore"):
-        _mark(wrong, _OUTSIDE, _any(((values < -SLACK) | (values > 1.0 + SLACK)) & np.isfinite(values)))
+        mark(wrong, _OUTSIDE, in_any(((values < -SLACK) | (values > 1.0 + SLACK)) & np.isfinite(values)))
         clipped = np.clip(values, 0.0, 1.0)
         if values.ndim == 2:
             return clipped
         total = clipped.sum(axis=2, keepdims=True)
-        _mark(wrong, "the probabilities of a member do not add up to 1", _any(np.abs(total - 1.0) > SUM_SLACK))
+        mark(wrong, "the probabilities of a member do not add up to 1", in_any(np.abs(total - 1.0) > SUM_SLACK))
         return clipped / np.where(total > 0.0, total, 1.0)
-
-
-def _any(mask: Mask) -> Mask:
-    """Whether it holds of any member, for each row."""
-    found: Mask = np.logical_or.reduce(mask.reshape(len(mask), -1), axis=1)
-    return found
-
-
-def _mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
-    if mask.any():
-        wrong[reason] = mask
 
 
 def refuse_bad_members(source: Source, columns: MemberColumns) -> None:

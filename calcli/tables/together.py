@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch
-from calcli.tables.checks import Count, Encoded, Scale, Tally, bound_columns, encode, score_values
+from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.parts import Binding
+from calcli.tables.scale import Scale
 from calcli.tables.source import Source
+from calcli.tables.tally import Count, Tally
 from calcli.tables.trouble import reading
 
 

@@ -10,9 +10,9 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Calibrating, Stream
 from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Flags, bind
-from calcli.tables.checks import load as load_rows
 from calcli.tables.edges import load_nodes
 from calcli.tables.formats import format_of
+from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.load import Model, load
 from calcli.verbs.passing import kept_columns, write_rows

@@ -17,7 +17,7 @@ from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import Row
 from calcli.metrics.gathered import Gathered
 from calcli.numeric.spans import spans
-from calcli.tables.checks import join_batches
+from calcli.tables.load import join_batches
 from calcli.verbs.clustering import Clustering
 from calcli.verbs.lineup import Entrant
 from calcli.verbs.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row

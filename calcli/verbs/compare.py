@@ -18,7 +18,7 @@ from calcli.methods.row import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.tables.binding import Flags, bind
-from calcli.tables.checks import Loaded, load
+from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.columns import ranks
 from calcli.verbs.contest import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest

@@ -18,8 +18,8 @@ from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
-from calcli.tables.checks import Tally
 from calcli.tables.source import Data, Source, open_source
+from calcli.tables.tally import Tally
 from calcli.tables.together import read_together
 from calcli.verbs.asjson import as_json
 from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects

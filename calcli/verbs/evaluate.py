@@ -11,8 +11,8 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.state import Json
-from calcli.tables.checks import Tally
 from calcli.tables.source import Source, open_source
+from calcli.tables.tally import Tally
 from calcli.tables.together import read_together
 from calcli.verbs.baseline import Baseline
 from calcli.verbs.clustering import Clustering, clustering

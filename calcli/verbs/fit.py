@@ -10,7 +10,7 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
 from calcli.tables.binding import Binding, bind
-from calcli.tables.checks import Loaded, load
+from calcli.tables.load import Loaded, load
 from calcli.tables.source import Source, open_source
 from calcli.verbs.fitting import FitRequest, FitResult, checked, keep, needs_features, warnings_on
 from calcli.verbs.learn import Learned, learn

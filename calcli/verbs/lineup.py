@@ -11,7 +11,7 @@ from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Feature, Flags, bind, bind_score
-from calcli.tables.checks import Scale
+from calcli.tables.scale import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Source
 from calcli.verbs.load import Model, load

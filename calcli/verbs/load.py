@@ -16,7 +16,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.numeric.probing import BROKEN
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags, bind
-from calcli.tables.checks import load as load_rows
+from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 from calcli.verbs.sides import kept_sides, read_edges
 

@@ -19,8 +19,8 @@ from calcli.numeric.links import CLIP, probabilities
 from calcli.state import Json
 from calcli.tables.arrays import index_order
 from calcli.tables.binding import Binding
-from calcli.tables.checks import Loaded
 from calcli.tables.labels import class_text
+from calcli.tables.load import Loaded
 from calcli.tables.source import Source
 from calcli.verbs.asjson import as_json
 from calcli.verbs.report import (

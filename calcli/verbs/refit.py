@@ -23,7 +23,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import bind
-from calcli.tables.checks import Loaded, load
+from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.fitting import contenders, needs_features
 from calcli.verbs.guard import Guard

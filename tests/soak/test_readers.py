@@ -14,7 +14,7 @@ import pytest
 
 from calcli.errors import CalcliError
 from calcli.tables.binding import Flags, bind
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 from tests.soak.making import CASES, damaged, nothing_but
 from tests.tables.making import ordinary, put

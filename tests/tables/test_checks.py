@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from calcli.errors import DataError
 from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
-from calcli.tables.checks import Count, Encoded, Loaded, Scale, bound_columns, encode, load, score_values
+from calcli.tables.checks import Encoded, bound_columns, encode, score_values
+from calcli.tables.load import Loaded, load
+from calcli.tables.scale import Scale
 from calcli.tables.source import Source, open_source
+from calcli.tables.tally import Count
 from tests.tables.making import ordinary, put, put_text, table
 
 INF = float("inf")

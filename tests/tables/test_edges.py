@@ -10,8 +10,8 @@ import pytest
 
 from calcli.errors import DataError
 from calcli.tables.binding import Flags, bind
-from calcli.tables.checks import load
 from calcli.tables.edges import load_edges, load_nodes
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 
 

@@ -11,8 +11,10 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.tables.binding import Flags, bind, bind_score
-from calcli.tables.checks import Scale, Tally, load
+from calcli.tables.load import load
+from calcli.tables.scale import Scale
 from calcli.tables.source import Source, open_source
+from calcli.tables.tally import Tally
 from calcli.tables.together import read_together
 from tests.tables.making import table
 

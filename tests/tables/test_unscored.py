@@ -11,7 +11,7 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.tables.binding import Flags
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 from calcli.tables.unscored import MOST_CLASSES, bind_unscored, model_features
 

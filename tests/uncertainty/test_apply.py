@@ -60,7 +60,7 @@ def test_the_columns_are_those_of_the_contract(task: str, kind: str, kept: Path,
 def test_the_model_of_a_virtual_ensemble_is_its_last_member(task: str, kept: Path, tmp_path: Path) -> None:
     """And not their mean: CatBoost's own prediction is both the oracle and what must not be lost."""
     from calcli.learners.catboost import pool
-    from calcli.tables.checks import load
+    from calcli.tables.load import load
     from calcli.tables.source import open_source
 
     rows, path = table(task, seed=4), kept / f"{task}-virtual"
@@ -148,7 +148,7 @@ class TestDecompose:
         rows = table(task, seed=8)
         whole = applied(kept / task, rows, tmp_path / "whole.parquet", extra=True)
         model = load_ensemble(kept / task)
-        from calcli.tables.checks import load
+        from calcli.tables.load import load
         from calcli.tables.source import open_source
 
         with open_source(rows) as source:

@@ -28,7 +28,7 @@ def entropy(p):
 def test_what_catboost_says_of_the_same_virtual_ensemble(task):
     """Its columns are data and total uncertainty, of amounts the mean, knowledge and data uncertainty."""
     from calcli.learners.catboost import pool
-    from calcli.tables.checks import load
+    from calcli.tables.load import load
     from calcli.tables.source import open_source
 
     found = ensemble(task, ensemble="virtual", members=5)

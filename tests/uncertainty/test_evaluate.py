@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import calcli
 from calcli.errors import DataError, UsageError
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import open_source
 from calcli.verbs.uncertainty.load import load_ensemble
 from tests.shell import ROOT

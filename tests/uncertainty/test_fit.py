@@ -284,7 +284,7 @@ class TestTheUsersOwnModel:
 
 
 def _batch(found, frame: pl.DataFrame):
-    from calcli.tables.checks import load as load_rows
+    from calcli.tables.load import load as load_rows
     from calcli.tables.source import open_source
 
     with open_source(frame) as source:

@@ -18,7 +18,8 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.gathered import Gathered
 from calcli.tables.binding import Binding
-from calcli.tables.checks import Count, Scale
+from calcli.tables.scale import Scale
+from calcli.tables.tally import Count
 from calcli.tables.together import columns_of, encode_together
 from calcli.verbs.clustering import Clustering, clustering_of_artifacts
 from calcli.verbs.collect import Summed

@@ -26,7 +26,9 @@ from calcli.metrics.gathered import Gathered
 from calcli.metrics.ranking import AUC_SUMS, Cells
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import Binding
-from calcli.tables.checks import Count, Scale, bound_columns, encode, score_values
+from calcli.tables.checks import bound_columns, encode, score_values
+from calcli.tables.scale import Scale
+from calcli.tables.tally import Count
 from calcli.verbs.learn import weighed
 from calcli.verbs.measuring import class_names, class_weights, raw_probabilities
 from calcli.verbs.ranking import Ranking

@@ -8,8 +8,8 @@ from calcli.batch import FloatArray
 from calcli.engines import spark
 from calcli.errors import DataError
 from calcli.tables.binding import Binding, Flags, label_column
-from calcli.tables.checks import Count
 from calcli.tables.source import Source
+from calcli.tables.tally import Count
 from calcli.verbs.measuring import label_rate
 from calcli.verbs.report import DataFacts
 

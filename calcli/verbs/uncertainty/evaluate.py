@@ -22,7 +22,7 @@ from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
 from calcli.tables.beside import load_beside, load_numbers
 from calcli.tables.binding import Binding, Flags
-from calcli.tables.checks import load as load_rows
+from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.unscored import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose

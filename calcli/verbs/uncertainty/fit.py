@@ -17,7 +17,7 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.tables.binding import Binding, Dropped, Flags
-from calcli.tables.checks import load
+from calcli.tables.load import load
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.unscored import Task, bind_unscored, model_features
 from calcli.uncertainty.own import OwnModel, read_own

@@ -12,7 +12,7 @@ from calcli.errors import ArtifactError, FitError
 from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import State, unnest
 from calcli.tables.binding import Binding
-from calcli.tables.checks import load as load_rows
+from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 from calcli.tables.unscored import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose

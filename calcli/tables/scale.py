@@ -1,0 +1,79 @@
+"""Whether numbers can be probabilities, and whether a column is what it is taken for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.errors import DataError
+from calcli.tables.marks import in_any
+from calcli.tables.parts import Score
+
+SLACK = 1e-6
+"""How far outside [0, 1] a probability may be: float32 rounds."""
+
+SUM_SLACK = 1e-3
+"""How far from 1 the probabilities of a row may add up to."""
+
+ENOUGH = 20
+"""So many rows must agree before logits are suspected to be probabilities."""
+
+
+class Scale:
+    """Whether logits look like probabilities, or probabilities like logits.
+
+    `flags` is whether --logit and --prob could say which they are.
+    """
+
+    def __init__(self, score: Score, *, flags: bool = True) -> None:
+        self.score = score
+        self.flags = flags
+        self.rows = 0
+        self.least = np.inf
+        self.greatest = -np.inf
+        self.outside = 0
+        self.sums_to_one = True
+
+    def __add__(self, other: Scale) -> Scale:
+        """What both have seen."""
+        both = Scale(self.score, flags=self.flags)
+        both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
+        both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
+        both.sums_to_one = self.sums_to_one and other.sums_to_one
+        return both
+
+    def see(self, values: FloatArray) -> None:
+        rows = values if values.ndim == 2 else values[:, None]
+        if not np.isfinite(rows).all():
+            rows = rows[np.isfinite(rows).all(axis=1)]
+        if not len(rows):
+            return
+        self.rows += len(rows)
+        self.least = min(self.least, float(rows.min()))
+        self.greatest = max(self.greatest, float(rows.max()))
+        if self.score.kind == "prob":
+            self.outside += int(in_any((rows < -SLACK) | (rows > 1.0 + SLACK)).sum())
+        elif values.ndim == 2 and self.sums_to_one:
+            self.sums_to_one = bool((np.abs(rows.sum(axis=1) - 1.0) <= SUM_SLACK).all())
+
+    def judge(self) -> None:
+        first = self.score.columns[0]
+        inside = self.least >= 0.0 and self.greatest <= 1.0
+        if self.score.kind == "logit" and self.rows >= ENOUGH and inside and self.sums_to_one:
+            raise DataError(
+                f"{first!r} looks like probabilities, not logits: all {self.rows:,} values lie in [0, 1]",
+                hint=f"pass --prob {self._stem(first)}",
+            )
+        if self.score.kind == "prob" and self.outside > self.rows / 10:
+            percent = self.least >= 0.0 and self.greatest <= 100.0
+            raise DataError(
+                f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
+                f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
+                hint="divide it by 100" if percent else self._instead(first),
+            )
+
+    def _instead(self, first: str) -> str:
+        return f"pass --logit {self._stem(first)}" if self.flags else "a probability is wanted here"
+
+    def _stem(self, first: str) -> str:
+        return first if len(self.score.columns) == 1 else first.rpartition("_")[0]
