@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, problem, tracer
+from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
+from calcli.diagrams.tracers import problem, tracer
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
 

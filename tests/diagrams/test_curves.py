@@ -12,19 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
-from calcli.diagrams.curves import (
-    BINS,
-    FEWEST,
-    Bands,
-    Binning,
-    Curve,
-    Kind,
-    Tracer,
-    by_kind,
-    problem,
-    reflected_gaussian,
-    tracer,
-)
+from calcli.diagrams.bands import FEWEST
+from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
+from calcli.diagrams.tracers import Tracer, problem, reflected_gaussian, tracer
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ece import ece
 from calcli.metrics.ranking import accuracy

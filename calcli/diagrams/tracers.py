@@ -1,0 +1,286 @@
+"""From rows to curves: what takes in rows, keeps sums of them, and says which curve they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from calcli.batch import FloatArray, IntArray
+from calcli.diagrams.bands import FEWEST, LEVEL, ROUNDING, Band, bands_of, not_often, points_of, worth_of
+from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.blocks import Blocks, cumulated
+from calcli.metrics.ece import BinSums, binned_sums
+from calcli.metrics.ranking import accuracy_rows
+from calcli.metrics.smooth import smooth_of
+from calcli.numeric.bins import width_edges
+from calcli.numeric.spans import spans
+
+CELLS = 1 << 14
+"""The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""
+
+STEPS = 100
+"""Curves are computed at so many steps from 0 to 1."""
+
+NARROWEST = 1.0 / STEPS
+"""A kernel narrower than the steps would be lost between them."""
+
+TOGETHER = 1 << 19
+"""Rows that are counted into the many cells at a time."""
+
+SUREST = 2.0**-52
+"""Above it 1 - p still has digits."""
+
+_LOWER_BITS = 42
+_FIRST = int(np.float64(SUREST).view(np.int64)) >> _LOWER_BITS
+DOUBTS = (int(np.float64(1.0).view(np.int64)) >> _LOWER_BITS) - _FIRST + 1
+"""So many cells hold the values of 1 - p from `SUREST` to 1."""
+
+
+def problem(scored: Scored, of: int | None) -> Scored:
+    """Class `of` against the rest; None: the class that is predicted, and whether it was right."""
+    if of is not None:
+        return scored.one_vs_rest(of)
+    if not scored.binary:
+        return scored.top
+    right = accuracy_rows(scored).astype(np.int64)
+    return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
+
+
+class Tracer(Protocol):
+    """Takes in rows, and says at any time which curve they make. It holds sums, so that rows can be without number."""
+
+    def add(self, rows: Scored) -> None:
+        """More rows of the binary problem."""
+        ...
+
+    def join(self, other: Any) -> None:
+        """The rows that another one of the kind has seen."""
+        ...
+
+    def curve(self) -> Curve:
+        """The curve of all rows so far."""
+        ...
+
+
+def tracer(
+    score: str,
+    of: str | None,
+    kind: Kind = "reliability",
+    *,
+    bins: int = BINS,
+    binning: Binning = "width",
+    bands: Bands = "consistency",
+) -> Tracer:
+    """What makes the curve of a score on the problem `of`; for ``rejection`` that is always the predicted class."""
+    if kind == "smooth":
+        return _Window(score, of, bands)
+    if kind == "rejection":
+        return _Rejection(score, of, bands)
+    if binning == "mass":
+        return _EqualMass(score, of, bands, bins)
+    return _Bars(score, of, bands, width_edges(bins))
+
+
+class _Bars:
+    """Bars over bins, right-closed as those of the ECE.
+
+    In a bin of n rows the number of ones is binomial, over rows drawn anew (bootstrap) as well as over labels drawn
+    from the probabilities of rows drawn anew (Broecker & Smith 2007): nothing has to be drawn to know its quantiles.
+    """
+
+    def __init__(self, score: str, of: str | None, bands: Bands, edges: FloatArray) -> None:
+        self.score, self.of, self.bands, self.edges = score, of, bands, edges
+        nothing = np.zeros(len(edges) + 1)
+        self.sums, self.square = BinSums(nothing, nothing, nothing), nothing
+
+    def add(self, rows: Scored) -> None:
+        sums = binned_sums(rows, self.edges)
+        self.sums += sums
+        if rows.weight is None:
+            self.square = self.square + sums.weight
+        else:
+            self.square = self.square + binned_sums(Scored(rows.label, rows.prob, rows.weight**2), self.edges).weight
+
+    def join(self, other: _Bars) -> None:
+        self.sums += other.sums
+        self.square = self.square + other.square
+
+    def curve(self) -> Curve:
+        held = np.flatnonzero(self.sums.weight)
+        if len(held) == 0:
+            return Curve(self.score, self.of, "reliability")
+        n = self.sums.weight[held]
+        x, y = self.sums.prob[held] / n, self.sums.label[held] / n
+        worth = worth_of(n, self.square[held])
+        band = bands_of(x, y, worth, self.bands)
+        chance = band.chance and not_often(band.off[worth >= FEWEST])
+        ends = tuple(zip(self.edges[held - 1].tolist(), self.edges[held].tolist(), strict=True))  # place 0 is no bin
+        return Curve(
+            score=self.score,
+            of=self.of,
+            kind="reliability",
+            points=points_of(x, y, n, band._replace(off=band.off & (not chance))),
+            error=self.sums.norm(1.0),
+            total=float(n.sum()),
+            chance=chance,
+            edges=ends,
+        )
+
+
+class _EqualMass:
+    """Bars over bins that hold equal weight. Where these end is known only when all rows are there."""
+
+    def __init__(self, score: str, of: str | None, bands: Bands, bins: int) -> None:
+        self.score, self.of, self.bands, self.bins = score, of, bands, bins
+        self.parts: list[Scored] = []
+
+    def add(self, rows: Scored) -> None:
+        self.parts.append(rows)
+
+    def join(self, other: _EqualMass) -> None:
+        self.parts += other.parts
+
+    def curve(self) -> Curve:
+        rows = joined(self.parts)
+        if rows is None or rows.nothing:
+            return Curve(self.score, self.of, "reliability")
+        edges = np.unique(rows.blocks.quantiles(self.bins))
+        bars = _Bars(self.score, self.of, self.bands, edges if len(edges) > 1 else np.repeat(edges, 2))
+        bars.add(rows)
+        return bars.curve()
+
+
+def joined(parts: Sequence[Scored]) -> Scored | None:
+    """All rows; None without any part."""
+    if not parts:
+        return None
+    weights = [part.weight for part in parts if part.weight is not None]
+    return Scored(
+        np.concatenate([part.label for part in parts]),
+        np.concatenate([part.prob for part in parts]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+class _Window:
+    """A window that slides instead of bins, as wide as the smooth ECE (Blasiok & Nakkiran 2023).
+
+    With K_s the Gaussian of width s, reflected at 0 and 1, and t from 0 to 1:
+
+        x(t) = sum w p K_s(t, p) / n(t),   y(t) = sum w y K_s(t, p) / n(t),   n(t) = sum w K_s(t, p)
+
+    so that a calibrated score is the diagonal up to its ends, and the mean gap, weighted with n, is the smooth ECE. The
+    band is 1.96 standard errors of y - x, with labels drawn from p (consistency) or as they are (bootstrap).
+
+    Rows are gathered on narrow cells, each at the mean probability of its rows: by label the sums of w, w p and w^2.
+    """
+
+    def __init__(self, score: str, of: str | None, bands: Bands) -> None:
+        self.score, self.of, self.bands = score, of, bands
+        self.sums = np.zeros((3, 2 * CELLS))
+
+    def add(self, rows: Scored) -> None:
+        for part in rows.parts():
+            place = np.minimum((part.prob * CELLS).astype(np.int64), CELLS - 1) + CELLS * part.label
+            self.sums += _weighted_sums(place, part.prob, part.weight, 2 * CELLS)
+
+    def join(self, other: _Window) -> None:
+        self.sums += other.sums
+
+    def curve(self) -> Curve:
+        sums = self.sums.reshape(3, 2, CELLS)
+        sums = sums[:, :, sums[0].sum(axis=0) > 0]
+        if sums.size == 0:
+            return Curve(self.score, self.of, "smooth")
+        (weight, prob, _), positive, (q0, q1) = sums.sum(axis=1), sums[0, 1], sums[2]
+        p = prob / weight
+        error = smooth_of(Blocks(p, weight, weight, positive, q0 + q1), Options())
+        width = max(error, NARROWEST)
+        t = np.linspace(0.0, 1.0, STEPS + 1)
+        t = t[(t >= p[0] - NARROWEST) & (t <= p[-1] + NARROWEST)]
+        kernel = reflected_gaussian(t, p, width)
+        # Where less than half a row's worth of kernel is left, the curve would tell of rows that are far away.
+        rows = kernel @ weight * width * math.sqrt(2.0 * math.pi) * weight.sum() / (q0 + q1).sum()
+        kernel = kernel[rows >= 0.5]
+        n = kernel @ weight
+        x, y = kernel @ prob / n, kernel @ positive / n
+        squares, gap = kernel**2, y - x
+        spread = np.sqrt(squares @ ((q0 + q1) * p * (1.0 - p))) / n
+        windows = max(1.0, float(x[-1] - x[0]) / width)
+        chance = bool((np.abs(gap) <= _deviations(windows) * spread + ROUNDING).all())
+        off = np.abs(gap) > _deviations() * spread + ROUNDING
+        middle = x
+        if self.bands == "bootstrap":
+            second, first = squares @ (q1 * (1.0 - p) ** 2 + q0 * p**2), squares @ (q1 * (1.0 - p) - q0 * p)
+            variance = second - 2.0 * gap * first + gap**2 * (squares @ (q0 + q1))
+            middle, spread = y, np.sqrt(np.maximum(variance, 0.0)) / n
+        lo, hi = (np.clip(middle + side * _deviations() * spread, 0.0, 1.0) for side in (-1.0, 1.0))
+        band = Band(None if self.bands == "none" else (lo, hi), off & (not chance), chance)
+        return Curve(self.score, self.of, "smooth", points_of(x, y, n, band), error, float(weight.sum()), chance)
+
+
+def _deviations(windows: float = 1.0) -> float:
+    """How far from its mean a normal value may be by chance, in standard deviations; of several, the furthest."""
+    from statistics import NormalDist  # not worth its import where no curve is smooth
+
+    return NormalDist().inv_cdf(1.0 - (1.0 - LEVEL) / (2.0 * windows))
+
+
+def reflected_gaussian(t: FloatArray, prob: FloatArray, width: float) -> FloatArray:
+    """K_s(t, p), the Gaussian around p with all its images at 0 and 1; shape (points, probabilities).
+
+    It is 1 + 2 sum_k exp(-(k pi s)^2 / 2) cos(k pi t) cos(k pi p), of which the terms above rounding are added up.
+    """
+    k = math.pi * np.arange(1, math.ceil(9.0 / (math.pi * width)) + 1)
+    damped = 2.0 * np.exp(-0.5 * (k * width) ** 2) * np.cos(np.outer(t, k))
+    kernel: FloatArray = np.maximum(1.0 + damped @ np.cos(np.outer(k, prob)), 0.0)
+    return kernel
+
+
+class _Rejection:
+    """The error rate of the rows that are left when the least sure ones are rejected (CCL, section 4.2).
+
+    The rows are those of the predicted class, rejected in the order of u = 1 - confidence. Those that are equally sure
+    are rejected in equal parts. A calibrated score would err as often as it says: the mean of u over the rows left.
+
+    Rows are gathered by the upper bits of u, which rise with it; those that agree to one part in 1024 are as one.
+    """
+
+    def __init__(self, score: str, of: str | None, bands: Bands) -> None:
+        self.score, self.of, self.bands = score, of, bands
+        self.sums = np.zeros((3, 2 * DOUBTS))
+
+    def add(self, rows: Scored) -> None:
+        for some in spans(len(rows), TOGETHER):
+            doubt = 1.0 - rows.prob[some]
+            place = (np.clip(doubt, SUREST, 1.0).view(np.int64) >> _LOWER_BITS) - _FIRST
+            place += DOUBTS * (rows.label[some] == 0)
+            weight = None if rows.weight is None else rows.weight[some]
+            self.sums += _weighted_sums(place, doubt, weight, 2 * DOUBTS)
+
+    def join(self, other: _Rejection) -> None:
+        self.sums += other.sums
+
+    def curve(self) -> Curve:
+        sums = self.sums.reshape(3, 2, DOUBTS)
+        if not sums[0].any():
+            return Curve(self.score, self.of, "rejection")
+        weight, said, square = (cumulated(each) for each in sums.sum(axis=1))
+        share = np.arange(STEPS) / STEPS
+        left = (1.0 - share) * weight[-1]
+        y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), said))
+        band = bands_of(expected, y, worth_of(left, np.interp(left, weight, square)), self.bands)
+        points = points_of(share, y, left, band)
+        return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), band.chance)
+
+
+def _weighted_sums(place: IntArray, prob: FloatArray, weight: FloatArray | None, count: int) -> FloatArray:
+    """The sums of w, of w p and of w^2 in each of `count` places."""
+    if weight is None:
+        rows = np.bincount(place, minlength=count)
+        return np.stack([rows, np.bincount(place, prob, minlength=count), rows])
+    return np.stack([np.bincount(place, each, minlength=count) for each in (weight, weight * prob, weight**2)])
