@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
+from calcli.numeric.ranks import rising
 from calcli.numeric.spans import spans
 
 Direction = Literal["lower", "higher", "target"]
@@ -294,29 +295,3 @@ class Scored:
             return self if index == 1 else replace(self, label=1 - self.label, prob=1.0 - self.prob)
         label = (self.label == index).astype(np.int8)
         return replace(self, label=label, prob=np.ascontiguousarray(self.prob[:, index]))
-
-
-def rising(prob: FloatArray) -> NDArray[np.int64]:
-    """The stable order of probabilities, as ``np.argsort(prob, kind="stable")`` gives it, some four times faster.
-
-    The bits of a non-negative float, read as an integer, rise with it. Their upper part and the row's number together
-    fill one integer, and sorting plain integers is what numpy does fastest. Only rows whose upper bits agree are left
-    to be sorted by the whole value, and those are nearly in order.
-    """
-    low = max(len(prob) - 1, 1).bit_length()
-    keys = (prob + 0.0).view(np.int64)  # adding 0.0 copies, and makes -0.0 an ordinary zero
-    keys >>= low
-    keys <<= low
-    for some in spans(len(keys)):
-        keys[some] |= np.arange(some.start, some.stop)
-    keys.sort()
-    tied = np.zeros(len(keys), dtype=np.bool_)
-    for some in spans(len(keys) - 1):
-        same = keys[some] >> low == keys[some.start + 1 : some.stop + 1] >> low
-        tied[some] |= same
-        tied[some.start + 1 : some.stop + 1] |= same
-    keys &= (1 << low) - 1
-    if tied.any():
-        rows = keys[tied]
-        keys[tied] = rows[np.argsort(prob[rows], kind="stable")]
-    return keys

@@ -3,32 +3,13 @@ import pytest
 from hypothesis import given
 
 from calcli.errors import UsageError
-from calcli.metrics.base import Options, Scored, rising
+from calcli.metrics.base import Options, Scored
 from tests.strategies import any_rows, binary_rows, multiclass_rows
 
 
 @given(binary_rows())
 def test_order_is_the_stable_one(rows):
     np.testing.assert_array_equal(rows.order, np.argsort(rows.prob, kind="stable"))
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 32_768, 32_769, 70_001])
-@pytest.mark.parametrize("distinct", [1, 3, 10**9])
-def test_order_of_many_rows_is_the_stable_one(n, distinct):
-    rng = np.random.default_rng(n)
-    prob = rng.integers(0, distinct, n) / distinct
-    np.testing.assert_array_equal(rising(prob), np.argsort(prob, kind="stable"))
-
-
-def test_order_tells_neighbouring_floats_apart():
-    prob = np.full(5000, 0.3)
-    for index in range(1, 5000, 2):
-        prob[index] = np.nextafter(prob[index], index % 3)  # up or down by one bit
-    np.testing.assert_array_equal(rising(prob), np.argsort(prob, kind="stable"))
-
-
-def test_order_takes_negative_zero_for_zero():
-    np.testing.assert_array_equal(rising(np.array([0.0, -0.0, 0.0, -0.0])), [0, 1, 2, 3])
 
 
 @given(any_rows())

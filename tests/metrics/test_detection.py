@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.detection import ood_auc, prr, rejection_curve, rejection_ratio
-from calcli.numeric.ranks import weight_below
 
 briefly = settings(max_examples=60, deadline=None)
 few = st.lists(
@@ -69,11 +67,6 @@ def test_a_weight_of_two_is_two_rows(rows, data):
     one = rejection_ratio(uncertainty, loss, weight).value
     other = rejection_ratio(np.repeat(uncertainty, often), np.repeat(loss, often)).value
     assert one == other or one == pytest.approx(other, abs=1e-9)
-
-
-def test_weight_below_is_the_mid_rank():
-    values = np.random.default_rng(1).integers(0, 5, 40).astype(float)
-    np.testing.assert_allclose(weight_below(values), rankdata(values) - 0.5)
 
 
 def test_without_weight_nothing_is_measured():
