@@ -146,14 +146,24 @@ def run(benchmark: Benchmark, folders: dict[str, str], out: Path, *, quick: bool
     return done.returncode == 0
 
 
+def link(title: str) -> str:
+    """To the heading with this title on the same page."""
+    return f"[{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})"
+
+
 def page(out: Path) -> str:
     """All that was kept, one after the other; titles are its own, headings go two levels down."""
     parts = [
         "# Results\n\nWhat the benchmarks print, losses included. `just bench` runs them anew, each also by itself; "
         "below each title stands how, when and with what.\n"
     ]
-    for group, title in (("speed", "Speed"), ("quality", "Quality"), ("papers", "The papers")):
-        kept = [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
+    groups = {
+        title: [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
+        for group, title in (("speed", "Speed"), ("quality", "Quality"), ("papers", "The papers"))
+    }
+    for title, kept in groups.items():
+        parts += [f"{title}: {', '.join(link(one.title) for one in kept)}.\n"] * bool(kept)
+    for title, kept in groups.items():
         if kept:
             parts.append(f"## {title}\n")
         for one in kept:
