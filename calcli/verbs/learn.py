@@ -13,7 +13,7 @@ from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
 from calcli.engines.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import Calibrator, Ending
+from calcli.methods.calibrator import PLAIN, Calibrator, Ending
 from calcli.methods.progress import told
 from calcli.methods.row import Row
 from calcli.verbs.contest import Choice
@@ -87,7 +87,8 @@ def learn(
     holdout = Holdout.parse(recipe.holdout, len(batch))
     share = class_weights(batch.labels, batch.weight, len(classes))
     ending = Ending(recipe.exact, tilt_of(recipe.prior_shift, share, classes))
-    choice = select(recipe, batch, seed=seed, listener=listener, sides=sides) if recipe.method == AUTO else None
+    selected = select(recipe, batch, seed=seed, listener=listener, sides=sides) if recipe.method == AUTO else None
+    choice = None if selected is None else selected.choice
     row = catalog.find(recipe.method if choice is None else choice.name)
     params = recipe.resolve(row)
     sides = sides.only(row.sides)
@@ -95,11 +96,16 @@ def learn(
         fitted, seconds = _fit(row, batch, params, sides, seed, listener)
         return Learned(row, params, fitted.with_ending(ending), holdout, Seconds(fit=seconds), choice=choice)
     splits = split_rows(batch.labels, holdout, seed)
-    with stage(listener, f"checking {row.name} on held-out rows", len(splits)), _told(listener):
-        predicted, last = predict_held_out(
-            row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), sides=sides, ending=ending
-        )
-    if holdout.refit_on_all:
+    # What predicted these very rows to be compared need not predict them again.
+    known = selected.under(holdout) if selected is not None and ending == PLAIN else None
+    if known is not None:
+        predicted, last = known, None
+    else:
+        with stage(listener, f"checking {row.name} on held-out rows", len(splits)), _told(listener):
+            predicted, last = predict_held_out(
+                row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), sides=sides, ending=ending
+            )
+    if last is None or holdout.refit_on_all:
         fitted, seconds = _fit(row, batch, params, sides, seed, listener)
         fitted = fitted.with_ending(ending)
     else:

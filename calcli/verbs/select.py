@@ -6,6 +6,8 @@ calibration by the Brier score in 56 %.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from calcli.batch import NO_SIDES, Batch, Sides
 from calcli.engines.listener import Listener
 from calcli.methods import catalog
@@ -13,11 +15,15 @@ from calcli.methods.row import Row
 from calcli.numeric.folds import held_out
 from calcli.numeric.rng import stream
 from calcli.verbs.contest import Choice, choose, criterion, run_contest
+from calcli.verbs.crossfit import Predicted
 from calcli.verbs.recipe import Recipe
 from calcli.verbs.splits import Holdout, split_rows
 
 MOST_ROWS = 200_000
 """More rows than this do not change the choice; a sample of them is compared."""
+
+FOLDS = Holdout("cv", folds=5)
+"""How rows are held out."""
 
 
 def short_list(classes: int) -> list[Row]:
@@ -26,12 +32,32 @@ def short_list(classes: int) -> list[Row]:
     return sorted((row for row in catalog.rows() if row.auto in ("yes", kind)), key=lambda row: row.simplicity)
 
 
-def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: Sides = NO_SIDES) -> Choice:
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was chosen, and how.
+
+    Attributes
+    ----------
+    predicted
+        What the chosen method predicted for the rows of `FOLDS`; None where only a sample of them was compared.
+    """
+
+    choice: Choice
+    predicted: Predicted | None
+
+    def under(self, holdout: Holdout) -> Predicted | None:
+        """What the chosen method predicts for rows that are held out in this way, if that is known."""
+        return self.predicted if holdout == FOLDS else None
+
+
+def select(recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: Sides = NO_SIDES) -> Selection:
     """The simplest method within half a standard error of the best."""
-    by = criterion(recipe.criterion)
-    if len(batch) > MOST_ROWS:
+    by, everyone = criterion(recipe.criterion), len(batch) <= MOST_ROWS
+    if not everyone:
         batch = batch.take(held_out(batch.labels, MOST_ROWS / len(batch), stream(seed, "selection")))
-    splits = split_rows(batch.labels, Holdout("cv", folds=5), seed)
+    splits = split_rows(batch.labels, FOLDS, seed)
     contenders = {row: recipe.resolve(row) for row in short_list(batch.classes) if not row.lacks_columns(batch)}
     outcomes = run_contest(contenders, batch, splits, budget=recipe.budget, seed=seed, listener=listener, sides=sides)
-    return choose(outcomes, batch, splits, by)
+    choice = choose(outcomes, batch, splits, by)
+    chosen = next(outcome for outcome in outcomes if outcome.row.name == choice.name)
+    return Selection(choice, chosen.predicted if everyone else None)

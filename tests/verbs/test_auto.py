@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,9 @@ import pytest
 import calcli
 from calcli.errors import UsageError
 from calcli.methods import catalog
+from calcli.verbs import learn
 from calcli.verbs import select as selection
+from calcli.verbs.report import Report
 from calcli.verbs.select import short_list
 from tests.verbs.conftest import breeds, clicks
 
@@ -53,6 +56,28 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MOST_ROWS", 500)
     calcli.fit(clicks(2000))
     assert sizes == [500]
+
+
+def test_what_was_predicted_in_the_comparison_is_not_predicted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(learn, "predict_held_out", None)
+        auto = calcli.fit(clicks())
+        with pytest.raises(TypeError):
+            calcli.fit(clicks(), holdout="0.2")
+    assert_same_numbers(auto.report, calcli.fit(clicks(), method=auto.report.chosen).report)
+
+
+@pytest.mark.parametrize("how", [{"holdout": "0.2"}, {"holdout": "cv:3"}, {"prior_shift": "0.02"}, {"exact": True}])
+def test_its_report_is_that_of_the_method_that_it_chose(how: dict[str, Any]) -> None:
+    report = calcli.fit(clicks(), **how).report
+    assert_same_numbers(report, calcli.fit(clicks(), method=report.chosen, **how).report)
+
+
+def assert_same_numbers(one: Report, other: Report) -> None:
+    assert one.chosen == other.chosen != "identity"
+    for score in ("raw", one.chosen):
+        for metric in ("nll", "brier", "auc", "ece", "mvce"):
+            assert one.value(score, metric) == other.value(score, metric)
 
 
 def test_more_classes_are_chosen_for_too() -> None:
