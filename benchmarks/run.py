@@ -97,7 +97,7 @@ BENCHMARKS = (
         "leaderboard", "quality/leaderboard.py", "The leaderboard",
         "calcli and other packages, what looks at the score alone and what looks at features, on held-out rows of "
         "prediction files and of new base models.",
-        ("{data}", "--raw", "{raw}", "--out", "{scratch}"),
+        ("{data}", "--raw", "{raw}", "--seeds", "2", "--out", "{scratch}"),
         ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
          "mcgrad", "lightgbm", "catboost"),
     ),
