@@ -36,7 +36,7 @@ NUMBERS = (np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0, -1.0)
 WHOLE = (-(2**62), -(2**31), -1, 0, 1, 7, 255, 2**16 - 1, 2**31 - 1, 2**62)
 
 SECONDS = 20
-"""So long may a case take: beyond it, something goes in circles."""
+"""So much of a processor's time may a case take: beyond it, something goes in circles."""
 
 MEMORY = 3 << 30
 """So much more than an honest artifact may one take."""
@@ -161,7 +161,7 @@ def attack(folder: Path, first: int, last: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, resource.RLIM_INFINITY))
     for case in range(first, last):
         print("case", folder.name, case, flush=True)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             artifact = forged(whole, random.Random(f"{folder.name} {case}"))
             if artifact is not None:
@@ -171,7 +171,7 @@ def attack(folder: Path, first: int, last: int) -> None:
                 print("wrong", folder.name, case, "an error of several lines", repr(str(error)[:200]))
         except BaseException as error:
             print("wrong", folder.name, case, f"{type(error).__name__} {error}".replace("\n", " ")[:200], flush=True)
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def harm(folders: Sequence[Path], cases: int) -> list[str]:
