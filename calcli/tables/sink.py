@@ -1,8 +1,8 @@
 """Where rows go: files that are there whole or not at all, and streams.
 
-A file is written beside its target under another name, flushed to the disk, and takes the target's place in one step.
-Whatever happens before that leaves the target as it was, and nothing else behind. Devices and pipes are written
-directly. Text formats come back as they were: null is an empty field, an empty string is a quoted one.
+A file takes the place of its target in one step, once it is whole (`replacing`). Whatever happens before that leaves
+the target as it was, and nothing else behind. Devices and pipes are written directly. Text formats come back as they
+were: null is an empty field, an empty string is a quoted one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import mmap
 import os
-import shutil
 import sys
 import tempfile
 import threading
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -27,6 +26,7 @@ import pyarrow.parquet
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.tables.carry import OLDEST, ArrowTypes
 from calcli.tables.formats import SEPARATORS, Format, compression_of, format_of
+from calcli.tables.replacing import replacing
 from calcli.tables.trouble import writing
 
 STDOUT = "-"
@@ -73,7 +73,7 @@ def write(
             with path.open("wb") as device:
                 rows.put(device)
         else:
-            with _replacing(path) as stream, _packed(stream, compression) as packed:
+            with replacing(path) as stream, _packed(stream, compression) as packed:
                 rows.put(packed, near=path.parent)
     return rows.count
 
@@ -89,7 +89,7 @@ def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
         elif _is_special(path):
             path.write_bytes(data)
         else:
-            with _replacing(path) as stream:
+            with replacing(path) as stream:
                 stream.write(data)
 
 
@@ -146,10 +146,10 @@ class _Rows:
         The rows go through a temporary Arrow file first: only there do all batches share one dictionary, as an Arrow
         file must.
         """
-        with tempfile.TemporaryDirectory(prefix=".calcli-", dir=near) as folder:
-            spool = Path(folder) / "rows.arrow"
+        with tempfile.TemporaryFile(dir=near) as spool:  # without a name: whoever is killed leaves nothing
             self.frame.sink_ipc(spool, compat_level=OLDEST)
-            with pa.memory_map(str(spool)) as mapped, pa.ipc.open_file(mapped) as rows:
+            mapped = pa.py_buffer(mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ))
+            with pa.ipc.open_file(pa.BufferReader(mapped)) as rows:
                 target = pa.schema([f.with_type(self.arrow_types.get(f.name, f.type)) for f in rows.schema])
                 with pa.PythonFile(outlet, "w") as sink, _arrow_writer(self.kind, sink, target) as writer:
                     for number in range(rows.num_record_batches):
@@ -220,34 +220,3 @@ def _packed(stream: IO[bytes], compression: Literal["gzip", "zstd"] | None) -> I
     else:
         with pa.CompressedOutputStream(pa.PythonFile(_Outlet(stream), "w"), "zstd") as packed:
             yield packed
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary sibling, open for writing, that takes the place of `path` once it is complete."""
-    target = path.resolve()  # a link stays a link
-    if not target.parent.is_dir():
-        raise FileSystemError(
-            f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make the directory first"
-        )
-    temporary = target.with_name(f".{target.name[:200]}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        temporary.replace(target)
-        _sync_directory(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_directory(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems do not know how
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemError, UsageError
+from calcli.tables.replacing import replacing
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
 from tests.tables.making import ordinary
@@ -126,6 +127,44 @@ def test_a_failure_leaves_nothing_behind(
         assert caught.value is error
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
     assert target.read_text() == "what was there before"
+
+
+KILLED = """
+import os, signal, sys
+import polars as pl
+import pyarrow as pa
+from calcli.tables.sink import write
+
+def kill(rows):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+types = {"a": pa.int32()} if sys.argv[2] == "restored" else {}
+write(pl.LazyFrame({"a": [1]}).map_batches(kill), sys.argv[1], arrow_types=types)
+"""
+
+
+@pytest.mark.parametrize("how", ["plain", "restored"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path, suffix: str, how: str) -> None:
+    target = tmp_path / f"a.{suffix}"
+    others = {f".a.{suffix}.0123456.tmp", f".b.{suffix}.01234567.tmp", f"a.{suffix}.01234567.tmp"}
+    for name in others:
+        (tmp_path / name).touch()
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target), how], check=False, timeout=60)
+    assert done.returncode == -9
+    assert len([path for path in tmp_path.iterdir() if path.name not in others]) == 1
+    write(FRAME.lazy(), target)
+    assert {path.name for path in tmp_path.iterdir()} == others | {target.name}
+
+
+def test_what_another_writer_is_writing_is_no_leftover(tmp_path: Path) -> None:
+    target = tmp_path / "a.csv"
+    with replacing(target) as slow:
+        slow.write(b"slow")
+        write_bytes(b"quick", target)
+        assert target.read_bytes() == b"quick"
+    assert target.read_bytes() == b"slow"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
