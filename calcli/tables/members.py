@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from calcli.tables.labels import there_is
 from calcli.tables.marks import Mask, count_reasons, in_any, mark
 from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.tables.source import Source
-from calcli.tables.tally import bad_rows_error
+from calcli.tables.tally import Count
 from calcli.tables.trouble import reading
 
 _OUTSIDE = "a probability is outside [0, 1]"
@@ -184,21 +183,17 @@ def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
 
 def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
     """Read the table and raise an error that says how many rows are bad, why, and which is the first."""
-    rows, bad, why = 0, 0, Counter[str]()
-    first: tuple[int, str] | None = None
+    count = Count(source.name, keep_going=False)
     with reading(source.name):
         for frame in source.raw.select(columns.names).collect_batches():
             chunk = encode_members(frame, columns)
-            if chunk.bad is not None and chunk.first is not None:
-                bad += int(chunk.bad.sum())
-                why.update(chunk.why)
-                first = first or (rows + chunk.first[0], chunk.first[1])
-            rows += len(frame)
-    if why[_OUTSIDE] > rows / 10:
+            count.add(len(frame), chunk.bad, chunk.why, chunk.first)
+    outside = count.why[_OUTSIDE]
+    if outside > count.rows / 10:
         raise DataError(
             f"{columns.names[0]!r} and the others look like logits or amounts, not probabilities: "
-            f"{why[_OUTSIDE]:,} of {rows:,} rows lie outside [0, 1]",
+            f"{outside:,} of {count.rows:,} rows lie outside [0, 1]",
             hint="amounts need --variances STEM; of logits take the sigmoid or the softmax before",
         )
-    if bad:
-        raise bad_rows_error(source.name, bad, rows, why, first)
+    if count.hopeless:
+        raise count.error()

@@ -10,6 +10,7 @@ import numpy as np
 from calcli.batch import IntArray
 from calcli.errors import DataError
 from calcli.tables.checks import Encoded
+from calcli.tables.marks import Mask
 
 
 class Count:
@@ -39,11 +40,15 @@ class Count:
         return both
 
     def see(self, chunk: Encoded) -> None:
-        if chunk.bad is not None and chunk.first is not None:
-            self.rows_bad += int(chunk.bad.sum())
-            self.why.update(chunk.why)
-            self.first = self.first or (self.rows + chunk.first[0], chunk.first[1])
-        self.rows += len(chunk.batch)
+        self.add(len(chunk.batch), chunk.bad, chunk.why, chunk.first)
+
+    def add(self, rows: int, bad: Mask | None, why: Mapping[str, int], first: tuple[int, str] | None) -> None:
+        """So many rows more; what is bad of them as of `Encoded`."""
+        if bad is not None and first is not None:
+            self.rows_bad += int(bad.sum())
+            self.why.update(why)
+            self.first = self.first or (self.rows + first[0], first[1])
+        self.rows += rows
 
     @property
     def hopeless(self) -> bool:
@@ -55,7 +60,18 @@ class Count:
         if not self.rows:
             raise DataError(f"{self.name} has no rows")
         if self.hopeless or self.rows_bad == self.rows:
-            raise bad_rows_error(self.name, self.rows_bad, self.rows, self.why, self.first)
+            raise self.error()
+
+    def error(self) -> DataError:
+        """What ``--bad-rows fail`` says."""
+        bad, first = self.rows_bad, self.first
+        reasons = ", ".join(
+            f"{reason}: {count:,}" for reason, count in sorted(self.why.items(), key=lambda item: -item[1])
+        )
+        said = f"{self.name} has {bad:,} bad row{'' if bad == 1 else 's'} of {self.rows:,} ({reasons})"
+        place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
+        hint = None if bad == self.rows else "mend them, or pass --bad-rows null to go on without them"
+        return DataError(f"{said}{place}", hint=hint)
 
 
 class Tally(Count):
@@ -78,11 +94,3 @@ class Tally(Count):
         good = np.ones(self.rows, dtype=np.bool_)
         good[np.concatenate(self._bad)] = False
         return np.flatnonzero(good)
-
-
-def bad_rows_error(name: str, bad: int, rows: int, why: Mapping[str, int], first: tuple[int, str] | None) -> DataError:
-    """What ``--bad-rows fail`` says."""
-    reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(why.items(), key=lambda item: -item[1]))
-    place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
-    hint = None if bad == rows else "mend them, or pass --bad-rows null to go on without them"
-    return DataError(f"{name} has {bad:,} bad row{'' if bad == 1 else 's'} of {rows:,} ({reasons}){place}", hint=hint)
