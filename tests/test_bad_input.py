@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from calcli.cli.main import main
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 Make = Callable[[], list[str]]
 CASES: dict[str, tuple[Make, int, str]] = {}

@@ -12,7 +12,7 @@ import pytest
 import calcli
 from calcli.cli.main import main
 from tests.shell import ROOT
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 REPORT = json.loads((ROOT / "docs/report.schema.json").read_text())
 ANSWERS = json.loads((ROOT / "docs/answers.schema.json").read_text())

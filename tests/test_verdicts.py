@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from calcli.cli.main import main
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 
 @pytest.fixture

@@ -28,10 +28,10 @@ from gbdt_uncertainty_synthetic import heart, spiral
 
 import calcli
 from calcli.batch import FloatArray
+from calcli.ensembles.load import load_ensemble
 from calcli.metrics.detection import ood_auc, rejection_ratio
 from calcli.uncertainty.decomposition import Members, decompose
-from calcli.uncertainty.strangers import Seen, make
-from calcli.verbs.uncertainty.load import load_ensemble
+from calcli.uncertainty.ood import Seen, make
 
 Numbers = dict[str, dict[str, float | None]]
 """Score to metric to value."""
@@ -195,7 +195,7 @@ class Features:
 def load_ensemble_features(train: pl.DataFrame, table: Table) -> Features:
     from calcli.tables.load import load
     from calcli.tables.source import open_source
-    from calcli.tables.unscored import bind_unscored
+    from calcli.tables.training_binding import bind_unscored
 
     with open_source(train) as source:
         binding = bind_unscored(source, task="class" if table.name == "adult" else "regression")
@@ -205,7 +205,7 @@ def load_ensemble_features(train: pl.DataFrame, table: Table) -> Features:
 
 
 def numbers_of(path: Path) -> FloatArray:
-    from calcli.tables.beside import load_numbers
+    from calcli.tables.auxiliary import load_numbers
     from calcli.tables.source import open_source
 
     with open_source(path) as source:

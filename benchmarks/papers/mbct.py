@@ -22,9 +22,9 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods import calibrator, catalog
-from calcli.methods.trees import kernels
-from calcli.methods.trees.coding import Coder
-from calcli.methods.trees.forest import Forest
+from calcli.methods.mbct import kernels
+from calcli.methods.mbct.coding import Coder
+from calcli.methods.mbct.forest import Forest
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.numeric.links import sigmoid

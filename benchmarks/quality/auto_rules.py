@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from board import RAW, Board, Result, interval, table
 
-from calcli.verbs.contest import HALF
+from calcli.fitting.model_selection import HALF
 
 FACTORS = (1.0, 0.75, 0.5, 0.25, 0.0)
 TODAY = HALF

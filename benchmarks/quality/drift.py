@@ -10,10 +10,10 @@ import sys
 import numpy as np
 
 from calcli.batch import Batch
+from calcli.evaluation.drift import ALPHA, Residuals
 from calcli.methods import calibrator, catalog
-from calcli.numeric.betting import BETS, Wealth, directions, log_payoffs
+from calcli.numeric.e_process import BETS, Wealth, directions, log_payoffs
 from calcli.numeric.links import logit, sigmoid
-from calcli.verbs.drift import ALPHA, Residuals
 
 ROWS = 1000
 FITTED = 20_000

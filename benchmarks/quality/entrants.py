@@ -14,15 +14,15 @@ import peers
 
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT
+from calcli.fitting.auto import short_list
+from calcli.fitting.model_selection import choose, criterion, run_contest
+from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import catalog
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.paired import Z975, paired_difference
 from calcli.metrics.proper import nll_rows
 from calcli.numeric.links import probabilities
-from calcli.verbs.contest import choose, criterion, run_contest
-from calcli.verbs.select import short_list
-from calcli.verbs.splits import Holdout, split_rows
 
 METRICS = ("nll", "brier", "auc", "ece", "mvce")
 SEED = 0

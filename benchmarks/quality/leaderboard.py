@@ -30,7 +30,7 @@ from board import AUTO, Board, Contest, Result
 from bounded import UnfinishedError, bounded, preload
 from pairs import Pair, pairs
 
-from calcli.verbs.select import short_list
+from calcli.fitting.auto import short_list
 
 GIVEN, NEW = "given files", "new base models and splits"
 SHOWN = (AUTO, "temperature", "platt", "spline", "sms", "venn-abers", "mbct", "heterogeneous", "boost", "ccl", "recal",

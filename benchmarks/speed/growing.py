@@ -23,8 +23,8 @@ import numpy as np
 import polars as pl
 
 import calcli
-from calcli.engines import spark
 from calcli.errors import MissingExtraError
+from calcli.spark import session as spark
 from calcli.verbs.export import ExportRequest, export
 
 FILES = 8

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import FloatArray
+from calcli.methods.mbct.kernels import Codes, Table
 from calcli.methods.trees.compiled import compiled, on_threads
-from calcli.methods.trees.kernels import Codes, Table
 
 LEVELS, BLOCK = 8 * 5, 1 << 18
 

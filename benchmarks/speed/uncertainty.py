@@ -18,10 +18,10 @@ from pathlib import Path
 import polars as pl
 
 import calcli
+from calcli.ensembles.load import load_ensemble
 from calcli.learners import catboost as learner
 from calcli.tables.load import load
 from calcli.tables.source import open_source
-from calcli.verbs.uncertainty.load import load_ensemble
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "train.parquet"
 CLICKS = ("hour", "user_id", "country", "device", "slot", "campaign", "age", "price", "recency_days", "logged_in")

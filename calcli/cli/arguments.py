@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
+    from calcli.fitting.side_inputs import SideFiles
     from calcli.tables.binding import Flags
-    from calcli.verbs.sides import SideFiles
 
 
 def names(text: str | None) -> tuple[str, ...] | None:
@@ -67,6 +67,6 @@ def flags(
 
 def sides(*, model: str | None, partition_data: str | None, embedding_data: str | None, edges: str | None) -> SideFiles:
     """What a method may use beside the rows."""
-    from calcli.verbs.sides import SideFiles
+    from calcli.fitting.side_inputs import SideFiles
 
     return SideFiles(model, partition_data, embedding_data, edges)

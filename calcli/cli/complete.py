@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from calcli.methods.row import Row
+    from calcli.methods.spec import Row
 
 
 def methods(incomplete: str) -> list[str]:
@@ -40,7 +40,7 @@ def metrics(incomplete: str) -> list[str]:
 def gate(incomplete: str) -> list[str]:
     """The metric with which an expression begins, and after its dot what can be compared of it."""
     from calcli.metrics import catalog
-    from calcli.verbs.gate import FIELDS
+    from calcli.reports.gates import FIELDS
 
     *before, last = incomplete.split(".")
     metric = max((place for place, part in enumerate(before) if part in catalog.names()), default=None)

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calcli.cli.console import Talk
-    from calcli.methods import row as method_rows
+    from calcli.fitting.requests import FitResult
+    from calcli.methods import spec as method_rows
     from calcli.metrics import catalog as metric_rows
+    from calcli.reports.schema import Report
     from calcli.verbs.apply import ApplyResult
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.diagram import DiagramResult
-    from calcli.verbs.fitting import FitResult
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
-    from calcli.verbs.report import Report
-    from calcli.verbs.uncertainty.decompose import DecomposeResult
-    from calcli.verbs.uncertainty.fit import EnsembleResult
+    from calcli.verbs.uncertainty_decompose import DecomposeResult
+    from calcli.verbs.uncertainty_fit import EnsembleResult
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
-    from calcli.verbs.report import Difference, MetricValue, Report
+    from calcli.reports.schema import Difference, MetricValue, Report
 
 Flat: TypeAlias = Literal["csv", "markdown"]
 Cell: TypeAlias = str | int | float | bool | None

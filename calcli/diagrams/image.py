@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from calcli.diagrams.captions import SIDES, axes, band_text, error_name, extent, fullest, happened, reading, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
-from calcli.diagrams.words import SIDES, axes, band_text, error_name, extent, fullest, happened, reading, ticks
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -11,8 +11,8 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
+from calcli.diagrams.captions import SIDES, band_text, error_name, extent, happened, reading
 from calcli.diagrams.curves import Bands, Curve, Kind
-from calcli.diagrams.words import SIDES, band_text, error_name, extent, happened, reading
 
 TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
 

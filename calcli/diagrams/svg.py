@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
+from calcli.diagrams.captions import axes, decimals, extent, fullest, reading, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
-from calcli.diagrams.words import axes, decimals, extent, fullest, reading, ticks
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
+from calcli.diagrams.captions import SIDES, axes, decimals, error_name, extent, fullest, happened, reading, ticks
 from calcli.diagrams.curves import Curve
-from calcli.diagrams.words import SIDES, axes, decimals, error_name, extent, fullest, happened, reading, ticks
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "·"}

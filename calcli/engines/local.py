@@ -12,12 +12,12 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.batch import FloatArray
-from calcli.engines.columns import Added
+from calcli.engines.calibrated_columns import Added
 from calcli.errors import CalcliError, DataError
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Encoded, bound_columns, encode
-from calcli.tables.marks import Mask
+from calcli.tables.row_masks import Mask
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from calcli.export.sharing import inputs, steps
-from calcli.state import Json
-from calcli.terms import (
+from calcli.export.subexpressions import inputs, steps
+from calcli.expressions import (
     Among,
     Arithmetic,
     Choice,
@@ -28,6 +27,7 @@ from calcli.terms import (
     Switch,
     Term,
 )
+from calcli.state import Json
 
 Names: TypeAlias = dict[int, str]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from calcli import terms
+from calcli import expressions as terms
+from calcli.expressions import Condition, Every, Input, Inputs, Term, Terms
 from calcli.numeric.links import CLIP
 from calcli.tables.arrays import index_order
 from calcli.tables.binding import Binding
 from calcli.tables.scale import SLACK, SUM_SLACK
-from calcli.terms import Condition, Every, Input, Inputs, Term, Terms
 
 _MOST = sys.float_info.max
 

@@ -19,9 +19,9 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from calcli.errors import UsageError, unknown_name
-from calcli.export.sharing import sizes, steps, walks
-from calcli.export.walks import ROWS, can_join, joins
-from calcli.terms import (
+from calcli.export.subexpressions import sizes, steps, walks
+from calcli.export.tree_joins import ROWS, can_join, joins
+from calcli.expressions import (
     Among,
     Arithmetic,
     Choice,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from calcli.batch import Batch, Column, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.state import Json, State
-from calcli.terms import Inputs, Terms
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]

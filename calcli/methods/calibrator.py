@@ -30,8 +30,8 @@ from calcli.methods.base import (
     Sums,
     SumsMethod,
 )
-from calcli.methods.onevsrest import OneVsRest, OneVsRestSums
-from calcli.methods.row import Row
+from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
+from calcli.methods.spec import Row
 from calcli.numeric.links import open_interval
 from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import Json, State, nest, unnest

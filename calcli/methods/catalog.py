@@ -10,8 +10,8 @@ from calcli.errors import UsageError, unknown_name
 from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.clusters.catalog import ROWS as CLUSTERS
 from calcli.methods.graphs.catalog import ROWS as GRAPHS
-from calcli.methods.row import Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.spec import Row
 from calcli.methods.trees.catalog import ROWS as TREES
 
 AUTO = "auto"

@@ -99,7 +99,7 @@ class Row:
         """None also where bins are cut for which all rows must be there."""
         target = self.sums
         if self.family == "binned" and options.binning == "mass":
-            from calcli.metrics.masses import cuts_between_rows
+            from calcli.metrics.equal_mass import cuts_between_rows
 
             target = self.masses if cuts_between_rows(options) else None
         return None if target is None else cast("Additive[Any]", _resolve(target))
@@ -199,7 +199,7 @@ _ROWS = (
         blocks="calcli.metrics.ece:ece_of",
         reduction="binned",
         sums="calcli.metrics.ece:ECE_SUMS",
-        masses="calcli.metrics.masses:ECE_MASSES",
+        masses="calcli.metrics.equal_mass:ECE_MASSES",
     ),
     Row(
         "rmsce",
@@ -233,7 +233,7 @@ _ROWS = (
         blocks="calcli.metrics.ece:ece_of",
         reduction="each",
         sums="calcli.metrics.ece:CLASSWISE_SUMS",
-        masses="calcli.metrics.masses:CLASSWISE_MASSES",
+        masses="calcli.metrics.equal_mass:CLASSWISE_MASSES",
     ),
     Row(
         "ada_ece",
@@ -330,11 +330,11 @@ _ROWS = (
     Row(
         "pud",
         "regression",
-        "calcli.metrics.ratio:pud",
+        "calcli.metrics.pud:pud",
         "mean prediction over mean label (MBCT)",
         "target",
         "smooth",
-        blocks="calcli.metrics.ratio:pud_of",
+        blocks="calcli.metrics.pud:pud_of",
         reduction="top",
     ),
     Row(
@@ -406,7 +406,7 @@ _ROWS = (
     Row(
         "tv",
         "linked",
-        "calcli.metrics.variation:tv",
+        "calcli.metrics.total_variation:tv",
         "total variation of the confidence over the edges of a graph (RECAL)",
         "lower",
         "test",

@@ -150,7 +150,7 @@ def ece(scored: Scored, options: Options) -> Measured:
 
 
 def _width_sums(norm: float, reduction: Reduction = "binned") -> Additive[OfProblems[BinSums]]:
-    """Of bins of equal width; for those of equal mass see `calcli.metrics.masses`."""
+    """Of bins of equal width; for those of equal mass see `calcli.metrics.equal_mass`."""
     return of_problems(
         reduction,
         _sums,

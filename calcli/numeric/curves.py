@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric import jets, moments
+from calcli.numeric import moments
+from calcli.numeric import taylor as jets
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion
 

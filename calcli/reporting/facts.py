@@ -10,7 +10,7 @@ from calcli.metrics import catalog
 from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
-    from calcli.verbs.report import DataFacts
+    from calcli.reports.schema import DataFacts
 
 Pair = tuple[str, str]
 FLOOR: Pair = ("floor", "what a calibrated score would show on these rows")

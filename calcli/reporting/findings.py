@@ -9,7 +9,7 @@ from calcli.metrics import catalog
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
-    from calcli.verbs.report import Report
+    from calcli.reports.schema import Report
 
 RAW = "raw"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from calcli.reporting.typesetting import NOTHING, decimals, number, signed
 
 if TYPE_CHECKING:
-    from calcli.verbs.report import Report
+    from calcli.reports.schema import Report
 
 GROUPS = (
     ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),

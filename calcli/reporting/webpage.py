@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams import page
 from calcli.diagrams.curves import BINS
-from calcli.reporting import facts, findings, ranking, tables
+from calcli.reporting import facts, findings, tables
+from calcli.reporting import leaderboard as ranking
 from calcli.reporting import verdict as judge
 from calcli.reporting.findings import Findings
 from calcli.reporting.markup import paragraph, section, table, terms, text
@@ -18,7 +19,7 @@ from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
-    from calcli.verbs.report import Report
+    from calcli.reports.schema import Report
 
 BESIDE = 4
 """Up to so many scores stand beside each other, a metric a line; more stand under each other."""

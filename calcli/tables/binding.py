@@ -9,13 +9,13 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
+from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
+from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
-from calcli.tables.parts import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
 from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
 from calcli.tables.source import Source
-from calcli.tables.trouble import reading
 
 __all__ = [
     "NO_FLAGS",

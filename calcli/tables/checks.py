@@ -25,8 +25,8 @@ from calcli.tables.arrays import (
     node_ids,
     numbers,
 )
-from calcli.tables.marks import Mask, count_reasons, in_any, mark
-from calcli.tables.parts import Binding
+from calcli.tables.binding_types import Binding
+from calcli.tables.row_masks import Mask, count_reasons, in_any, mark
 from calcli.tables.scale import SLACK, SUM_SLACK
 
 LARGEST = float(np.finfo(np.float64).max)

@@ -7,8 +7,8 @@ import numpy as np
 from calcli.batch import Column, Edges
 from calcli.errors import DataError
 from calcli.tables.arrays import join_columns, node_ids
+from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
-from calcli.tables.trouble import reading
 
 END_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
 """What the two columns are called, where there are more than two."""

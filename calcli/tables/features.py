@@ -9,10 +9,10 @@ import polars as pl
 
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
-from calcli.tables.parts import Binding, Dropped, Feature, Flags
+from calcli.tables.binding_types import Binding, Dropped, Feature, Flags
+from calcli.tables.io_errors import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
-from calcli.tables.trouble import reading
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
 HEADS: Final = (10_000, 1_000_000)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from calcli.errors import DataError, UsageError, unknown_name
+from calcli.tables.binding_types import Label, LabelType
 from calcli.tables.infer import cast_text, infer_schema
-from calcli.tables.parts import Label, LabelType
+from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
-from calcli.tables.trouble import reading
 
 MOST = 10_000
 """More distinct labels than this are no classes."""

@@ -7,12 +7,12 @@ from typing import Literal
 
 from calcli.batch import Batch, Column, IntArray
 from calcli.tables.arrays import Levels, join_arrays, join_columns
+from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode_scored, score_values
-from calcli.tables.parts import Binding
+from calcli.tables.io_errors import reading
+from calcli.tables.row_counts import Tally
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source
-from calcli.tables.tally import Tally
-from calcli.tables.trouble import reading
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ import polars as pl
 from calcli.batch import FloatArray
 from calcli.errors import DataError, nearest
 from calcli.tables.arrays import no_number, numbers
+from calcli.tables.io_errors import reading
 from calcli.tables.labels import there_is
-from calcli.tables.marks import Mask, count_reasons, in_any, mark
+from calcli.tables.row_counts import Count
+from calcli.tables.row_masks import Mask, count_reasons, in_any, mark
 from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.tables.source import Source
-from calcli.tables.tally import Count
-from calcli.tables.trouble import reading
 
 _OUTSIDE = "a probability is outside [0, 1]"
 

@@ -14,7 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from calcli.errors import DataError
-from calcli.tables.carry import (
+from calcli.tables.arrow_types import (
     ArrowTypes,
     as_enums,
     levels_of,
@@ -24,7 +24,7 @@ from calcli.tables.carry import (
 )
 from calcli.tables.formats import Format
 from calcli.tables.frames import scan_frames
-from calcli.tables.trouble import one_line, reading
+from calcli.tables.io_errors import one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
 """A name for a column that lives inside a query only."""

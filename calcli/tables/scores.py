@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
+from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, there_is
-from calcli.tables.parts import Flags, Label, Score, ScoreKind
 
 STEMS: Mapping[str, ScoreKind] = {
     "logit": "logit",

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.errors import DataError, UsageError
-from calcli.tables.carry import (
+from calcli.tables.arrow_types import (
     ArrowTypes,
     as_enums,
     levels_of,
@@ -28,11 +28,11 @@ from calcli.tables.carry import (
 )
 from calcli.tables.formats import SEPARATORS, Format
 from calcli.tables.infer import cast_text, infer_schema
+from calcli.tables.io_errors import one_line, reading
 from calcli.tables.paths import Inputs, find_inputs
 from calcli.tables.scan import TypedFile, scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import TextFile, scan_text
-from calcli.tables.trouble import one_line, reading
 
 
 class PandasFrame(Protocol):

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from calcli.errors import DataError
 from calcli.tables.formats import compression_of
+from calcli.tables.io_errors import one_line, reading
 from calcli.tables.paths import InputFile
-from calcli.tables.trouble import one_line, reading
 
 CHUNK = 1 << 20
 

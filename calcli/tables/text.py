@@ -20,7 +20,7 @@ import pyarrow.csv
 
 from calcli.errors import DataError
 from calcli.tables.frames import scan_frames
-from calcli.tables.trouble import not_utf8, one_line, reading
+from calcli.tables.io_errors import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
 """Bytes that are parsed at once; a row must fit."""

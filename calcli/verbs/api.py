@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from calcli.ensembles.load import load_ensemble
+from calcli.evaluation.request import EvaluateRequest
+from calcli.fitting.model import load
+from calcli.fitting.requests import FitRequest
+from calcli.fitting.side_inputs import SideFiles
 from calcli.metrics.base import Options
 from calcli.tables.binding import Flags
 from calcli.tables.source import open_source
@@ -15,23 +20,18 @@ from calcli.verbs.compare import compare as run_compare
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import evaluate as run_evaluate
-from calcli.verbs.evaluating import EvaluateRequest
 from calcli.verbs.fit import fit as run_fit
-from calcli.verbs.fitting import FitRequest
 from calcli.verbs.inspect import inspect
-from calcli.verbs.load import load
 from calcli.verbs.refit import RefitRequest
 from calcli.verbs.refit import refit as run_refit
-from calcli.verbs.sides import SideFiles
-from calcli.verbs.uncertainty.apply import EnsembleApplyRequest
-from calcli.verbs.uncertainty.apply import apply as run_apply_ensemble
-from calcli.verbs.uncertainty.decompose import DecomposeRequest
-from calcli.verbs.uncertainty.decompose import decompose as run_decompose
-from calcli.verbs.uncertainty.evaluate import EnsembleEvaluateRequest
-from calcli.verbs.uncertainty.evaluate import evaluate as run_evaluate_ensembles
-from calcli.verbs.uncertainty.fit import EnsembleRequest
-from calcli.verbs.uncertainty.fit import fit as run_fit_ensemble
-from calcli.verbs.uncertainty.load import load_ensemble
+from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
+from calcli.verbs.uncertainty_apply import apply as run_apply_ensemble
+from calcli.verbs.uncertainty_decompose import DecomposeRequest
+from calcli.verbs.uncertainty_decompose import decompose as run_decompose
+from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
+from calcli.verbs.uncertainty_evaluate import evaluate as run_evaluate_ensembles
+from calcli.verbs.uncertainty_fit import EnsembleRequest
+from calcli.verbs.uncertainty_fit import fit as run_fit_ensemble
 
 __all__ = [
     "Flags",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.columns import Added, Scale
+from calcli.engines.calibrated_columns import Added, Scale
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Calibrating, Stream
+from calcli.engines.options import Engine, check_master, check_parquet, paths_of
+from calcli.engines.passthrough import kept_columns, write_rows
 from calcli.errors import UsageError
+from calcli.fitting.model import Model, load
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.edges import load_nodes
 from calcli.tables.formats import format_of
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.load import Model, load
-from calcli.verbs.passing import kept_columns, write_rows
-from calcli.verbs.spark.options import Engine, check_master, check_parquet, paths_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResul
 
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResult:
     """On a cluster, over a dataset of Parquet files."""
-    from calcli.engines import spark
+    from calcli.spark import session as spark
 
     if model.calibrator.whole_table:
         raise UsageError(

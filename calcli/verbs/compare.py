@@ -12,23 +12,23 @@ from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
+from calcli.fitting.model_selection import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest
+from calcli.fitting.recipe import AUTO, params_by_method
+from calcli.fitting.requests import FitRequest, FitResult
+from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, read_sides
+from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
 from calcli.methods.base import ParamValue
-from calcli.methods.row import Row
+from calcli.methods.spec import Row
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.reports.groups import ranks
+from calcli.reports.measuring import Candidate, Measurements, class_names, measure_all, report_on
+from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.tables.binding import Flags, bind
 from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.columns import ranks
-from calcli.verbs.contest import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest
 from calcli.verbs.fit import fit
-from calcli.verbs.fitting import FitRequest, FitResult
-from calcli.verbs.measuring import Candidate, Measurements, class_names, measure_all, report_on
-from calcli.verbs.recipe import AUTO, params_by_method
-from calcli.verbs.report import Report, ScoreRow, ScoreSource, Seconds
-from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, read_sides
-from calcli.verbs.splits import Holdout, Splits, split_by_time, split_rows
 
 
 @dataclass(frozen=True, slots=True)

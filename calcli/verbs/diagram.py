@@ -9,23 +9,23 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from calcli.artifacts.plain_json import as_json
+from calcli.diagrams.captions import amount, percent, reading
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
-from calcli.diagrams.words import amount, percent, reading
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
+from calcli.evaluation.compared_scores import Entrant, Named, all_features, line_up, suspects
 from calcli.metrics.base import Scored
+from calcli.reports.curves import Tracing
+from calcli.reports.measuring import class_names, class_weights, facts_of
+from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
+from calcli.tables.multi_score import read_together
+from calcli.tables.row_counts import Tally
 from calcli.tables.source import Data, Source, open_source
-from calcli.tables.tally import Tally
-from calcli.tables.together import read_together
-from calcli.verbs.asjson import as_json
-from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
-from calcli.verbs.measuring import class_names, class_weights, facts_of
-from calcli.verbs.report import DataFacts
-from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
 Form: TypeAlias = Literal["png", "svg", "pdf", "html"]

@@ -8,27 +8,27 @@ from pathlib import Path
 
 from calcli.batch import Edges
 from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.options import check_master
 from calcli.errors import UsageError
+from calcli.evaluation.clusters import Clustering, clustering
+from calcli.evaluation.compared_scores import Entrant, Named, all_features, line_up, suspects
+from calcli.evaluation.drift import look
+from calcli.evaluation.request import EvaluateRequest
+from calcli.evaluation.score_buffer import Collector, Held, Summed
+from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
+from calcli.reports.baseline import Baseline
+from calcli.reports.curves import Tracing
+from calcli.reports.gate_results import judge
+from calcli.reports.gates import parse
+from calcli.reports.groups import Numbered, groups, linked_rows, ranks
+from calcli.reports.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
+from calcli.reports.rejection import rejection_curves
+from calcli.reports.schema import Report
 from calcli.state import Json
+from calcli.tables.multi_score import read_together
+from calcli.tables.row_counts import Tally
 from calcli.tables.source import Source, open_source
-from calcli.tables.tally import Tally
-from calcli.tables.together import read_together
-from calcli.verbs.baseline import Baseline
-from calcli.verbs.clustering import Clustering, clustering
-from calcli.verbs.collect import Collector, Held, Summed
-from calcli.verbs.columns import Numbered, groups, linked_rows, ranks
-from calcli.verbs.drift import look
-from calcli.verbs.evaluating import EvaluateRequest
-from calcli.verbs.gate import parse
-from calcli.verbs.judge import judge
-from calcli.verbs.lineup import Entrant, Named, all_features, line_up, suspects
-from calcli.verbs.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
-from calcli.verbs.rejecting import rejection_curves
-from calcli.verbs.report import Report
-from calcli.verbs.sides import read_edges
-from calcli.verbs.spark.options import check_master
-from calcli.verbs.tracing import Tracing
 from calcli.version import VERSION
 
 
@@ -42,7 +42,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
     named = Named.parse(request.all_artifacts, request.scores)
     if request.engine == "spark":
-        from calcli.verbs.spark.evaluate import evaluate as evaluate_on_spark
+        from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
         report = evaluate_on_spark(request, named, chosen, listener)
     else:

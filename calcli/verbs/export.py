@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from calcli import terms
-from calcli.engines.columns import Added, Scale
+from calcli import expressions as terms
+from calcli.engines.calibrated_columns import Added, Scale
 from calcli.errors import UsageError
 from calcli.export.inputs import given, log_odds
-from calcli.methods.closed import formula_of
-from calcli.terms import Term
-from calcli.verbs.load import Model, load
+from calcli.expressions import Term
+from calcli.fitting.model import Model, load
+from calcli.methods.formula import formula_of
 
 Language: TypeAlias = Literal["sql", "json"]
 Shape: TypeAlias = Literal["expression", "query"]

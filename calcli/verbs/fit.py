@@ -7,25 +7,25 @@ from pathlib import Path
 from calcli.artifacts import store
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.options import check_master
 from calcli.errors import UsageError
+from calcli.fitting.learn import Learned, learn
+from calcli.fitting.requests import FitRequest, FitResult, checked, keep, needs_features, warnings_on
+from calcli.fitting.side_inputs import read_sides
 from calcli.metrics import catalog as metrics
+from calcli.reports.label_check import Ranking
+from calcli.reports.measuring import Candidate, class_names, measure_all, raw_probabilities, report_on
+from calcli.reports.schema import RAW, Report, ScoreSource
 from calcli.tables.binding import Binding, bind
 from calcli.tables.load import Loaded, load
 from calcli.tables.source import Source, open_source
-from calcli.verbs.fitting import FitRequest, FitResult, checked, keep, needs_features, warnings_on
-from calcli.verbs.learn import Learned, learn
-from calcli.verbs.measuring import Candidate, class_names, measure_all, raw_probabilities, report_on
-from calcli.verbs.ranking import Ranking
-from calcli.verbs.report import RAW, Report, ScoreSource
-from calcli.verbs.sides import read_sides
-from calcli.verbs.spark.options import check_master
 
 
 def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     """Fit a calibrator, measure it on rows that it has not seen, and keep it."""
     check_master(request.engine, request.master)
     if request.engine == "spark":
-        from calcli.verbs.spark.fit import fit as fit_on_spark
+        from calcli.spark.fit import fit as fit_on_spark
 
         return fit_on_spark(request, listener)
     return _here(request, listener)

@@ -8,13 +8,13 @@ from pathlib import Path
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
+from calcli.ensembles.load import read_ensemble
 from calcli.errors import UsageError
+from calcli.fitting.model import read_calibrator
 from calcli.methods import catalog
 from calcli.methods.base import Section
 from calcli.state import Json
 from calcli.tables.labels import class_text
-from calcli.verbs.load import read_calibrator
-from calcli.verbs.uncertainty.load import read_ensemble
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,24 +19,24 @@ from calcli.artifacts import store
 from calcli.batch import Batch, Sides
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
+from calcli.fitting.learn import Learned, learn
+from calcli.fitting.manifest import manifest_of
+from calcli.fitting.model import Model
+from calcli.fitting.model import load as load_model
+from calcli.fitting.recipe import Recipe
+from calcli.fitting.requests import contenders, needs_features
+from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
+from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
+from calcli.reports.guard import Guard
+from calcli.reports.label_check import Ranking
+from calcli.reports.measuring import Candidate, Measurements, class_names, measure_all, report_on
+from calcli.reports.schema import RAW, Difference, Report, ScoreSource, Warned
 from calcli.tables.binding import bind
 from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.fitting import contenders, needs_features
-from calcli.verbs.guard import Guard
-from calcli.verbs.learn import Learned, learn
-from calcli.verbs.load import Model
-from calcli.verbs.load import load as load_model
-from calcli.verbs.measuring import Candidate, Measurements, class_names, measure_all, report_on
-from calcli.verbs.ranking import Ranking
-from calcli.verbs.recipe import Recipe
-from calcli.verbs.record import manifest_of
-from calcli.verbs.report import RAW, Difference, Report, ScoreSource, Warned
-from calcli.verbs.sides import NO_SIDE_FILES, SideFiles, sides_again
-from calcli.verbs.splits import Mask
 
 IN_PLACE = "in place"
 """The name of the artifact's present calibrator in the report."""

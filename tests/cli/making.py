@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.metrics.base import Definition
-from calcli.verbs.report import RAW, DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource, Warned
+from calcli.reports.schema import RAW, DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource, Warned
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 from calcli.cli.app import COMMANDS
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
-from calcli.verbs.gate import FIELDS
+from calcli.reports.gates import FIELDS
 from tests.cli.making import calcli, environment
 
 

@@ -9,7 +9,7 @@ import pytest
 from calcli.cli import output
 from calcli.cli.console import Talk
 from calcli.engines.listener import Listener, stage
-from calcli.verbs.report import Warned
+from calcli.reports.schema import Warned
 from tests.cli.making import better, warned
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from calcli.cli import serial
-from calcli.verbs.report import Difference, MetricValue, Seconds
+from calcli.reports.schema import Difference, MetricValue, Seconds
 from tests.cli.making import report, score
 
 AWKWARD = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789]

@@ -81,7 +81,7 @@ def test_apply_imports_what_it_needs_alone(tmp_path: Path) -> None:
     modules = imported("apply", str(tmp_path / "platt"), str(SAMPLE / "test.parquet"), "-o", str(out))
     assert out.exists()
     assert "polars" in modules
-    needless = {"pyarrow.compute", "numpy.ma", "calcli.verbs.measuring", "calcli.diagrams"}
+    needless = {"pyarrow.compute", "numpy.ma", "calcli.reports.measuring", "calcli.diagrams"}
     assert modules.isdisjoint({*HEAVY, *needless} - {"numpy", "polars", "pyarrow"})
 
 

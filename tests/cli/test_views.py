@@ -12,7 +12,7 @@ from calcli.cli.views import changes as since
 from calcli.cli.views import report as view
 from calcli.reporting import findings
 from calcli.reporting.typesetting import decimals
-from calcli.verbs.report import Change, DataFacts, MetricValue, Report
+from calcli.reports.schema import Change, DataFacts, MetricValue, Report
 from tests.cli.making import BINDING, better, nll_change, report, score
 
 PLAIN = Screen()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
 from calcli.diagrams.bands import FEWEST
+from calcli.diagrams.curve_sums import Tracer, problem, reflected_gaussian, tracer
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
-from calcli.diagrams.tracers import Tracer, problem, reflected_gaussian, tracer
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ece import ece
 from calcli.metrics.ranking import accuracy

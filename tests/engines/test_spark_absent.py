@@ -9,7 +9,7 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 
 @pytest.mark.parametrize(

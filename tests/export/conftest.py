@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.verbs.conftest import here
+from tests.conftest import here
 
 __all__ = ["here"]

@@ -17,10 +17,10 @@ import calcli
 from calcli.errors import UsageError
 from calcli.export.sql import EXCLUDING, dialects
 from calcli.methods import catalog
-from calcli.methods.row import Row
+from calcli.methods.spec import Row
 from calcli.verbs.export import ExportRequest, export
 from tests.shell import ROOT, blocks
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 ROWS = [row for row in catalog.rows() if row.closed_form and not row.needs_features]
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from calcli.batch import NO_SIDES, Batch, Column
-from calcli.methods import calibrator, catalog
+from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.trees import boost
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
 from tests.methods.cases import ordinary
 

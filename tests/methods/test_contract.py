@@ -12,7 +12,7 @@ from calcli.batch import Batch
 from calcli.errors import CalcliError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.row import Row
+from calcli.methods.spec import Row
 from calcli.numeric.links import probabilities
 from tests.artifacts.making import draft
 from tests.methods.cases import HARD, ordinary

@@ -13,12 +13,12 @@ from calcli.batch import NO_SIDES, Batch, Column, Sides
 from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
+from calcli.methods.heterogeneous.cell_platt import platt_each
+from calcli.methods.heterogeneous.coding import Coding
+from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.heterogeneous.tree import grow
 from calcli.methods.scaling import platt
-from calcli.methods.trees.partitions.coding import Coding
-from calcli.methods.trees.partitions.partitioned import Partitioned
-from calcli.methods.trees.partitions.platts import platt_each
-from calcli.methods.trees.partitions.tree import grow
-from calcli.methods.trees.selection import least_loss
+from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import logit, probabilities, sigmoid
 from tests.methods.cases import ordinary
 

@@ -10,9 +10,9 @@ import pytest
 from calcli.batch import NO_SIDES, Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
+from calcli.methods.mbct.coding import learn_codes
+from calcli.methods.mbct.search_grid import least_by_equation_13, least_by_rows
 from calcli.methods.trees import compiled
-from calcli.methods.trees.coding import learn_codes
-from calcli.methods.trees.terms import least_by_equation_13, least_by_rows
 from calcli.numeric.links import sigmoid
 from tests.methods.cases import ordinary
 from tests.methods.mbct_oracle import Node, Oracle

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.batch import Batch, Column
-from calcli.methods.trees.coding import Coder, learn_codes, quantile_gaps
-from calcli.methods.trees.kernels import applying
+from calcli.methods.mbct.coding import Coder, learn_codes, quantile_gaps
+from calcli.methods.mbct.kernels import predict as applying
 from calcli.numeric.links import logit
 
 

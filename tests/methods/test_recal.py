@@ -17,7 +17,7 @@ from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.graphs import recal, training
-from calcli.methods.graphs.links import Links
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.network import HIDDEN, Layers, Network, logits
 from calcli.methods.graphs.scheme import GCN, LAPLACIAN
 from calcli.numeric.links import log_softmax, probabilities, softmax

@@ -9,9 +9,9 @@ import torch
 from calcli.batch import Batch, Column, Edges, Sides
 from calcli.errors import DataError, UsageError
 from calcli.methods import catalog
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import first_mixing, second_mixing
-from calcli.methods.graphs.links import Links
 from calcli.methods.graphs.nearest import Neighbourhood
 from calcli.methods.graphs.relation import Relation, choose, links_from, links_within
 from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calcli.numeric import curves, jets
+from calcli.numeric import curves
+from calcli.numeric import taylor as jets
 from calcli.numeric.curves import Sample
 
 

@@ -11,7 +11,7 @@ import pytest
 import calcli
 from calcli.diagrams.curves import Curve, Point
 from calcli.reporting.webpage import webpage
-from calcli.verbs.report import Change, DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource, Warned
+from calcli.reports.schema import Change, DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource, Warned
 from tests.cli.making import better, nll_change, report, score
 
 VOID = {"meta", "br", "link"}

@@ -133,8 +133,8 @@ def forged(whole: Artifact, chance: random.Random) -> Artifact | None:
 
 def use(artifact: Artifact, rows: pl.DataFrame) -> None:
     """All that can be done with it."""
-    from calcli.verbs import load as calibrators
-    from calcli.verbs.uncertainty import load as ensembles
+    from calcli.ensembles import load as ensembles
+    from calcli.fitting import model as calibrators
 
     if artifact.manifest.kind == "ensemble":
         found = ensembles.opened(artifact).predict(rows)

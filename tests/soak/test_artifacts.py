@@ -14,8 +14,8 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError, CalcliError
+from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
-from calcli.verbs.sides import SideFiles
 from tests.soak.forging import harm
 from tests.soak.making import CASES, damaged, nothing_but
 from tests.uncertainty import making as ensembles

@@ -20,7 +20,7 @@ from calcli.artifacts import store
 from tests.cli.making import calcli as run
 from tests.cli.making import environment
 from tests.soak.making import CASES, listing
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 LOOPS = max(3, CASES // 30)
 ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -16,7 +16,7 @@ import pytest
 import calcli
 from tests.cli.making import environment
 from tests.soak.making import CASES, LARGE
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 
 def applied(folder: Path, data: pl.DataFrame | Path, method: str = "platt") -> pl.DataFrame:

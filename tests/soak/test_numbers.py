@@ -14,7 +14,7 @@ from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Ending
-from calcli.methods.row import Row
+from calcli.methods.spec import Row
 from tests.soak.making import LARGE
 
 CLIP = 1e-12

@@ -9,11 +9,11 @@ import pytest
 
 from calcli.cli import arguments
 from calcli.errors import CalcliError, UsageError
+from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.methods import catalog
-from calcli.methods.row import Row
+from calcli.methods.spec import Row
 from calcli.metrics import catalog as metrics
-from calcli.verbs.gate import parse
-from calcli.verbs.recipe import AUTO, params_by_method
+from calcli.reports.gates import parse
 from tests.soak.making import CASES
 
 WORDS = "nll ece raw platt max min diff change and or not group p lo hi floor . > < >= <= == != = ( ) [ ] , 0 1e-3 -1"

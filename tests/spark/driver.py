@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.main import main
-from calcli.engines import spark
+from calcli.spark import session as spark
 
 
 def done(words: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 

@@ -11,7 +11,7 @@ import pytest
 import calcli
 from tests.spark.conftest import Driver
 from tests.spark.making import DAYS, ordered, write_days
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

@@ -12,7 +12,7 @@ import calcli
 from calcli.metrics.gathered import MANY
 from tests.spark.conftest import Driver
 from tests.spark.making import assert_same_numbers, ordered, write_days
-from tests.verbs.conftest import breeds
+from tests.support.samples import breeds
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

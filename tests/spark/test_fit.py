@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.engines.spark import KEY, KEYS
+from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import catalog
-from calcli.verbs.splits import Holdout, KeyedFolds
+from calcli.spark.session import KEY, KEYS
 from tests.spark.conftest import Driver
 from tests.spark.making import assert_near, assert_same_numbers, ordered, parts, write_days
-from tests.verbs.conftest import breeds
+from tests.support.samples import breeds
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

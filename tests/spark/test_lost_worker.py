@@ -11,7 +11,7 @@ import pytest
 
 import calcli
 from tests.spark.conftest import Cluster, Driver
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

@@ -14,7 +14,7 @@ from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export
 from tests.export.test_export import unseen, visits
 from tests.spark.conftest import Driver
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

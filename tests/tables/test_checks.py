@@ -16,9 +16,9 @@ from calcli.errors import DataError
 from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.load import Loaded, load
+from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source, open_source
-from calcli.tables.tally import Count
 from tests.tables.making import ordinary, put, put_text, table
 
 INF = float("inf")

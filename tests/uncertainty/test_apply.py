@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import calcli
+from calcli.ensembles.load import load_ensemble
 from calcli.errors import ArtifactError, DataError, UsageError
-from calcli.verbs.uncertainty.load import load_ensemble
 from tests.shell import ROOT
 from tests.uncertainty.making import ensemble, table
 

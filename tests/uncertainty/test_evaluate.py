@@ -13,10 +13,10 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import calcli
+from calcli.ensembles.load import load_ensemble
 from calcli.errors import DataError, UsageError
 from calcli.tables.load import load
 from calcli.tables.source import open_source
-from calcli.verbs.uncertainty.load import load_ensemble
 from tests.shell import ROOT
 from tests.uncertainty.making import ensemble, features, table
 

@@ -16,16 +16,16 @@ import polars as pl
 import pytest
 
 from calcli.artifacts import store
+from calcli.ensembles.load import load_ensemble
 from calcli.errors import ArtifactError, DataError, FileSystemError, FitError, UsageError
+from calcli.fitting.model import load
 from calcli.learners import catboost as learner
 from calcli.tables.binding import Flags
 from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.settings import DEPTHS, RATES, Settings
 from calcli.verbs.inspect import inspect
-from calcli.verbs.load import load
-from calcli.verbs.uncertainty.fit import EnsembleRequest, fit
-from calcli.verbs.uncertainty.load import load_ensemble
+from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
 from tests.shell import ROOT
 from tests.uncertainty.making import FEW, ensemble, table
 

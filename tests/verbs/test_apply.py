@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 
 import calcli
 from calcli.errors import ArtifactError, DataError, FileSystemError, UsageError
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from calcli.methods.scaling import platt, temperature
 from calcli.numeric.folds import folds
 from calcli.numeric.rng import stream
 from calcli.verbs.compare import CompareRequest, compare
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 from tests.verbs.test_evaluate import SCHEMA
 
 FEW = "platt,temperature,histogram"

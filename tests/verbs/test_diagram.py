@@ -16,7 +16,7 @@ from calcli.diagrams.curves import by_kind
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.numeric.links import sigmoid, softmax
 from calcli.verbs.diagram import FORMS
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_report_of_evaluate_has_the_numbers_of_the_picture(fitted: Path) -> 
 
 def test_the_report_of_more_rows_than_are_held_has_them_too(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
-    monkeypatch.setattr("calcli.verbs.collect.HELD", 100)
+    monkeypatch.setattr("calcli.evaluation.score_buffer.HELD", 100)
     summed = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
     assert [len(curve.points) for curve in summed.curves] == [len(curve.points) for curve in whole.curves]
     for one, other in zip(summed.curves, whole.curves, strict=True):

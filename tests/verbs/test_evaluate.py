@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 
 import calcli
 from calcli.errors import ArtifactError, DataError, UsageError
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
 

@@ -11,7 +11,7 @@ import pytest
 import calcli
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 GOLDEN = Path(__file__).parents[1] / "metrics" / "golden"
 

@@ -14,7 +14,7 @@ from calcli.errors import CalcliError, DataError, FileSystemError, FitError, Usa
 from calcli.methods import calibrator, catalog
 from calcli.numeric.folds import folds
 from calcli.numeric.rng import stream
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 
 
 def test_before_is_what_the_peers_say_of_the_raw_score(here: Path) -> None:

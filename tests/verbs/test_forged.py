@@ -14,9 +14,9 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError
+from calcli.fitting.side_inputs import SideFiles
 from calcli.state import State
 from calcli.verbs.export import ExportRequest, export
-from calcli.verbs.sides import SideFiles
 from tests.uncertainty import making as ensembles
 from tests.verbs.test_recal_tables import HOUSE, streets, villages
 

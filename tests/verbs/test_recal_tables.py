@@ -11,11 +11,11 @@ import pytest
 import calcli
 from calcli.engines.listener import Silent
 from calcli.errors import DataError, UsageError
+from calcli.fitting.requests import FitRequest
+from calcli.fitting.side_inputs import SideFiles
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.fit import fit as run_fit
-from calcli.verbs.fitting import FitRequest
-from calcli.verbs.sides import SideFiles
 
 HOUSE = calcli.Flags(node_id="house")
 TOLD = {"relation": "edges", "margin": "0", "epochs": "30"}
@@ -278,7 +278,7 @@ def test_evaluate_shows_rows_that_are_one_graph_all_at_once(town: pl.DataFrame) 
 
 
 def test_more_rows_than_are_held_cannot_be_one_graph(town: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calcli.verbs.collect.HELD", 100)
+    monkeypatch.setattr("calcli.evaluation.score_buffer.HELD", 100)
     fit(params={"relation": "column:village", "apply": "offline"})
     with pytest.raises(UsageError, match="kept needs all rows at once, and more than 100 are not held"):
         calcli.evaluate("new.parquet", ("kept",))

@@ -13,7 +13,7 @@ import pytest
 import calcli
 from calcli.errors import ArtifactError, UsageError
 from calcli.verbs.refit import IN_PLACE, MARGIN, RefitRequest, refit, rollback
-from tests.verbs.conftest import breeds, clicks
+from tests.support.samples import breeds, clicks
 from tests.verbs.test_evaluate import SCHEMA
 
 

@@ -8,17 +8,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calcli.engines.spark import KEY, KEYS
 from calcli.errors import DataError
+from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import catalog
 from calcli.methods.calibrator import PLAIN
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.spark.passes import Gathering, KeyedRows, Known, Measuring
+from calcli.spark.session import KEY, KEYS
 from calcli.tables.binding import Flags, bind
 from calcli.tables.source import open_source
-from calcli.verbs.spark.passes import Gathering, KeyedRows, Known, Measuring
-from calcli.verbs.splits import Holdout, KeyedFolds
-from tests.verbs.conftest import clicks
+from tests.support.samples import clicks
 
 PLATT = catalog.find("platt")
 

@@ -65,9 +65,9 @@ def evaluate(
     The raw score, that of each artifact and each calibrated column, on the same rows, which should be rows that nothing
     was fitted on.
     """
+    from calcli.evaluation.request import EvaluateRequest
     from calcli.metrics.base import Options
     from calcli.verbs.evaluate import evaluate as run
-    from calcli.verbs.evaluating import EvaluateRequest
 
     request = EvaluateRequest(
         data=data,

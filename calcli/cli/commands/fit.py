@@ -58,9 +58,9 @@ def fit(
     Prints the path of the artifact on stdout, so that a script can catch it, and before and after on stderr. With
     another --format than table the report is what goes to stdout.
     """
+    from calcli.fitting.requests import FitRequest
     from calcli.metrics.base import Options
     from calcli.verbs.fit import fit as run
-    from calcli.verbs.fitting import FitRequest
 
     request = FitRequest(
         data=data,

@@ -30,8 +30,8 @@ def apply(
     `uncertainty_mean_<class>`), `uncertainty_total`, and its parts `uncertainty_data` and `uncertainty_knowledge`: in
     nats, or of amounts in their square. A virtual ensemble adds what the whole model says, `uncertainty_model`.
     """
-    from calcli.verbs.uncertainty.apply import EnsembleApplyRequest
-    from calcli.verbs.uncertainty.apply import apply as run
+    from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
+    from calcli.verbs.uncertainty_apply import apply as run
 
     request = EnsembleApplyRequest(
         ensemble=ensemble,

@@ -30,8 +30,8 @@ def decompose(
     The predictions are those of any ensemble's members, a column for each, or for each and every class. What is added
     is what `calcli uncertainty apply` adds.
     """
-    from calcli.verbs.uncertainty.decompose import DecomposeRequest
-    from calcli.verbs.uncertainty.decompose import decompose as run
+    from calcli.verbs.uncertainty_decompose import DecomposeRequest
+    from calcli.verbs.uncertainty_decompose import decompose as run
 
     request = DecomposeRequest(
         data=data,

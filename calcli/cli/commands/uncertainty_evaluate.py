@@ -36,8 +36,8 @@ def evaluate(
     first (100 is an oracle, 0 is chance), and with --ood or --make-ood how well rows from elsewhere are told apart.
     Beside each ensemble stands the single model that one would have without it.
     """
-    from calcli.verbs.uncertainty.evaluate import EnsembleEvaluateRequest
-    from calcli.verbs.uncertainty.evaluate import evaluate as run
+    from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
+    from calcli.verbs.uncertainty_evaluate import evaluate as run
 
     request = EnsembleEvaluateRequest(
         data=data,

@@ -44,8 +44,8 @@ def fit(
     goes on where it was when the same command is given again. The same rows, options and number of threads give the
     same bytes.
     """
-    from calcli.verbs.uncertainty.fit import EnsembleRequest
-    from calcli.verbs.uncertainty.fit import fit as run
+    from calcli.verbs.uncertainty_fit import EnsembleRequest
+    from calcli.verbs.uncertainty_fit import fit as run
 
     request = EnsembleRequest(
         data=data,

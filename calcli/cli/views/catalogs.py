@@ -10,7 +10,7 @@ from calcli.cli.text import described, wrapped
 from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
-    from calcli.methods import row as methods
+    from calcli.methods import spec as methods
     from calcli.metrics import catalog as metrics
 
 _ORDER = {

@@ -9,7 +9,7 @@ from calcli.cli.text import aligned, wrapped
 from calcli.reporting.tables import since
 
 if TYPE_CHECKING:
-    from calcli.verbs.report import Report
+    from calcli.reports.schema import Report
 
 
 def table(report: Report, screen: Screen) -> list[str]:

@@ -11,7 +11,7 @@ from calcli.reporting import tables
 from calcli.reporting.typesetting import NOTHING
 
 if TYPE_CHECKING:
-    from calcli.verbs.report import Report
+    from calcli.reports.schema import Report
 
 
 def shown(report: Report, screen: Screen) -> list[str]:

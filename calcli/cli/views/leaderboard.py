@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, described, wrapped
-from calcli.reporting import facts, ranking
+from calcli.reporting import facts
+from calcli.reporting import leaderboard as ranking
 
 if TYPE_CHECKING:
+    from calcli.reports.schema import Report
     from calcli.verbs.compare import CompareResult
-    from calcli.verbs.report import Report
 
 _LEFT = 9
 

@@ -10,7 +10,7 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
-from calcli.diagrams.words import reading
+from calcli.diagrams.captions import reading
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve

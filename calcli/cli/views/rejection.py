@@ -10,7 +10,7 @@ from calcli.cli.text import aligned, wrapped
 from calcli.reporting.typesetting import number
 
 if TYPE_CHECKING:
-    from calcli.verbs.report import Report
+    from calcli.reports.schema import Report
 
 SHOWN = tuple(place / 10 for place in range(10))
 """The table shows every tenth; all points are in the JSON."""

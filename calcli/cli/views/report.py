@@ -15,8 +15,8 @@ from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
-    from calcli.verbs.fitting import FitResult
-    from calcli.verbs.report import Report
+    from calcli.fitting.requests import FitResult
+    from calcli.reports.schema import Report
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The answers where they stand under each other."""

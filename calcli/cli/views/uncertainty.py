@@ -16,8 +16,8 @@ from calcli.reporting.typesetting import NOTHING, spelled
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
-    from calcli.verbs.report import Report, ScoreRow
-    from calcli.verbs.uncertainty.fit import EnsembleResult
+    from calcli.reports.schema import Report, ScoreRow
+    from calcli.verbs.uncertainty_fit import EnsembleResult
 
 KINDS = {
     "sglb": "models sampled from the posterior (sglb)",

@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.pooled import Running, by_score
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 PRIOR = 2.0
 """N', the weight of the prior, shared out among the bins (section 3 of the paper)."""

@@ -1,6 +1,6 @@
 """The rows of the binning methods."""
 
-from calcli.methods.row import Param, Row
+from calcli.methods.spec import Param, Row
 
 ROWS = (
     Row(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
 from calcli.numeric.pooled import by_score, mass_cuts
 from calcli.state import State, nest, unnest
-from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:

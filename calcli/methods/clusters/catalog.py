@@ -1,8 +1,8 @@
 """The row of CCL."""
 
 from calcli.methods.binning.catalog import ROWS as BINNING
-from calcli.methods.row import Param, Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.spec import Param, Row
 
 _INNER = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_features)
 

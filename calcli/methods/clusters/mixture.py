@@ -20,7 +20,7 @@ from calcli.errors import FitError
 from calcli.methods import calibrator
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.clusters.partition import Shares
-from calcli.methods.row import Row
+from calcli.methods.spec import Row
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.totals import totals
 from calcli.state import State, nest, unnest

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, Edges, FloatArray, Sides
-from calcli.methods.graphs import cliques, links, relation
+from calcli.methods.graphs import adjacency as links
+from calcli.methods.graphs import cliques, relation
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.links import Links
 from calcli.methods.graphs.nearest import Neighbourhood
 from calcli.methods.graphs.relation import Relation
 from calcli.methods.graphs.scheme import Hidden, Scheme

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from calcli.batch import FloatArray
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.links import Links
 from calcli.methods.graphs.scheme import Scheme
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.methods.graphs.links import Links
+from calcli.methods.graphs.adjacency import Links
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree

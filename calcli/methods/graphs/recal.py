@@ -19,9 +19,9 @@ from calcli.batch import Batch, Column, FloatArray, Sides
 from calcli.errors import DataError
 from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, number
 from calcli.methods.graphs import joining
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import first_mixing
-from calcli.methods.graphs.links import Links
 from calcli.methods.graphs.network import Network, Part, logits
 from calcli.methods.graphs.relation import Relation, choose, edges_of, left_out, links_within, node_of
 from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme, two_layers

@@ -13,8 +13,8 @@ from calcli.batch import Batch, Column, Edges, FloatArray, IntArray, Sides
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, number
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.links import Links
 from calcli.methods.graphs.nearest import Neighbourhood
 from calcli.state import Json
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from calcli.batch import NO_SIDES, Batch, FloatArray
 from calcli.errors import UsageError
+from calcli.methods.graphs.adjacency import Links
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import second_mixing
-from calcli.methods.graphs.links import Links
 from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Network, Part, logits, offset_of
 from calcli.methods.graphs.scheme import Scheme
 from calcli.methods.progress import tell

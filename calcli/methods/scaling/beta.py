@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
-from calcli.numeric import curves, jets
+from calcli.numeric import curves
+from calcli.numeric import taylor as jets
 from calcli.numeric.bounded import newton_nonnegative
 from calcli.numeric.curves import Sample
 from calcli.numeric.links import sigmoid, softplus
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:

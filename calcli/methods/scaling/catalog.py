@@ -1,6 +1,6 @@
 """The rows of the scaling methods."""
 
-from calcli.methods.row import Param, Row
+from calcli.methods.spec import Param, Row
 
 _BIAS = Param(
     "bias",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import beta, odir
 from calcli.numeric.links import CLIP, log_softmax, softmax
 from calcli.numeric.multinomial import linear
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:

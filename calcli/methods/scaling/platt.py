@@ -14,15 +14,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
 from calcli.numeric.links import sigmoid
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion, newton
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 COARSE = 0.1
 """Cells within which a z + b varies by more than twice this are too coarse: the error is then above 1e-7."""

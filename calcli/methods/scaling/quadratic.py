@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
-from calcli.numeric import curves, jets
+from calcli.numeric import curves
+from calcli.numeric import taylor as jets
 from calcli.numeric.bounded import newton_nonnegative
 from calcli.numeric.curves import Sample
 from calcli.numeric.links import sigmoid
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 HELD = 30.0
 """Scores beyond this are held at it while fitting."""

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, number
 from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
@@ -25,7 +26,6 @@ from calcli.numeric.links import sigmoid
 from calcli.numeric.natural_spline import NaturalSpline, locate
 from calcli.numeric.solve import Expansion, newton
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 OUTER = 0.02
 """The share of the rows beyond each of the outermost knots."""

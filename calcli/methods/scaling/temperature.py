@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli import terms
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import root_between
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 BOUND = float(np.exp(10.0))
 

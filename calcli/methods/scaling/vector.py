@@ -7,10 +7,10 @@ two classes it is Platt scaling.
 from __future__ import annotations
 
 from calcli.batch import Batch, FloatArray, Sides
+from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import matrix, platt
 from calcli.state import State
-from calcli.terms import Inputs, Terms
 
 
 def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:

@@ -1,1 +1,1 @@
-"""Methods that look at features: trees whose leaves have a calibration of their own."""
+"""What the methods that look at features by trees have in common."""

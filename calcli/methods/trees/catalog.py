@@ -1,8 +1,8 @@
 """The rows of the methods that grow trees."""
 
 from calcli.methods.binning.catalog import ROWS as BINNING
-from calcli.methods.row import Param, Row
 from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.spec import Param, Row
 
 _AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
@@ -10,7 +10,7 @@ _CHOSEN = "chosen on held-out rows if it is auto"
 _MBCT = Row(
     name="mbct",
     family="trees",
-    target="calcli.methods.trees.mbct",
+    target="calcli.methods.mbct.mbct",
     summary="boosted trees with a branch for each value, and in each leaf a correction of the score",
     reference="Huang et al. 2022",
     simplicity=20,
@@ -112,7 +112,7 @@ _LEAVES = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_featur
 _HETEROGENEOUS = Row(
     name="heterogeneous",
     family="trees",
-    target="calcli.methods.trees.heterogeneous",
+    target="calcli.methods.heterogeneous.heterogeneous",
     summary="a partition of the rows by trees, and a calibrator in each cell, drawn to that of all rows",
     reference="Durfee et al. 2022",
     simplicity=21,
@@ -191,7 +191,7 @@ _HETEROGENEOUS = Row(
 _BOOST = Row(
     name="boost",
     family="trees",
-    target="calcli.methods.trees.boost",
+    target="calcli.methods.boost",
     summary="CatBoost on the features, from the scaled score on; as many rounds as pay, none among them",
     reference="Prokhorenkova et al. 2018",
     simplicity=22,

@@ -1,0 +1,42 @@
+"""What is left of the loss as the most uncertain rows are rejected, as a picture."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import get_args
+
+from calcli.diagrams.curves import Curve
+from calcli.diagrams.image import Format, render
+from calcli.diagrams.suffixes import promised
+from calcli.reports.schema import Report
+from calcli.tables.sink import write_bytes
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+def draw(report: Report, output: str | os.PathLike[str]) -> None:
+    """All curves of the report in one picture, each by its order."""
+    label = str(report.binding["label"])
+    write_bytes(render(list(_named(report)), label, "none", promised(output, FORMATS)), output)
+
+
+def _named(report: Report) -> Iterator[Curve]:
+    """One oracle is enough; amounts are shown as a share of what the error was before, as their unit has no axis."""
+    amounts = "rmse" in report.definitions
+    for curve in report.curves:
+        name = f"{curve.score} by {curve.by}"
+        if curve.by == "oracle":
+            if curve.score != report.scores[0].name:
+                continue
+            name = "an oracle"
+        shown = replace(curve, score=name)
+        yield _relative(shown) if amounts else shown
+
+
+def _relative(curve: Curve) -> Curve:
+    first = curve.points[0].y or 1.0
+    points = tuple(replace(point, y=math.sqrt(point.y / first)) for point in curve.points)
+    return replace(curve, points=points, error=1.0, loss="relative RMSE")

@@ -1,0 +1,103 @@
+"""What `evaluate` is asked, on one machine and on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from calcli.diagrams.curves import Kind
+from calcli.engines.local import BadRows
+from calcli.engines.options import Engine
+from calcli.evaluation.compared_scores import Entrant
+from calcli.metrics.base import Options
+from calcli.tables.binding import Flags
+from calcli.tables.source import Data
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateRequest:
+    """What `evaluate` is asked.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame.
+    artifacts
+        Directories, each as ``DIR`` or ``NAME=DIR``.
+    scores
+        Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``; with more than two
+        classes the stem of ``COLUMN_<class>``.
+    metrics
+        ``default``, ``all``, or names separated by commas.
+    bootstrap
+        How often rows are drawn anew for intervals; 0 for none.
+    resample_by
+        A column whose values are drawn together: rows of one user, one day.
+    by
+        Columns; the metrics are shown within each of their values too.
+    clusters_from
+        A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
+    rejection
+        Whether the report's `curves` shall say how often rows are wrong when the least sure ones are rejected.
+    every_curve
+        Whether the report's `curves` shall be of all kinds, as a page shows them.
+    baseline
+        A report that `evaluate` wrote before as JSON; every number is held against it.
+    drift
+        An artifact: has its calibration moved since the fit?
+    state
+        Where the answer is kept from night to night; None is ``<artifact>.drift.json``.
+    edges
+        Pairs of ids of linked rows: for `tv`, and for artifacts that were fitted with other ones.
+    fail_if
+        Expressions; the report's `gates` say of which numbers they are true.
+    allow_null
+        Let a gate pass over a number that is not defined.
+    engine, master
+        As for `apply`; on a cluster, what does not add up over parts of the rows is null.
+    """
+
+    data: Data
+    artifacts: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
+    metrics: str = "default"
+    options: Options = Options()
+    bootstrap: int = 0
+    resample_by: str | None = None
+    by: tuple[str, ...] = ()
+    clusters_from: str | None = None
+    rejection: bool = False
+    every_curve: bool = False
+    baseline: str | Path | None = None
+    drift: str | None = None
+    state: str | Path | None = None
+    edges: Data | None = None
+    fail_if: tuple[str, ...] = ()
+    allow_null: bool = False
+    flags: Flags = Flags()
+    input_format: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
+
+    @property
+    def all_artifacts(self) -> tuple[str, ...]:
+        """Those to measure, and the one whose drift is asked for."""
+        more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
+        return (*self.artifacts, *more)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The curves of the report."""
+        if self.every_curve:
+            return get_args(Kind)
+        return ("reliability", "rejection") if self.rejection else ("reliability",)
+
+    def whole_for(self, entrants: Sequence[Entrant] = ()) -> str | None:
+        """A flag or a score that needs all rows at once, if there is one."""
+        asked: dict[str, object] = {"--bootstrap": self.bootstrap, "--by": self.by, "--drift": self.drift}
+        asked |= {one.name: one.whole_table for one in entrants}
+        return next((name for name, wanted in asked.items() if wanted), None)

@@ -1,0 +1,102 @@
+"""Trees in SQL as tables that are joined: a CASE of tens of thousands of branches is more than a database can read.
+
+A tree is a `Switch` of switches and numbers. Its nodes are numbered level by level, the root being 0. A step down is
+two joins: one tells what a node asks for and where other keys lead, the other where this key leads. A last join has the
+number at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+
+from calcli.expressions import Number, Switch, Term
+
+Sql: TypeAlias = Any
+Written: TypeAlias = Callable[[Term], Sql]
+
+ROWS = "calcli_rows"
+"""The rows to which tables are joined."""
+
+
+@dataclass(slots=True)
+class _Level:
+    """The switches of one depth as (node, what it asks for, its rest), and their branches as (node, key, child)."""
+
+    nodes: list[tuple[int, int, int]] = field(default_factory=list)
+    branches: list[tuple[int, str | int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A tree as tables; `asked` are the terms that its nodes ask for."""
+
+    asked: list[Term]
+    levels: list[_Level]
+    leaves: list[tuple[int, Sql]]
+
+    @classmethod
+    def of(cls, root: Switch, written: Written) -> _Tree:
+        asked: dict[int, tuple[int, Term]] = {}
+        levels: list[_Level] = []
+        leaves: list[tuple[int, Sql]] = []
+        here: list[tuple[int, Term]] = [(0, root)]
+        known = 1
+        while here:
+            level, below = _Level(), []
+            for node, term in here:
+                if isinstance(term, Switch):
+                    place, _ = asked.setdefault(id(term.x), (len(asked), term.x))
+                    level.nodes.append((node, place, known))
+                    level.branches += zip(
+                        repeat(node), term.keys, range(known + 1, known + 1 + len(term.keys)), strict=False
+                    )
+                    below += list(enumerate((term.otherwise, *term.values), known))
+                    known += 1 + len(term.keys)
+                elif isinstance(term, Number):
+                    leaves.append((node, written(term)))
+            if level.nodes:
+                levels.append(level)
+            here = below
+        return cls([term for _, term in asked.values()], levels, leaves)
+
+
+def can_join(dialect: str) -> bool:
+    """Whether a dialect has tables within a query whose columns have names."""
+    generator = Dialect.get_or_raise(dialect).generator_class
+    return bool(generator.SUPPORTS_TABLE_ALIAS_COLUMNS or not generator.VALUES_AS_TABLE or dialect == "bigquery")
+
+
+def joins(root: Switch, stem: str, written: Written) -> tuple[list[exp.Join], Sql]:
+    """The joins that find the number of each row, and the column where it is found."""
+    tree = _Tree.of(root, written)
+    terms = [written(term) for term in tree.asked]
+    return list(_joins(tree, terms, stem)), exp.column("value", f"{stem}_leaf")
+
+
+def _joins(tree: _Tree, terms: list[Sql], stem: str) -> Iterator[exp.Join]:
+    here: Sql = exp.convert(0)
+    for depth, level in enumerate(tree.levels):
+        branch = f"{stem}_branch_{depth}"
+        if depth == 0:
+            ((_, place, root_rest),) = level.nodes
+            node, key, rest = here, terms[place], exp.convert(root_rest)
+        else:
+            facts = f"{stem}_node_{depth}"
+            yield _join(facts, ("node", "asked", "rest"), level.nodes, {"node": here})
+            node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
+            key = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
+        yield _join(branch, ("node", "key", "child"), level.branches, {"node": node, "key": key})
+        here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
+    yield _join(f"{stem}_leaf", ("node", "value"), tree.leaves, {"node": here})
+
+
+def _join(name: str, columns: tuple[str, ...], rows: list[Any], where: dict[str, Sql]) -> exp.Join:
+    values = exp.values(rows, alias=name, columns=columns)
+    asked = [exp.EQ(this=exp.column(column, name), expression=value) for column, value in where.items()]
+    return exp.Join(this=values, side="LEFT", on=exp.and_(*asked))

@@ -1,0 +1,153 @@
+"""`load`: an artifact as a Python object that predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from calcli.artifacts import store
+from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
+from calcli.batch import Edges, FloatArray, Sides
+from calcli.errors import ArtifactError, UsageError
+from calcli.fitting.side_inputs import kept_sides, read_edges
+from calcli.methods import catalog
+from calcli.methods.calibrator import Calibrator
+from calcli.numeric.probing import BROKEN
+from calcli.state import Json
+from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.load import load as load_rows
+from calcli.tables.source import Data, open_source
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A calibrator as an artifact keeps it: what was fitted, and how columns are bound to it.
+
+    Attributes
+    ----------
+    binding
+        The columns that predicting reads; the fit may have looked at more features.
+
+    Examples
+    --------
+    >>> import calcli
+    >>> model = calcli.load("train.platt")  # doctest: +SKIP
+    >>> model.predict(frame)  # doctest: +SKIP
+    array([0.12, 0.81, 0.44])
+    """
+
+    path: Path | None
+    manifest: Manifest
+    binding: Binding
+    sha256: str | None
+    calibrator: Calibrator
+
+    @classmethod
+    def of(
+        cls, path: Path | None, manifest: Manifest, fitted: Binding, sha256: str | None, calibrator: Calibrator
+    ) -> Model:
+        """From the binding of the fit."""
+        reads = calibrator.reads
+        if reads is not None:
+            fitted = replace(fitted, features=tuple(one for one in fitted.features if one.name in reads))
+        return cls(path, manifest, fitted, sha256, calibrator)
+
+    @property
+    def fitted_binding(self) -> Binding:
+        """The binding of the fit, with all features."""
+        return Binding.from_json(self.manifest.binding)
+
+    def linked_by(self, edges: Edges) -> Model:
+        """The same with another edge list, if it was fitted with one."""
+        if self.calibrator.sides.edges is None:
+            return self
+        return replace(self, calibrator=replace(self.calibrator, sides=self.calibrator.sides | Sides(edges=edges)))
+
+    @property
+    def method(self) -> str:
+        """The key of the method in the catalog."""
+        return self.calibrator.row.name
+
+    @property
+    def fitted(self) -> Mapping[str, Json]:
+        """When it was fitted, on what, and what it was told to be."""
+        told = self.manifest
+        return {
+            "created": told.created,
+            "rows": told.fit["rows"],
+            "files": told.data["files"],
+            "preset": told.preset,
+            "params": told.params,
+        }
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether predicting reads any."""
+        return self.calibrator.row.needs_features and self.calibrator.reads != ()
+
+    def predict(self, data: Data) -> FloatArray:
+        """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.
+
+        Of the positive class, shape (n,), or for each class, shape (n, K), in the order of ``binding.classes``.
+        A row without a usable score is an error, as ``calcli apply`` treats it.
+        """
+        with open_source(data) as source:
+            binding = bind(source, Flags(), known=self.binding, need_label=False, features=self.needs_features)
+            rows = load_rows(source, binding, features=self.needs_features, label=False)
+        return self.calibrator.predict(rows.batch)
+
+
+def load(path: str | Path, *, edges: Data | None = None) -> Model:
+    """Open an artifact directory. Every payload's hash is checked; nothing in it can run code.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    edges
+        An edge list in place of that of the fit, for rows which that one did not know.
+    """
+    model = opened(store.read(Path(path)))
+    if edges is None:
+        return model
+    if model.calibrator.sides.edges is None:
+        raise UsageError(f"{path} was not fitted with --edges", hint="leave it out")
+    return model.linked_by(read_edges(edges)[0])
+
+
+def opened(artifact: Artifact) -> Model:
+    """The calibrator that an artifact holds, once it has predicted something."""
+    model = read_calibrator(artifact)
+    try:
+        model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})
+    except ArtifactError as error:
+        raise ArtifactError(f"{artifact.path}: {error.message}", hint=error.hint) from error
+    return model
+
+
+def read_calibrator(artifact: Artifact) -> Model:
+    """The calibrator that an artifact holds."""
+    manifest, path = artifact.manifest, artifact.path
+    if manifest.kind != "calibrator":
+        raise ArtifactError(f"{path} is an {manifest.kind}, not a calibrator", hint="see: calcli uncertainty --help")
+    if manifest.method not in catalog.names():
+        raise ArtifactError(
+            f"{path} was fitted with the method {manifest.method!r} of calcli {manifest.calcli}, "
+            "which this version does not have",
+            hint="try: pip install --upgrade calcli",
+        )
+    try:
+        binding = Binding.from_json(manifest.binding)
+        sides = kept_sides(artifact.states, manifest.sides)
+        calibrator = replace(Calibrator.from_state(manifest.method, artifact.state, sides), kept=True)
+        if calibrator.classes != len(binding.classes):
+            raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
+    except BROKEN as error:
+        raise _damaged(path, manifest.method, error) from error
+    return Model.of(path, manifest, binding, artifact.sha256, calibrator)
+
+
+def _damaged(path: Path | str | None, method: str, error: Exception) -> ArtifactError:
+    return ArtifactError(f"{path} does not hold what a {method} artifact holds: {type(error).__name__} {error}")

@@ -1,0 +1,181 @@
+"""Side inputs: what a method may use beside the rows that it calibrates.
+
+They are read here and handed on by content. An artifact keeps those that its method needs again to predict; the others
+must be named again when it is refitted, for a path may hold something else by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from calcli.artifacts.manifest import JsonObject
+from calcli.batch import NO_SIDES, Edges, Sides
+from calcli.errors import DataError, FileSystemError, UsageError
+from calcli.methods import catalog
+from calcli.methods.spec import Row, Side
+from calcli.state import State, pack_texts, unpack_texts
+from calcli.tables.auxiliary import load_beside
+from calcli.tables.binding import Binding, Flags
+from calcli.tables.edges import load_edges
+from calcli.tables.source import Data, Source, open_source
+
+
+@dataclass(frozen=True, slots=True)
+class SideFiles:
+    """Where the side inputs are, as they were asked for; None where there is none.
+
+    Attributes
+    ----------
+    model
+        A file that CatBoost, XGBoost or LightGBM wrote.
+    partition_data
+        Rows with labels from which a partition is learned: those that the model was trained on, as a rule.
+    embedding_data
+        Rows that are clustered together with those to calibrate.
+    edges
+        Pairs of ids of rows that are linked.
+    """
+
+    model: str | Path | None = None
+    partition_data: Data | None = None
+    embedding_data: Data | None = None
+    edges: Data | None = None
+
+    @property
+    def roles(self) -> tuple[Side, ...]:
+        """Those that are given."""
+        given: dict[Side, object] = {
+            "model": self.model,
+            "partition-data": self.partition_data,
+            "embedding-data": self.embedding_data,
+            "edges": self.edges,
+        }
+        return tuple(role for role, value in given.items() if value is not None)
+
+    def check(self, rows: Iterable[Row], flags: Flags) -> None:
+        """Refuse what none of these methods would use, and edges of rows that have no ids."""
+        usable = {role for row in rows for role in row.sides}
+        for role in self.roles:
+            if role not in usable:
+                users = [row.name for row in catalog.rows() if role in row.sides]
+                raise UsageError(
+                    f"--{role} is not used here", hint=f"methods that use it: {', '.join(users) or 'none'}"
+                )
+        if self.edges is not None and flags.node_id is None:
+            raise UsageError("--edges links nodes, and nothing says which node a row is", hint="add --node-id COLUMN")
+
+
+NO_SIDE_FILES = SideFiles()
+
+
+@dataclass(frozen=True, slots=True)
+class SidesRead:
+    """The side inputs, and what a manifest says of each."""
+
+    sides: Sides = NO_SIDES
+    facts: tuple[JsonObject, ...] = field(default=())
+
+    def kept(self, row: Row) -> dict[str, State]:
+        """What the artifact of this method keeps of them, by role."""
+        kept: dict[str, State] = {
+            role: State(blobs={f"{role}.bin": self.sides.blobs[role]}) for role in row.keeps if role in self.sides.blobs
+        }
+        if self.sides.edges is not None and "edges" in row.keeps:
+            kept["edges"] = State(arrays={"pairs": self.sides.edges.pairs, **pack_texts(self.sides.edges.nodes)})
+        return kept
+
+    def facts_of(self, row: Row) -> tuple[JsonObject, ...]:
+        """What the manifest of this method's artifact says of them."""
+        return tuple(fact for fact in self.facts if fact["role"] in row.sides)
+
+
+NO_SIDES_READ = SidesRead()
+
+
+def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
+    """Read what was asked for; tables must have the features and labels of `binding`."""
+    sides, facts = NO_SIDES, list[JsonObject]()
+    if files.model is not None:
+        content, fact = read_model(files.model)
+        sides |= Sides(blobs={"model": content})
+        facts.append(fact)
+    tables = (("partition-data", files.partition_data, True), ("embedding-data", files.embedding_data, False))
+    for role, data, label in tables:
+        if data is None:
+            continue
+        with open_source(data) as source:
+            sides |= Sides(batches={role: load_beside(source, binding, label=label)})
+            facts += _facts(role, source)
+    if files.edges is not None:
+        edges, more = read_edges(files.edges)
+        sides |= Sides(edges=edges)
+        facts += more
+    return SidesRead(sides, tuple(facts))
+
+
+def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
+    """The bytes of a model's file, and what a manifest says of it."""
+    content = _content(Path(path))
+    return content, _fact("model", Path(path).name, hashlib.sha256(content).hexdigest())
+
+
+def read_edges(data: Data) -> tuple[Edges, list[JsonObject]]:
+    """An edge list, and what a manifest says of it."""
+    with open_source(data) as source:
+        return load_edges(source), _facts("edges", source)
+
+
+def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable[JsonObject]) -> SidesRead:
+    """The side inputs of a refit: those that are named now, and those that the artifact keeps."""
+    again = read_sides(files, binding)
+    known = list(facts)
+    for fact in known:
+        role = fact["role"]
+        if role not in files.roles and role not in kept.roles:
+            raise UsageError(
+                f"the artifact was fitted with --{role} ({fact['name']}), which it does not keep",
+                hint=f"name it again: --{role} FILE",
+            )
+    old = tuple(fact for fact in known if fact["role"] not in files.roles)
+    return SidesRead(kept | again.sides, (*old, *again.facts))
+
+
+def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> Sides:
+    """The side inputs that an artifact keeps."""
+    kept = {role: states[role] for role in (str(fact["role"]) for fact in facts) if role in states}
+    listed = kept.pop("edges", None)
+    edges = None if listed is None else _kept_edges(listed)
+    return Sides(blobs={role: next(iter(state.blobs.values())) for role, state in kept.items()}, edges=edges)
+
+
+def _kept_edges(kept: State) -> Edges:
+    found = Edges(unpack_texts(kept.arrays), kept.arrays["pairs"].astype(np.int64))
+    outside = (found.pairs < -1) | (found.pairs >= len(found.nodes))
+    if found.pairs.ndim != 2 or found.pairs.shape[1] != 2 or outside.any():
+        raise ValueError("the edges link what is none of their nodes")
+    return found
+
+
+def _facts(role: str, source: Source) -> list[JsonObject]:
+    found = [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+    return found or [_fact(role, "a frame", None)]  # without a word of it in the manifest it would not be found again
+
+
+def _fact(role: str, name: str, sha256: str | None) -> JsonObject:
+    return {"role": role, "name": name, "sha256": sha256, "payload": None}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(
+            f"no model {str(path)!r}", hint="--model names a file of CatBoost, XGBoost or LightGBM"
+        ) from None
+    except OSError as error:
+        raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None

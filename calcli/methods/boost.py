@@ -1,0 +1,197 @@
+"""Gradient boosting from a calibrated score: CatBoost on the features, with the scaled score as its baseline.
+
+Trees add to the log-odds z' = a z + b of Platt scaling (more than two classes: to the log-probabilities of structured
+matrix scaling) and may ask for the score as well. How many there are is chosen by cross-validation of the log-loss,
+none among the choices: where they do not better the scaled score by a standard error, it is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calcli.batch import Batch, Column, FloatArray, Sides
+from calcli.learners import catboost
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import Params, Section, number
+from calcli.methods.calibrator import Calibrator
+from calcli.methods.trees.distinct_rows import deal, distinct
+from calcli.methods.trees.held_out_choice import least_loss
+from calcli.numeric.links import probabilities, scores
+from calcli.numeric.losses import log_loss
+from calcli.state import Json, State, nest, unnest
+
+if TYPE_CHECKING:
+    from catboost import CatBoost, Pool
+
+FOLDS = 5
+MOST = 300
+"""Rounds, where their number is left open."""
+
+EVERY = 10
+"""Cross-validation looks at each so many rounds."""
+
+SCORE = "calibrated score"
+"""The name that the score has among the features; of several classes their index follows."""
+
+PATIENCE = 50
+"""Rounds without a lower held-out loss that end the training of a fold."""
+
+_BLOB = "model.cbm"
+
+_BY_LABEL_RATE = ["Borders:CtrBorderCount=15:Prior=0.5"]
+
+# Found on real tables: no noise in the choice of splits; categories one by one, each as its label rate.
+_SETTINGS = {
+    "boosting_type": "Plain",
+    "bootstrap_type": "No",
+    "random_strength": 0,
+    "max_ctr_complexity": 1,
+    "simple_ctr": _BY_LABEL_RATE,
+    "combinations_ctr": _BY_LABEL_RATE,
+}
+
+_STOPPING = {"od_type": "Iter", "od_wait": PATIENCE, "use_best_model": False}
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    rows, boosting = distinct(batch, seed), _Boosting.of(params, batch.classes, seed)
+    rounds = boosting.chosen(rows) if params["rounds"] == "auto" else int(number(params, "rounds"))
+    start = _scaled(rows)
+    model = boosting.train(rows, start, rounds) if rounds else None
+    return _state(start, rows, model)
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    start, model = _parts(state)
+    if model is None:
+        return start.predict(Batch(batch.score))
+    score = scores(start.predict(Batch(batch.score)))
+    return probabilities(score + _added(model, _features(batch, score)))
+
+
+def explain(state: State) -> tuple[Section, ...]:
+    """How much what the trees add depends on each feature."""
+    if not state.blobs:
+        return (Section("boost", (), (), "No trees: the scaled score is as good."),)
+    model = _parts(state)[1]
+    if model is None:
+        raise ValueError("it holds no model")
+    found = zip(model.feature_names_, state.array("importances").tolist(), strict=True)
+    rows = sorted(found, key=lambda item: (-item[1], item[0]))
+    note = f"{model.tree_count_} trees. How much what they add to the scaled score depends on each feature, in percent."
+    return (Section("features", ("feature", "importance"), tuple(rows), note),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Boosting:
+    """How models are trained."""
+
+    settings: Mapping[str, Any]
+    seed: int
+
+    @classmethod
+    def of(cls, params: Params, classes: int, seed: int) -> _Boosting:
+        loss = (
+            {"loss_function": "Logloss"} if classes == 2 else {"loss_function": "MultiClass", "classes_count": classes}
+        )
+        own = {"depth": int(number(params, "depth")), "learning_rate": number(params, "rate")}
+        return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed)
+
+    def train(self, rows: Batch, start: Calibrator, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
+        """A model; None where there is nothing to learn. Rows that are not seen say when it is enough."""
+        features = _features(rows, scores(start.predict(Batch(rows.score))))
+        if len(np.unique(rows.labels)) == 1 or not any(_differs(column) for column in features.values()):
+            return None
+        stopping = {} if unseen is None else _STOPPING
+        return catboost.train(
+            _pool(rows, start),
+            {**self.settings, **stopping, "iterations": rounds},
+            seed=self.seed,
+            evaluated=None if unseen is None else _pool(unseen, start),
+        )
+
+    def chosen(self, rows: Batch) -> int:
+        """How many rounds, by held-out loss."""
+        fold = deal(rows.labels, FOLDS)
+        if fold.max(initial=0) < FOLDS - 1:
+            return 0
+        losses = np.empty((1 + MOST // EVERY, len(rows)))
+        for index in range(FOLDS):
+            losses[:, fold == index] = self._held_out(rows.take(fold != index), rows.take(fold == index))
+        return EVERY * least_loss(losses, rows.weights)
+
+    def _held_out(self, seen: Batch, unseen: Batch) -> FloatArray:
+        """The losses of rows that were not seen, after 0, 10, 20, .. rounds; after the last as it was then."""
+        start = _scaled(seen)
+        prob = start.predict(Batch(unseen.score))
+        found = [log_loss(prob, unseen.labels)]
+        model = self.train(seen, start, MOST, unseen)
+        if model is not None:
+            score = scores(prob)
+            data = catboost.pool(_features(unseen, score))
+            for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
+                found.append(log_loss(probabilities(score + stage), unseen.labels))
+        found += [found[-1]] * (1 + MOST // EVERY - len(found))
+        return np.stack(found)
+
+
+def _pool(rows: Batch, start: Calibrator) -> Pool:
+    """Rows to learn from."""
+    score = scores(start.predict(Batch(rows.score)))
+    return catboost.pool(_features(rows, score), rows.labels, rows.weight, baseline=score)
+
+
+def _scaled(rows: Batch) -> Calibrator:
+    """What the trees start from."""
+    row = catalog.find("platt" if rows.classes == 2 else "sms")
+    return calibrator.fit(row, Batch(rows.score, rows.label, rows.weight), row.resolve())
+
+
+def _features(rows: Batch, score: FloatArray) -> dict[str, Column]:
+    """The features by name, and the score among them."""
+    found = dict(sorted(rows.features.items()))
+    name = SCORE
+    while any(other.startswith(name) for other in found):
+        name = f"{name}_"
+    if score.ndim == 1:
+        return found | {name: Column("number", score)}
+    return found | {f"{name} {index}": Column("number", column) for index, column in enumerate(score.T)}
+
+
+def _differs(column: Column) -> bool:
+    """Whether CatBoost, which keeps numbers as float32, sees more than one value."""
+    with np.errstate(over="ignore"):
+        values = column.values if column.role == "category" else column.values.astype(np.float32)
+    return not np.array_equal(values, np.full_like(values, values[0]), equal_nan=column.role != "category")
+
+
+def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
+    ordered = {name: features[name] for name in model.feature_names_}
+    with catboost.refusals("predict"):
+        return np.asarray(model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal"), dtype=np.float64)
+
+
+def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
+    whole = nest({"start": start.to_state()})
+    rounds = 0 if model is None else int(model.tree_count_)
+    params: dict[str, Json] = {**whole.params, "method": start.row.name, "rounds": rounds}
+    if model is None:
+        return State(params, whole.arrays)
+    told = catboost.importances(model, _pool(rows, start))
+    return State(params, {**whole.arrays, "importances": told}, {_BLOB: catboost.to_bytes(model)})
+
+
+def _parts(state: State) -> tuple[Calibrator, CatBoost | None]:
+    start = Calibrator.from_state(str(state.params["method"]), unnest(state, ["start"])["start"])
+    return start, _model(state.blobs[_BLOB]) if state.blobs else None
+
+
+@lru_cache(maxsize=4)
+def _model(content: bytes) -> CatBoost:
+    """Chunks of rows come with one state."""
+    return catboost.read(content)

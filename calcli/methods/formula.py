@@ -1,0 +1,78 @@
+"""A calibrator as a formula: what `Calibrator.predict` does, said in terms."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from calcli import expressions as terms
+from calcli.errors import UsageError
+from calcli.expressions import Inputs, Term, Terms
+from calcli.methods import catalog
+from calcli.methods.base import ClosedForm
+from calcli.methods.calibrator import Calibrator, Ending
+from calcli.numeric.links import GREATEST, LEAST
+from calcli.state import unnest
+
+
+def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
+    """The calibrated probability of the positive class, or of each class.
+
+    Parameters
+    ----------
+    calibrator
+        Its method must have a closed form.
+    score
+        The log-odds, or a logit for each class.
+    features
+        The columns that the calibrator was fitted with, by name.
+    """
+    row = calibrator.row
+    if not row.closed_form:
+        known = ", ".join(each.name for each in catalog.rows() if each.closed_form)
+        raise UsageError(f"{row.name} has no closed form", hint=f"methods that have one: {known}")
+    with calibrator.blamed():
+        prob = _formula(calibrator, score, features)
+        if len(prob) != len(score):
+            raise ValueError(f"it has formulas of {len(prob)} numbers for {len(score)} scores")
+        return prob
+
+
+def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
+    row, classes = calibrator.row, calibrator.classes
+    method = cast(ClosedForm, row.load())
+    if classes == 2 or row.multiclass == "native":
+        prob = method.formula(calibrator.state, score, features)
+    else:
+        parts = unnest(calibrator.state, [str(index) for index in range(classes)]).values()
+        each = [
+            method.formula(part, (terms.one_against_rest(score, index),), features)[0]
+            for index, part in enumerate(parts)
+        ]
+        prob = _shared_out(each, score)
+    return _ended(calibrator.ending, prob, calibrator.rows, classes, reaches_ends=row.reaches_ends)
+
+
+def _shared_out(prob: list[Term], score: Terms) -> Terms:
+    """Divided by their sum; where all are 0, what the score says."""
+    whole = terms.total(prob)
+    raw = terms.softmax(score)
+    return tuple(terms.choose(whole > 0, one / whole, other) for one, other in zip(prob, raw, strict=True))
+
+
+def _ended(ending: Ending, prob: Terms, rows: int, classes: int, *, reaches_ends: bool) -> Terms:
+    """What `Ending.apply` does."""
+    if reaches_ends and not ending.exact:
+        share = 1.0 / (rows + 1)
+        prob = tuple((1.0 - share) * one + share / classes for one in prob)
+    if ending.tilt is not None:
+        prob = _tilted(prob, ending.tilt)
+    return prob if ending.exact else tuple(terms.clip(one, LEAST, GREATEST) for one in prob)
+
+
+def _tilted(prob: Terms, tilt: tuple[float, ...]) -> Terms:
+    if len(prob) == 1:
+        positive = tilt[1] * prob[0]
+        return (positive / (positive + tilt[0] * (1.0 - prob[0])),)
+    weighed = [factor * one for factor, one in zip(tilt, prob, strict=True)]
+    whole = terms.total(weighed)
+    return tuple(one / whole for one in weighed)

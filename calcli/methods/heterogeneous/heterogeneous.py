@@ -1,0 +1,149 @@
+"""Heterogeneous calibration (Durfee et al. 2022): a partition of the feature space, and a calibrator in each cell.
+
+Scores that are right on the whole can be too high here and too low there, which costs ranking as well: on a partition,
+calibrating each cell gives the largest AUC that the scores and the partition allow (lemma 4.4 of the paper). Cells come
+from one tree, from several whose probabilities are averaged, or from a sequence in which each tree mends what the ones
+before it have left. Each cell is drawn to the calibrator of all rows, so that few rows change little.
+
+What the parameters leave open is chosen by cross-validation of the log-loss, no partition among the choices.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.errors import UsageError
+from calcli.expressions import Inputs, Terms
+from calcli.methods import catalog
+from calcli.methods.base import Params, Section, number
+from calcli.methods.heterogeneous import averaged_trees as averaged
+from calcli.methods.heterogeneous import boosted_trees as boosted
+from calcli.methods.heterogeneous import formula as closed
+from calcli.methods.heterogeneous import rules
+from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.spec import Row
+from calcli.methods.trees.distinct_rows import distinct
+from calcli.state import State
+
+AUTO = "auto"
+
+PARTITION_DATA = "partition-data"
+
+LEAST = (15.0, 50.0)
+"""The least weights of a cell that are tried, for each class. A forest takes the first."""
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    rows = _splittable(distinct(batch, seed), str(params["columns"]))
+    method = _leaf_method(str(params["leaf"]), batch.classes)
+    if params["partition"] == "boosted":
+        return boosted.fit(rows, method, _boosted_plan(params, sides, batch.classes)).to_state()
+    return averaged.fit(rows, method, _plan(params, batch.classes), _grower(params, sides, rows, seed)).to_state()
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    return _unpacked(_Same(state)).predict(batch)
+
+
+def explain(state: State) -> tuple[Section, ...]:
+    """The cells, with the conditions that lead to them."""
+    return rules.sections(_unpacked(_Same(state)))
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return closed.formula(_unpacked(_Same(state)), score, features)
+
+
+def _splittable(rows: Batch, prefix: str) -> Batch:
+    """The rows with those features that a tree may split on."""
+    found = {name: column for name, column in rows.features.items() if name.startswith(prefix)}
+    if not found:
+        names = ", ".join(list(rows.features)[:5])
+        raise UsageError(f"columns={prefix}: no feature's name begins so", hint=f"features are {names}")
+    return replace(rows, features=found)
+
+
+def _leaf_method(asked: str, classes: int) -> Row:
+    """The method that calibrates cells; ``auto`` is `platt` for two classes and `sms` for more."""
+    return catalog.find(("platt" if classes == 2 else "sms") if asked == AUTO else asked)
+
+
+def _least(params: Params, classes: int) -> tuple[float, ...]:
+    if params["min_rows"] != AUTO:
+        return (number(params, "min_rows"),)
+    return tuple(classes * each for each in (LEAST[:1] if params["partition"] == "forest" else LEAST))
+
+
+def _taus(params: Params, tried: tuple[float, ...]) -> tuple[float, ...]:
+    if params["tau"] == AUTO:
+        return tried
+    return (math.inf if params["tau"] == "inf" else number(params, "tau"),)
+
+
+def _plan(params: Params, classes: int) -> averaged.Plan:
+    return averaged.Plan(
+        trees=1 if params["partition"] == "tree" else _count(params, averaged.TREES),
+        least=_least(params, classes),
+        depths=averaged.DEPTHS if params["depth"] == AUTO else (int(number(params, "depth")),),
+        taus=_taus(params, averaged.TAUS),
+    )
+
+
+def _boosted_plan(params: Params, sides: Sides, classes: int) -> boosted.Plan:
+    if PARTITION_DATA in sides.batches or params["target"] == "label":
+        what = f"--{PARTITION_DATA}" if PARTITION_DATA in sides.batches else "target=label"
+        raise UsageError(
+            f"boosted partitions are grown on what is left of the calibration rows' own labels: {what} is of no use",
+            hint="partition=tree and partition=forest can use it",
+        )
+    return boosted.Plan(
+        trees=_count(params, boosted.TREES),
+        rate=number(params, "rate"),
+        least=_least(params, classes),
+        depth=boosted.DEPTH if params["depth"] == AUTO else int(number(params, "depth")),
+        taus=_taus(params, boosted.TAUS),
+    )
+
+
+def _count(params: Params, default: int) -> int:
+    return default if params["trees"] == AUTO else int(number(params, "trees"))
+
+
+def _grower(params: Params, sides: Sides, rows: Batch, seed: int) -> averaged.Grower:
+    """Trees grown on other rows tell labels; the model has seen these, and what it left of them says little."""
+    other = sides.batches.get(PARTITION_DATA)
+    if other is None:
+        return averaged.of_own_labels(seed) if params["target"] == "label" else averaged.of_residuals(seed)
+    if params["target"] == "residual":
+        raise UsageError(
+            f"target=residual is of the calibration rows, and --{PARTITION_DATA} names others", hint="try: target=label"
+        )
+    return averaged.of_labels(_splittable(distinct(other, seed), str(params["columns"])), seed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A state, equal to another that holds the very same arrays: chunks of rows come with one state."""
+
+    state: State
+
+    @property
+    def anchor(self) -> NDArray[np.generic]:
+        return self.state.arrays["coding/category"]
+
+    def __hash__(self) -> int:
+        return id(self.anchor)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.anchor is other.anchor
+
+
+@lru_cache(maxsize=16)
+def _unpacked(same: _Same) -> Partitioned:
+    return Partitioned.from_state(same.state)

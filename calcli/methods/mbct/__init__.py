@@ -1,0 +1,1 @@
+"""Multiple boosting calibration trees (Huang et al. 2022)."""

@@ -1,0 +1,205 @@
+"""Trees one after the other, as they are applied and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
+from calcli.methods.mbct import kernels
+from calcli.methods.mbct.grow import Tree
+from calcli.methods.mbct.kernels import Codes, Places, Table
+from calcli.methods.mbct.kernels import predict as applying
+from calcli.methods.mbct.level_passes import blocks_of
+from calcli.methods.trees.compiled import on_threads
+from calcli.numeric.links import logit, sigmoid
+
+_TYPES: Mapping[str, type[np.generic]] = {
+    **dict.fromkeys(("sizes", "rows"), np.int64),
+    **dict.fromkeys(("feature", "first", "branches"), np.int32),
+    "code": np.uint16,
+    **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall"), np.float64),
+}
+
+
+class _Walk(NamedTuple):
+    """The arrays of `applying.apply_trees`."""
+
+    roots: Table
+    depths: Places
+    nodes: NDArray[np.uint64]
+    children: Table
+    pattern: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees in the order in which they are applied; an entry for each node, tree after tree, level after level.
+
+    Attributes
+    ----------
+    link
+        `kernels.ODDS` or `kernels.LINEAR`.
+    sizes
+        How many nodes each tree has.
+    feature, first, branches, code
+        As in `growing.Tree`, but with ``first`` counted over all trees.
+    pattern
+        What is applied: a fraction, the rate, of the step that the rows ask for.
+    rows, mass, positive, predicted
+        Of the rows of the node when the tree was grown: how many, their weight, that of the positive ones, and the sum
+        of weight times probability before the tree.
+    local, split, overall
+        The loss of the node's rows as they were, after its split, and that of all rows then; NaN for leaves.
+    """
+
+    link: int
+    sizes: Places
+    feature: NDArray[np.int32]
+    first: NDArray[np.int32]
+    branches: NDArray[np.int32]
+    code: Codes
+    pattern: FloatArray
+    rows: NDArray[np.int64]
+    mass: FloatArray
+    positive: FloatArray
+    predicted: FloatArray
+    local: FloatArray
+    split: FloatArray
+    overall: FloatArray
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree], link: int, rate: float) -> Forest:
+        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+        before = np.cumsum(sizes) - sizes
+
+        def joined(name: str) -> NDArray[np.generic]:
+            return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
+
+        facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
+        positive, first_sum = facts[:, kernels.POSITIVE], facts[:, 0]
+        feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
+        return cls(
+            link=link,
+            sizes=sizes,
+            feature=feature,
+            first=np.where(feature >= 0, joined("first") + np.repeat(before, sizes), 0).astype(np.int32),
+            branches=joined("branches").astype(np.int32),
+            code=joined("code").astype(np.uint16),
+            pattern=applied(pattern, link, rate),
+            rows=facts[:, kernels.COUNT].astype(np.int64),
+            mass=facts[:, kernels.MASS],
+            positive=positive,
+            predicted=first_sum + positive if link == kernels.ODDS else first_sum,
+            local=joined("local").astype(np.float64),
+            split=joined("split").astype(np.float64),
+            overall=joined("overall").astype(np.float64),
+        )
+
+    def __len__(self) -> int:
+        """How many trees there are."""
+        return len(self.sizes)
+
+    @property
+    def roots(self) -> Places:
+        """The number of each tree's root."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @property
+    def used(self) -> list[int]:
+        """The features that some node is split by."""
+        return [int(feature) for feature in np.unique(self.feature) if feature >= 0]
+
+    def renumbered(self, places: Sequence[int]) -> Forest:
+        """The same where of all features only those at `places` are left."""
+        new = np.full(max([*places, -1]) + 2, -1, dtype=np.int32)
+        new[list(places)] = np.arange(len(places))
+        return replace(self, feature=new[self.feature])
+
+    @cached_property
+    def _walk(self) -> _Walk:
+        inner = self.feature >= 0
+        branches = np.where(inner, self.branches, 0)
+        parent = np.repeat(np.arange(len(branches)), branches)
+        child = self.first[parent] + np.arange(len(parent)) - (np.cumsum(branches) - branches)[parent]
+        # The children of a node stand in rising order of their codes, so the last has the greatest.
+        span = np.zeros(len(branches), dtype=np.int64)
+        span[inner] = self.code[(self.first + branches - 1)[inner]].astype(np.int64) + 1
+        base = np.cumsum(span + 1) - (span + 1)
+        children = np.repeat(np.where(inner, self.first, np.arange(len(branches))), span + 1).astype(np.uint32)
+        children[base[parent] + self.code[child]] = child
+        parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)  # as `apply_trees` takes them apart
+        nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
+        return _Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
+
+    def _depths(self, parent: Places, child: Places) -> Places:
+        """The most conditions of a leaf, for each tree."""
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        while (depth[child] != depth[parent] + 1).any():
+            depth[child] = depth[parent] + 1
+        return np.maximum.reduceat(depth, self.roots)
+
+    def calibrate(self, codes: Codes, score: FloatArray) -> None:
+        """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
+
+        def work(block: tuple[int, int]) -> None:
+            start, stop = block
+            applying.apply_trees(codes, score, start, stop, self.link, *self._walk)
+
+        on_threads(work, blocks_of(0, len(score)))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """For an artifact; the link is kept beside them."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "link"}
+
+    @classmethod
+    def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int]) -> Forest:
+        """What `to_arrays` gave, for features of so many codes; a `ValueError` where these are no trees.
+
+        Compiled loops follow the numbers wherever they lead, so that they are looked at before.
+        """
+        found = cls(link, **arrays)
+        found._check(np.array(codes, dtype=np.int64))
+        return found
+
+    def _check(self, codes: Places) -> None:
+        nodes = len(self.feature)
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if field.name != "link" and (array.dtype != _TYPES[field.name] or array.ndim != 1):
+                raise ValueError(f"the trees' {field.name} are of another type or shape")
+            if field.name not in ("link", "sizes") and len(array) != nodes:
+                raise ValueError(f"there are {len(array)} {field.name} of {nodes} nodes")
+        if (self.sizes < 1).any() or sum(self.sizes.tolist()) != nodes:
+            raise ValueError("the trees have not the nodes that they say")
+        inner = np.flatnonzero(self.feature >= 0)
+        first, last = self.first[inner].astype(np.int64), self.first[inner] + self.branches[inner].astype(np.int64) - 1
+        end = np.repeat(np.cumsum(self.sizes), self.sizes)[inner]
+        if (self.feature >= len(codes)).any():
+            raise ValueError("the trees ask for features that are not there")
+        if (first <= inner).any() or (last < first).any() or (last >= end).any():
+            raise ValueError("the trees' nodes lead nowhere")
+        if int((last - first + 1).sum()) != nodes - len(self.sizes):
+            raise ValueError("the trees' nodes are not each below one other")
+        if (self.code[last] >= codes[self.feature[inner]]).any():
+            raise ValueError("the trees ask for codes that are not there")
+
+
+def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:
+    """What a tree does to its rows: a fraction of the step from doing nothing to its patterns."""
+    return rate * pattern if link == kernels.ODDS else 1.0 + rate * (pattern - 1.0)
+
+
+def score_of(prob: FloatArray, link: int) -> FloatArray:
+    """Probabilities as `Forest.calibrate` takes them."""
+    return logit(prob) if link == kernels.ODDS else prob.copy()
+
+
+def prob_of(score: FloatArray, link: int) -> FloatArray:
+    """And as it gives them."""
+    return sigmoid(score, out=score) if link == kernels.ODDS else score

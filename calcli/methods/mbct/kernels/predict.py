@@ -1,0 +1,98 @@
+"""From values to codes, and from codes through all trees to calibrated scores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
+from calcli.methods.mbct.kernels import ODDS, Codes, Flags, Places, Table
+from calcli.methods.trees.compiled import compiled
+from calcli.numeric.links import CLIP
+
+COUNTED = 128
+"""So few cuts are compared with a number one and all, eight at a time: quicker than to guess which half it lies in."""
+
+STRIDE = 1 << 10
+"""So many rows at a time go through all trees, see `apply_trees`."""
+
+
+@compiled
+def encode_numbers(
+    values: FloatArray, cuts: FloatArray, missing: int, start: int, stop: int, out: Codes, place: int
+) -> None:
+    """The code of each number: how many cuts lie below it, after 0 and that of a missing one, if it has one."""
+    for row in range(start, stop):
+        value = values[row]
+        low, left = 0, len(cuts)
+        while left > COUNTED:
+            half = left // 2
+            if cuts[low + half - 1] < value:
+                low += half
+            left -= half
+        below = 0
+        for cut in range(low, low + left):
+            below += int(cuts[cut] < value)
+        out[row, place] = missing if math.isnan(value) else 1 + missing + low + below
+
+
+@compiled
+def encode_categories(values: NDArray[np.int32], table: Codes, start: int, stop: int, out: Codes, place: int) -> None:
+    """The code of each category by its place in the batch's levels; a missing one takes the table's last entry."""
+    last = np.uint32(len(table) - 1)
+    for row in range(start, stop):
+        out[row, place] = table[min(np.uint32(values[row]), last)]  # -1 is the greatest of all
+
+
+@compiled
+def apply_trees(
+    codes: Codes,
+    score: FloatArray,
+    start: int,
+    stop: int,
+    link: int,
+    roots: Table,
+    depths: Places,
+    nodes: NDArray[np.uint64],
+    children: Table,
+    pattern: FloatArray,
+) -> None:
+    """Calibrate rows by one tree after the other; `score` is z for ``odds`` and p for ``linear``, and is changed.
+
+    A number of `nodes` is, from its highest bit on, the feature (15 bits), the greatest code with a branch of its own
+    plus one (17), and where the node's part of `children` begins (32): that has the child of each code, and at last
+    that of all greater codes, the rest. A leaf is its own child. So a step has nothing to decide, and the processor
+    works on several rows at once; few rows at a time go through all trees, so that they stay in the cache.
+    """
+    at = np.empty(STRIDE, dtype=np.uint32)
+    low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
+    for first in range(start, stop, STRIDE):
+        many = min(STRIDE, stop - first)
+        for tree in range(len(roots)):
+            at[:many] = roots[tree]
+            for _ in range(depths[tree]):
+                for place in range(many):
+                    node = nodes[at[place]]
+                    code = np.uint64(codes[first + place, node >> np.uint64(49)])
+                    known = min(code, (node >> np.uint64(32)) & more_bits)
+                    at[place] = children[(node & low_bits) + known]
+            if link == ODDS:
+                for place in range(many):
+                    score[first + place] += pattern[at[place]]
+            else:
+                for place in range(many):
+                    score[first + place] = min(score[first + place] * pattern[at[place]], 1.0)
+
+
+@compiled
+def row_losses(score: FloatArray, label: Flags, link: int, out: FloatArray) -> None:
+    """The log-loss of each row; `score` as in `apply_trees`."""
+    for row in range(len(score)):
+        if link == ODDS:
+            z = -score[row] if label[row] else score[row]
+            out[row] = max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+        else:
+            happened = score[row] if label[row] else 1.0 - score[row]
+            out[row] = -math.log(max(happened, CLIP))

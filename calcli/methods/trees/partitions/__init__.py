@@ -1,1 +1,0 @@
-"""Partitions of the feature space, and calibrators in their cells."""

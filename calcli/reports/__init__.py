@@ -1,0 +1,1 @@
+"""What was measured: the schema of reports, the metrics of scores, curves, gates, guards."""

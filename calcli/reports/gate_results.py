@@ -1,0 +1,175 @@
+"""What gates say of a report: which numbers they are true of."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from calcli.errors import UsageError, unknown_name
+from calcli.reports.gates import Comparison, Field, Gate, Op, Term
+from calcli.reports.schema import RAW, MetricValue, Report
+from calcli.state import Json
+
+_COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One number that made a gate fail."""
+
+    score: str
+    group: str | None
+    metric: str
+    value: float
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What one gate says of a report; a gate that is true has not been passed."""
+
+    expr: str
+    passed: bool
+    failed: tuple[Failed, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """An entry of the report's `gates`."""
+        failed: list[Json] = [
+            {"score": one.score, "group": one.group, "metric": one.metric, "value": one.value, "limit": one.limit}
+            for one in self.failed
+        ]
+        return {"expr": self.expr, "passed": self.passed, "failed": failed}
+
+
+def judge(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[GateResult, ...]:
+    """What each gate says of the report; a number that is not defined is a `UsageError` unless nulls are allowed."""
+    return tuple(_judge(gate, report, allow_null=allow_null) for gate in gates)
+
+
+def _judge(gate: Gate, report: Report, *, allow_null: bool) -> GateResult:
+    failed: dict[Failed, None] = {}
+    for together in gate.alternatives:
+        found = [_true_of(comparison, report, allow_null=allow_null) for comparison in together]
+        if all(found):
+            failed |= {one: None for part in found for one in part}
+    return GateResult(gate.expr or str(gate), not failed, tuple(failed))
+
+
+def _true_of(comparison: Comparison, report: Report, *, allow_null: bool) -> list[Failed]:
+    """The numbers for which a comparison is true."""
+    term = comparison.term
+    label = term.metric if term.field == "value" else f"{term.metric}.{term.field}"
+    true = []
+    for score in _scores(term, report):
+        for group, value, why in _numbers(term, score, report):
+            if value is None:
+                if allow_null:
+                    continue
+                place = "" if group is None else f" in group {group!r}"
+                because = f": {why}" if why else ""
+                raise UsageError(
+                    f"--fail-if {comparison}: {label} of {score}{place} has no value{because}",
+                    hint="try: --allow-null",
+                )
+            if _COMPARE[comparison.op](value, comparison.limit):
+                true.append(Failed(score, group, label, value, comparison.limit))
+    return true
+
+
+def _scores(term: Term, report: Report) -> list[str]:
+    names = [row.name for row in report.scores]
+    if term.score is not None:
+        if term.score not in names:
+            raise UsageError(f"--fail-if {term}: {unknown_name('score', term.score, names)}")
+        return [term.score]
+    if term.field == "change" and report.baseline is None:
+        raise UsageError(
+            f"--fail-if {term}: there is no baseline to change from",
+            hint=f"try: --baseline OLD.json; beside the {RAW} score it is {term.metric}.diff",
+        )
+    if term.field.startswith("diff") and names == [RAW]:
+        raise UsageError(f"--fail-if {term}: there is no score beside {RAW} to differ from it", hint="try: --with DIR")
+    return [name for name in names if name != RAW] or names
+
+
+class _Number(NamedTuple):
+    group: str | None
+    value: float | None
+    why: str | None
+
+
+def _numbers(term: Term, score: str, report: Report) -> list[_Number]:
+    """The numbers of one score that a term is about, each with its group, and why there is none."""
+    if term.metric not in report.definitions:
+        raise UsageError(
+            f"--fail-if {term}: {unknown_name('measured metric', term.metric, list(report.definitions))}",
+            hint=f"add it: --metrics default,{term.metric}",
+        )
+    if term.field.startswith("diff") and score == RAW:
+        raise UsageError(f"--fail-if {term}: a difference is that to {RAW}, which it has none to itself")
+    found = report.score(score).metrics.get(term.metric)
+    why = report.score(score).reason if found is None else found.reason
+    if term.column is None:
+        if term.field == "change":
+            return [_changed(term, score, None, report)]
+        return [_Number(None, _of_score(term, score, report), why)]
+    columns = dict.fromkeys(str(row["by"]) for row in report.groups)
+    if term.column not in columns:
+        raise UsageError(f"--fail-if {term}: {unknown_name('group column', term.column, columns)}", hint="try: --by")
+    rows = [row for row in report.groups if row["by"] == term.column and row["score"] == score]
+    if term.group is not None:
+        names = [str(row["group"]) for row in rows]
+        if term.group not in names:
+            raise UsageError(f"--fail-if {term}: {unknown_name('group', term.group, names)}")
+        rows = [row for row in rows if str(row["group"]) == term.group]
+    if term.field == "change":
+        return [_changed(term, score, row, report) for row in rows]
+    return [_Number(str(row["group"]), _of_group(term, row, report), why) for row in rows]
+
+
+def _of_score(term: Term, score: str, report: Report) -> float | None:
+    if not term.field.startswith("diff"):
+        found = report.score(score).metrics.get(term.metric)
+        return None if found is None else _field(found, term.field)
+    for row in report.differences:
+        if (row.score, row.versus, row.metric) == (score, RAW, term.metric):
+            return {"diff": row.value, "diff.lo": row.lo, "diff.hi": row.hi}[term.field]
+    return None
+
+
+def _field(found: MetricValue, field: Field) -> float | None:
+    return {"value": found.value, "lo": found.lo, "hi": found.hi, "p": found.p}[field]
+
+
+def _of_group(term: Term, row: Mapping[str, Json], report: Report) -> float | None:
+    """A number of a group; a difference there is that of the two values, and has no interval."""
+    if not term.field.startswith("diff"):
+        return _in_group(row, term.metric, term.field)
+    place = (row["by"], row["group"])
+    raw = next((one for one in report.groups if one["score"] == RAW and (one["by"], one["group"]) == place), None)
+    here = _in_group(row, term.metric, "value")
+    there = None if raw is None else _in_group(raw, term.metric, "value")
+    return None if term.field != "diff" or here is None or there is None else here - there
+
+
+def _in_group(row: Mapping[str, Json], metric: str, field: str) -> float | None:
+    metrics = cast("Mapping[str, Mapping[str, float | None]]", row["metrics"])
+    return metrics.get(metric, {}).get(field)
+
+
+def _changed(term: Term, score: str, row: Mapping[str, Json] | None, report: Report) -> _Number:
+    """The change of a score, or of a group of its rows; one between different metrics is refused."""
+    by, group = (None, None) if row is None else (row["by"], row["group"])
+    for one in report.changes:
+        if (one.score, one.metric, one.by, one.group) == (score, term.metric, by, group):
+            if not one.comparable:
+                raise UsageError(f"--fail-if {term}: {one.reason}", hint="write the baseline anew with these options")
+            return _Number(None if row is None else str(group), one.change, one.reason)
+    raise ValueError(f"the report has no change of {term.metric} of {score}")

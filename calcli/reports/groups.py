@@ -1,0 +1,75 @@
+"""Columns that are neither score nor label: groups to report on, units to resample, times to order by."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from calcli.batch import Edges, IntArray
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.tables.edges import load_nodes
+from calcli.tables.io_errors import reading
+from calcli.tables.source import Source
+
+MOST_GROUPS = 1000
+"""More groups than this are no report that anybody reads."""
+
+
+class Numbered(Protocol):
+    """Rows that know where they stand in the table; None if they are all of it."""
+
+    @property
+    def row_numbers(self) -> IntArray | None: ...
+
+
+def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
+    """The rank of each row's value, 0 .. ; rows that agree share it, and none is null."""
+    values = _values(source, column, loaded, flag)
+    if values.null_count():
+        raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
+    return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
+    """The distinct values of a column as text, without null; of very many as many as it takes to know that they are."""
+    with reading(source.name):
+        values = source.raw.select(pl.col(column).cast(pl.String).drop_nulls().unique())
+        found = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
+    return tuple(sorted(found.to_list()))
+
+
+def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
+    """The distinct values of a column, null among them, and the place of each row's value."""
+    values = _values(source, column, loaded, "--by")
+    names = values.unique().sort(nulls_last=True)
+    if len(names) > MOST_GROUPS:
+        raise DataError(
+            f"--by: the column {column!r} has {len(names):,} different values, more than {MOST_GROUPS:,} groups",
+            hint="cut it into fewer, before",
+        )
+    place = pl.DataFrame({"value": names, "place": np.arange(len(names))})
+    codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")
+    texts = tuple(None if name is None else str(name) for name in names.cast(pl.String).to_list())
+    return texts, codes["place"].to_numpy().astype(np.int64)
+
+
+def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:
+    """Pairs of the rows that were loaded and that an edge links, each once."""
+    from calcli.methods.graphs.relation import links_within
+
+    if node_id is None:
+        raise UsageError("--edges links nodes, and nothing says which node a row is", hint="add --node-id COLUMN")
+    node = load_nodes(source, node_id)
+    links = links_within(edges, node if loaded.row_numbers is None else node.take(loaded.row_numbers))
+    once = links.sources < links.ends
+    return np.column_stack([links.sources[once], links.ends[once]])
+
+
+def _values(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
+    """The column, of the rows that were loaded."""
+    if column not in source.columns:
+        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
+    values = source.typed([column]).collect(engine="streaming").to_series()
+    return values if loaded.row_numbers is None else values.gather(loaded.row_numbers)

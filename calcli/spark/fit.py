@@ -1,0 +1,176 @@
+"""`fit` on a cluster: the workers gather sums, this process finishes, with the code that fits on one machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from calcli.artifacts import store
+from calcli.engines.listener import Listener, stage
+from calcli.engines.options import paths_of
+from calcli.errors import DataError, FitError, UsageError
+from calcli.evaluation.score_buffer import Summed
+from calcli.fitting.learn import Learned
+from calcli.fitting.prior_shift import tilt_of
+from calcli.fitting.recipe import AUTO
+from calcli.fitting.requests import FitRequest, FitResult, checked, keep, warnings_on
+from calcli.fitting.splits import Holdout, KeyedFolds
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import Params
+from calcli.methods.calibrator import Calibrator, Ending
+from calcli.methods.spec import Row
+from calcli.metrics import catalog as metrics
+from calcli.reports.drift_baseline import Residuals
+from calcli.reports.measuring import class_names
+from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
+from calcli.spark import session as spark
+from calcli.spark.passes import Gathering, KeyedRows, Known, Measured, Measuring, Multiplying
+from calcli.spark.table import example_of, facts_of_sums
+from calcli.tables.binding import Binding, bind
+from calcli.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Total = TypeVar("Total")
+
+
+def fit(request: FitRequest, listener: Listener) -> FitResult:
+    """Fit a calibrator from sums, measure it on rows that it has not seen, and keep it."""
+    chosen, guard = checked(request)
+    row = _row(request.method)
+    params = request.recipe.resolve(row)
+    paths = paths_of(request.data, request.input_format)
+    if request.output is None:
+        raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{row.name}")
+    target = Path(request.output)
+    store.check_target(target)
+    name = ", ".join(paths)
+    with spark.session(request.master) as session:
+        table = spark.read(session, paths)
+        binding = _bound(table, name, row, request, listener)
+        if request.dry_run:
+            return FitResult(binding, target)
+        folds = KeyedFolds(Holdout.parse(request.holdout, spark.rows(table)), spark.KEYS)
+        rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")
+        outcome = [column for column in (binding.label, binding.weight) if column is not None]
+        keyed = spark.with_keys(table, outcome, request.seed)
+        started = time.perf_counter()
+        with stage(listener, f"gathering the sums of {row.name} on Spark"):
+            known = _total(keyed, rows, Gathering(rows, row, params))
+        known.judge()
+        fitted = _finished(request, row, params, rows, known)
+        seconds = time.perf_counter() - started
+        measuring = Measuring(rows, row.name, fitted.held_out, fitted.ending, chosen, request.options)
+        with stage(listener, f"checking {row.name} on held-out rows on Spark"):
+            measured = _total(keyed, rows, measuring)
+        residuals = None
+        if fitted.held_out:
+            with stage(listener, f"looking at the residuals of {row.name} on Spark"):
+                products = _total(keyed, rows, Multiplying(measuring, measured.log_odds))
+            residuals = Residuals.of_sums(measured.log_odds, products)
+    learned = Learned(row, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds))
+    report = _report(request, chosen, learned, rows, known, measured)
+    held_out = measured.rows if fitted.held_out else 0
+    return keep(request, learned, binding, report, guard, target, held_out, known.ranking, residuals)
+
+
+def _bound(table: DataFrame, name: str, row: Row, request: FitRequest, listener: Listener) -> Binding:
+    """Which column plays which part, as far as the method can be fitted on that."""
+    binding = bind(example_of(table, name, request.flags), request.flags, features=False)
+    for note in binding.notes:
+        listener.note(note)
+    classes = len(binding.classes)
+    if not row.from_sums(classes):
+        raise _only_sums(
+            f"{row.name} is fitted from sums for two classes only, and there are {classes}",
+            [each for each in catalog.rows() if each.from_sums(classes)],
+        )
+    return binding
+
+
+def _row(method: str) -> Row:
+    """The method, if it is fitted from sums."""
+    if method != AUTO and catalog.find(method).sums != "no":
+        return catalog.find(method)
+    what = "auto compares methods on" if method == AUTO else f"{method} needs"
+    raise _only_sums(
+        f"{what} all rows at once, and --engine spark fits from sums over them",
+        [row for row in catalog.rows() if row.sums != "no"],
+    )
+
+
+def _only_sums(what: str, can: Sequence[Row]) -> UsageError:
+    names = ", ".join(row.name for row in can)
+    return UsageError(what, hint=f"choose one of {names}; or fit on a sample of the rows, on one machine")
+
+
+def _total(table: DataFrame, rows: KeyedRows, add_up: spark.AddUp[Total]) -> Total:
+    """What all rows add up to."""
+    found = spark.total(table, rows.reads, add_up)
+    if found is None:
+        raise DataError(f"{rows.name} has no rows")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """The calibrator to keep, and for each fold that is held out one that has not seen it."""
+
+    calibrator: Calibrator
+    held_out: Mapping[int, Calibrator]
+
+    @property
+    def ending(self) -> Ending:
+        return self.calibrator.ending
+
+
+def _finished(request: FitRequest, row: Row, params: Params, rows: KeyedRows, known: Known) -> _Fitted:
+    """The calibrators that follow from the sums."""
+    holdout = rows.folds.holdout
+    ending = Ending(request.exact, tilt_of(request.prior_shift, known.weight, class_names(rows.binding)))
+
+    def without(fold: int | None = None) -> Calibrator:
+        kept = [sums for place, sums in sorted(known.sums.items()) if place != fold]
+        if not kept:
+            raise FitError("all rows would be held out: there are too few that differ", hint="try: --holdout none")
+        fitted = calibrator.finish(row, sum(kept[1:], kept[0]), params, classes=len(known.weight))
+        return fitted.with_ending(ending)
+
+    held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in rows.folds.tests}
+    if holdout.kind == "none":
+        return _Fitted(without(), {})
+    if not held_out:
+        raise FitError(f"a share of {holdout} of the rows leaves nothing to hold out", hint="try: --holdout cv:5")
+    return _Fitted(without() if holdout.refit_on_all else held_out[0], held_out)
+
+
+def _report(
+    request: FitRequest,
+    chosen: Sequence[metrics.Row],
+    learned: Learned,
+    rows: KeyedRows,
+    known: Known,
+    measured: Measured,
+) -> Report:
+    name, binding = learned.row.name, rows.binding
+    scores = [(RAW, ScoreSource("raw"), Seconds())]
+    if learned.holdout.kind != "none":
+        scores.append((name, ScoreSource("method", method=name), learned.seconds))
+    found = Summed(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
+    return Report(
+        command="fit",
+        version=VERSION,
+        seed=request.seed,
+        data=facts_of_sums(known.count, known.weight, binding),
+        binding=binding.to_json(),
+        definitions=found.definitions,
+        scores=found.scores,
+        differences=found.differences,
+        curves=found.curves,
+        chosen=name,
+        warnings=warnings_on(learned, found.differences),
+    )

@@ -1,0 +1,66 @@
+"""`uncertainty apply`: add what an ensemble predicts, and how uncertain it is, to a table, in a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from calcli.engines.ensemble_columns import Columns, Predicting, extras
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import Stream
+from calcli.engines.passthrough import kept_columns, write_rows
+from calcli.ensembles.load import load_ensemble
+from calcli.tables.binding import Flags
+from calcli.tables.formats import format_of
+from calcli.tables.labels import class_text
+from calcli.tables.source import Data, open_source
+from calcli.tables.training_binding import bind_unscored
+from calcli.verbs.apply import ApplyResult
+
+RENAME = "leave it out with --keep, or rename it, before"
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleApplyRequest:
+    """What `uncertainty apply` is asked.
+
+    Attributes
+    ----------
+    ensemble
+        The directory of an ensemble.
+    data
+        Paths, globs, directories, ``-``, or a frame; a label is not needed.
+    output
+        Where the table goes; ``-`` is standard output and needs `output_format`.
+    extra
+        Add more measures of disagreement, as `Columns.extra` says.
+    keep
+        The input columns to pass through; None for all, () for none.
+    """
+
+    ensemble: str | Path
+    data: Data
+    output: str | Path
+    extra: bool = False
+    keep: tuple[str, ...] | None = None
+    input_format: str | None = None
+    output_format: str | None = None
+    dry_run: bool = False
+
+
+def apply(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyResult:
+    """Predict every row of a table: same rows, same order, other columns untouched."""
+    model = load_ensemble(request.ensemble)
+    output_format = format_of(request.output, request.output_format, flag="--output-format")
+    with open_source(request.data, format=request.input_format) as source:
+        binding = bind_unscored(source, Flags(), known=model.binding, need_label=False)
+        classes = tuple(map(class_text, binding.classes)) if len(binding.classes) > 2 else ()
+        extra = extras(wanted=request.extra, regression=binding.regression)
+        columns = Columns(classes, model=model.ensemble.virtual, extra=extra)
+        kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
+        if request.dry_run:
+            return ApplyResult(str(request.output), 0, 0, columns.names, binding)
+        stream = Stream(Predicting(binding, model.ensemble, columns), "fail")
+        with stage(listener, "predicting"):
+            passed = write_rows(stream, source, kept, request.output, output_format, lambda: None)
+    return ApplyResult(str(request.output), passed.rows, 0, columns.names, binding)

@@ -1,0 +1,80 @@
+"""`uncertainty decompose`: the same columns from what the members of somebody's ensemble predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from calcli.engines.ensemble_columns import Columns, Decomposing, extras
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows, Stream
+from calcli.engines.passthrough import kept_columns, write_rows
+from calcli.tables.formats import format_of
+from calcli.tables.members import MemberColumns, find_members, refuse_bad_members
+from calcli.tables.source import Data, open_source
+from calcli.verbs.uncertainty_apply import RENAME
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeRequest:
+    """What `uncertainty decompose` is asked.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame.
+    members
+        The stem of ``<stem>_<m>``, P(positive) or a mean, or of ``<stem>_<m>_<class>``.
+    output
+        Where the table goes; ``-`` is standard output and needs `output_format`.
+    variances
+        The stem of each member's variance, where amounts are predicted.
+    extra, keep
+        As of `uncertainty apply`.
+    """
+
+    data: Data
+    members: str
+    output: str | Path
+    variances: str | None = None
+    extra: bool = False
+    keep: tuple[str, ...] | None = None
+    input_format: str | None = None
+    output_format: str | None = None
+    bad_rows: BadRows = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeResult:
+    """What was written, and from which columns."""
+
+    output: str
+    rows: int
+    rows_bad: int
+    columns: tuple[str, ...]
+    members: MemberColumns
+
+
+def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
+    """Decompose every row of a table: same rows, same order, other columns untouched."""
+    output_format = format_of(request.output, request.output_format, flag="--output-format")
+    with open_source(request.data, format=request.input_format) as source:
+        members = find_members(source, request.members, request.variances)
+        listener.note(_found(members))
+        columns = Columns(members.classes, extra=extras(wanted=request.extra, regression=bool(members.variances)))
+        kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
+        stream = Stream(Decomposing(members, columns), request.bad_rows)
+        with stage(listener, "decomposing"):
+            passed = write_rows(
+                stream, source, kept, request.output, output_format, lambda: refuse_bad_members(source, members)
+            )
+    return DecomposeResult(str(request.output), passed.rows, passed.bad, columns.names, members)
+
+
+def _found(members: MemberColumns) -> str:
+    count, names = len(members.means), members.names
+    if members.variances:
+        return f"{count} members that predict an amount: {names[0]} and {members.variances[0]} are the first"
+    if members.classes:
+        return f"{count} members that predict the classes {', '.join(members.classes)}: {names[0]} is the first column"
+    return f"{count} members that predict the probability of one of two classes: {names[0]} to {names[-1]}"

@@ -1,0 +1,184 @@
+"""`uncertainty evaluate`: how well ensembles predict, and how well their uncertainty finds errors and strange rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+from calcli.batch import Batch, Column, FloatArray
+from calcli.diagrams.suffixes import promised
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
+from calcli.ensembles.load import EnsembleModel, load_ensemble
+from calcli.ensembles.metrics import Judged, both, definitions, differences
+from calcli.ensembles.picture import FORMATS, draw
+from calcli.errors import DataError, UsageError
+from calcli.reports.measuring import data_facts
+from calcli.reports.schema import (
+    DataFacts,
+    Report,
+    Warned,
+)
+from calcli.tables.auxiliary import load_beside, load_numbers
+from calcli.tables.binding import Binding, Flags
+from calcli.tables.load import load as load_rows
+from calcli.tables.source import Data, Source, open_source
+from calcli.tables.training_binding import bind_unscored
+from calcli.uncertainty.ood import Seen, make
+from calcli.version import VERSION
+
+COMMAND = "uncertainty evaluate"
+
+Preset = Literal["paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleEvaluateRequest:
+    """What `uncertainty evaluate` is asked.
+
+    Attributes
+    ----------
+    data
+        Rows with labels that the ensembles were not trained on.
+    ensembles
+        Directories, each as ``DIR`` or ``NAME=DIR``.
+    ood
+        Rows from out of the domain, with the same features; no label is needed.
+    make_ood
+        A table of something else, from whose numbers such rows are made.
+    preset
+        ``paper``: made rows get the mean and deviation of the rows in `data`, not of those trained on, and come from
+        the first rows of `make_ood`, as in the authors' code.
+    output
+        A file in which to draw the rejection curves: ``.png``, ``.svg`` or ``.pdf``.
+    """
+
+    data: Data
+    ensembles: tuple[str, ...]
+    ood: Data | None = None
+    make_ood: Data | None = None
+    preset: Preset | None = None
+    output: str | Path | None = None
+    flags: Flags = Flags()
+    input_format: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse what cannot go together."""
+        if self.output is not None:
+            promised(self.output, FORMATS)
+        if not self.ensembles:
+            raise UsageError("which ensemble?", hint="name one or more: --with DIR")
+        if self.ood is not None and self.make_ood is not None:
+            raise UsageError("--ood and --make-ood are both given", hint="keep one")
+        if self.preset is not None and self.make_ood is None:
+            raise UsageError("--preset paper says how rows are made, and none are", hint="add --make-ood FILE")
+
+
+def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> Report:
+    """Measure each ensemble, and beside it the model that one would have without it, on the same rows."""
+    request.check()
+    models = _named(request.ensembles)
+    with open_source(request.data, format=request.input_format) as source:
+        binding = _common_binding(source, request.flags, models)
+        for note in binding.notes:
+            listener.note(note)
+        with stage(listener, "reading"):
+            loaded = load_rows(source, binding, features=True, bad_rows=request.bad_rows)
+            foreign = None if request.make_ood is None else _numbers(request.make_ood)
+        rows = loaded.batch
+        if not rows.weights.sum() > 0:
+            raise DataError("the weights add up to zero: no row counts")
+        judged: list[Judged] = []
+        with stage(listener, "predicting", len(models)):
+            for name, model in models.items():
+                outside = _outside(request, model, rows, foreign)
+                judged += both(name, model, rows, outside)
+                listener.advance(1, name)
+        facts = data_facts(source, loaded, binding)
+        report = Report(
+            command=COMMAND,
+            version=VERSION,
+            seed=request.seed,
+            data=facts,
+            binding=binding.to_json(),
+            definitions=definitions(judged),
+            scores=tuple(one.row() for one in judged),
+            differences=tuple(differences(judged, rows)),
+            warnings=tuple(_warnings(models, facts)),
+            curves=tuple(curve for one in judged for curve in one.curves(rows)),
+        )
+    if request.output is not None:
+        with stage(listener, "drawing"):
+            draw(report, request.output)
+    return report
+
+
+def _named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
+    """The ensembles by the name they have in the report: as given, or the base name of the directory."""
+    models: dict[str, EnsembleModel] = {}
+    for text in ensembles:
+        name, separator, path = text.partition("=")
+        if not separator:
+            name, path = Path(text).resolve().name, text
+        if name in models:
+            raise UsageError(f"two ensembles are named {name!r}", hint=f"try: --with NAME={path}")
+        models[name] = load_ensemble(path)
+    return models
+
+
+def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleModel]) -> Binding:
+    """The binding under which all ensembles can be applied: the first's, with the features of all."""
+    names = list(models)
+    first = models[names[0]].binding
+    features = {feature.name: feature for feature in first.features}
+    for name in names[1:]:
+        other = models[name].binding
+        if (other.classes, other.positive) != (first.classes, first.positive):
+            raise UsageError(f"{name} and {names[0]} predict different things", hint="evaluate it on its own")
+        for feature in other.features:
+            if features.setdefault(feature.name, feature).role != feature.role:
+                raise UsageError(
+                    f"{name} takes {feature.name!r} as a {feature.role}, and {names[0]} does not",
+                    hint="evaluate it on its own",
+                )
+    known = Binding(
+        first.label,
+        first.label_type,
+        first.classes,
+        first.positive,
+        first.score,
+        first.weight,
+        tuple(features.values()),
+    )
+    return bind_unscored(source, flags, known=known)
+
+
+def _numbers(data: Data) -> FloatArray:
+    with open_source(data) as source:
+        return load_numbers(source)
+
+
+def _outside(
+    request: EnsembleEvaluateRequest, model: EnsembleModel, rows: Batch, foreign: FloatArray | None
+) -> Mapping[str, Column] | None:
+    """The features of rows from out of the domain, if there are to be any."""
+    if request.ood is not None:
+        with open_source(request.ood) as source:
+            return load_beside(source, replace(model.binding, label=None), label=False).features
+    if foreign is None:
+        return None
+    paper = request.preset == "paper"
+    seen = Seen.of({name: rows.features[name] for name in model.features}) if paper else model.seen
+    return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
+
+
+def _warnings(models: Mapping[str, EnsembleModel], facts: DataFacts) -> Iterator[Warned]:
+    measured = {file["sha256"] for file in facts.files}
+    for name, model in models.items():
+        trained = cast("list[dict[str, object]]", model.manifest.data.get("files", []))
+        if measured & {file["sha256"] for file in trained}:
+            yield Warned("training-rows", f"{name} was trained on these rows: on others it is worse than this says")

@@ -1,0 +1,204 @@
+"""`uncertainty fit`: train an ensemble of CatBoost models, and keep it.
+
+A fit that is killed goes on where it stopped: what is trained is kept beside the artifact, under a hash of the rows, of
+all settings and of the number of threads, until the artifact is written.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from calcli.artifacts import store
+from calcli.artifacts.manifest import JsonObject
+from calcli.artifacts.unfinished import unfinished
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
+from calcli.ensembles.load import EnsembleModel
+from calcli.ensembles.manifest import manifest_of
+from calcli.ensembles.train import check, key_of, states_of, taken, trained, trainer_of
+from calcli.errors import UsageError
+from calcli.fitting.side_inputs import read_model
+from calcli.reports.measuring import data_facts
+from calcli.tables.binding import Binding, Dropped, Flags
+from calcli.tables.load import load
+from calcli.tables.source import Data, Source, open_source
+from calcli.tables.training_binding import Task, bind_unscored, model_features
+from calcli.uncertainty.settings import Kind, Settings
+from calcli.uncertainty.training import Trial
+from calcli.uncertainty.user_models import OwnModel, read_own
+from calcli.verbs.fit import target_of
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleRequest:
+    """What `uncertainty fit` is asked.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame: features and a label, no score.
+    output
+        The artifact's directory. None is ``<input stem>.<ensemble>`` in the current one; frames are then kept nowhere.
+    ensemble
+        ``sglb``, ``sgb`` or ``virtual``; None is ``sglb``, or ``virtual`` with a `model`.
+    members, trees, depth, learning_rate
+        As of `Settings`; None is its default.
+    task
+        ``class`` or ``regression``; None takes whole numbers with at most 50 different values for classes.
+    tune
+        Choose learning rate and depth on held-out rows.
+    model
+        A CatBoost model of the user's, to take as a virtual ensemble; then nothing is trained.
+    dry_run
+        Find out what would be bound to what, and stop.
+    """
+
+    data: Data
+    output: str | Path | None = None
+    ensemble: Kind | None = None
+    members: int = 10
+    trees: int | None = None
+    depth: int | None = None
+    learning_rate: float | None = None
+    task: Task | None = None
+    tune: bool = False
+    model: str | Path | None = None
+    flags: Flags = Flags()
+    input_format: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+    dry_run: bool = False
+
+    @property
+    def recipe(self) -> dict[str, object]:
+        """Everything that was asked, but for the data and where things go."""
+        left_out = {"data", "output", "model", "input_format", "seed", "dry_run", "flags"}
+        kept = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
+        return kept | {"flags": asdict(self.flags)}
+
+    def settings(self) -> Settings:
+        """How the ensemble is made, as far as it is decided before any rows are read."""
+        kind = self.ensemble or ("virtual" if self.model is not None else "sglb")
+        if self.model is not None:
+            self._refuse_training(kind)
+            return Settings("virtual", self.members, trees=2 * self.members)
+        if self.tune and (self.depth is not None or self.learning_rate is not None):
+            raise UsageError("--tune chooses --depth and --learning-rate", hint="leave them out")
+        default = Settings()
+        return Settings(
+            kind,
+            self.members,
+            default.trees if self.trees is None else self.trees,
+            default.depth if self.depth is None else self.depth,
+            self.learning_rate,
+        )
+
+    def _refuse_training(self, kind: Kind) -> None:
+        if kind != "virtual":
+            raise UsageError(
+                f"--model is one model, and --ensemble {kind} trains several",
+                hint="take it as a virtual ensemble: leave out --ensemble",
+            )
+        trained = {"--trees": self.trees, "--depth": self.depth, "--learning-rate": self.learning_rate}
+        given = [flag for flag, value in trained.items() if value is not None] + ["--tune"] * self.tune
+        if given:
+            raise UsageError(f"{given[0]} is for training, and --model is trained already", hint="leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleResult:
+    """What was trained.
+
+    Attributes
+    ----------
+    binding
+        Which column plays which part.
+    path
+        The artifact, if it was kept; after a dry run, where it would be.
+    model
+        The ensemble, ready to predict; None after a dry run.
+    trials
+        What each learning rate and depth came to, where they were tuned.
+    seconds
+        How long training took.
+    warnings
+        What a careful reader should see.
+    """
+
+    binding: Binding
+    path: Path | None
+    model: EnsembleModel | None = None
+    trials: tuple[Trial, ...] = ()
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult:
+    """Train an ensemble, or take a model for one, and keep it."""
+    settings = request.settings()
+    own, side = _own_model(request)
+    with open_source(request.data, format=request.input_format) as source:
+        target = target_of(source, request.output, settings.kind)
+        if target is not None:
+            store.check_target(target)
+        binding = _bind(source, request, own)
+        for note in binding.notes:
+            listener.note(note)
+        if request.dry_run:
+            return EnsembleResult(binding, target)
+        with stage(listener, "reading"):
+            loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
+        started = time.perf_counter()
+        trainer = trainer_of(binding, loaded.batch, request.seed)
+        with unfinished(target, key_of(trainer, settings, tune=request.tune)) as kept:
+            if own is None:
+                made = trained(trainer, settings, kept, listener, tune=request.tune)
+            else:
+                made = taken(trainer, own, request.members)
+            seconds = time.perf_counter() - started
+            check(made.ensemble, loaded.batch)
+            facts = data_facts(source, loaded, binding)
+            manifest = manifest_of(request.recipe, facts, binding, made, side, request.seed)
+            if target is not None:
+                manifest = store.write(target, manifest, states_of(made, own))
+            kept.finish()
+    model = EnsembleModel(target, manifest, binding, None, made.ensemble, made.seen)
+    return EnsembleResult(binding, target, model, made.trials, seconds, _warnings(request, own))
+
+
+def _own_model(request: EnsembleRequest) -> tuple[OwnModel | None, tuple[JsonObject, ...]]:
+    if request.model is None:
+        return None, ()
+    content, fact = read_model(request.model)
+    return read_own(content, str(request.model), request.members), (fact,)
+
+
+def _bind(source: Source, request: EnsembleRequest, own: OwnModel | None) -> Binding:
+    """A user's model decides on the task, the classes and their order, and on the features."""
+    if own is None:
+        return bind_unscored(source, request.flags, task=request.task)
+    flags = request.flags
+    if own.classes:
+        positive = own.classes[1] if len(own.classes) == 2 else None
+        flags = replace(flags, classes=own.classes, positive=flags.positive or positive)
+        if flags.positive != positive:
+            raise UsageError(f"--positive {flags.positive}: the model speaks of {positive}", hint="leave it out")
+    binding = bind_unscored(source, flags, task="class" if own.classes else "regression")
+    chosen = binding.features if flags.features is not None else None
+    features = model_features(source, own.names, own.categories, chosen)
+    used = {feature.name for feature in features}
+    rest = tuple(
+        Dropped(feature.name, "not read by the model") for feature in binding.features if feature.name not in used
+    )
+    return replace(binding, features=features, dropped=(*binding.dropped, *rest))
+
+
+def _warnings(request: EnsembleRequest, own: OwnModel | None) -> tuple[str, ...]:
+    if own is None or own.posterior:
+        return ()
+    return (
+        f"{request.model} was not trained with posterior sampling: its members are no sample of models that fit the "
+        "rows, and their disagreement says less about what is not known",
+    )

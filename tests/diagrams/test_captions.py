@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from calcli.diagrams.captions import amount, axes, decimals, extent, percent, reading, short, ticks
+from tests.diagrams.making import OVER, bars, line, rejection
+
+
+@pytest.mark.parametrize(
+    ("points", "finding", "text"),
+    [
+        (OVER, "over", "Over-confident: says 0.90, happens 0.70; says 0.10, happens 0.30."),
+        (
+            tuple((x, x + (x - 0.5) / 4, 10) for x in (0.1, 0.3, 0.7, 0.9)),
+            "under",
+            "Under-confident: says 0.10, happens 0.00; says 0.90, happens 1.00.",
+        ),
+        (tuple((x, x / 2, 10) for x in (0.1, 0.3, 0.7, 0.9)), "high", "Too high: says 0.90, happens 0.45."),
+        (tuple((x, 1.1 * x, 10) for x in (0.1, 0.3, 0.9)), "low", "Too low: says 0.90, happens 0.99."),
+        (
+            ((0.1, 0.22, 10), (0.3, 0.2, 10), (0.7, 0.8, 10), (0.9, 0.78, 10)),
+            "mixed",
+            "Too high and too low: says 0.90, happens 0.78; says 0.10, happens 0.22.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_score(points, finding: str, text: str) -> None:
+    found = reading(bars(*points))
+    assert (found.finding, found.text) == (finding, text)
+    assert not found.good
+
+
+def test_confidence_in_the_predicted_class_is_too_much_or_too_little() -> None:
+    over = reading(bars((0.6, 0.5, 10), (0.9, 0.81, 90), of=None))
+    assert over.text == "Over-confident: says 0.90, right 0.81."
+    under = reading(bars((0.6, 0.7, 10), (0.8, 0.9, 90), of=None))
+    assert under.text == "Under-confident: says 0.80, right 0.90."
+
+
+def test_what_chance_can_do_is_no_finding() -> None:
+    found = reading(bars(*OVER, chance=True))
+    assert found.text == "No error beyond chance, as far as 130 rows can tell."
+    assert found.good
+
+
+def test_the_example_is_one_beyond_chance_and_of_many_rows() -> None:
+    few_rows = bars((0.3, 0.1, 1000), (0.9, 0.5, 5))
+    assert reading(few_rows).text == "Too high: says 0.30, happens 0.10."
+    by_chance = dataclasses.replace(few_rows.points[0], off=False)
+    assert reading(dataclasses.replace(few_rows, points=(by_chance, few_rows.points[1]))).text.endswith(
+        "0.90, happens 0.50."
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "shown"), [(0.9, 0.81, "0.90, happens 0.81"), (0.01, 0.013, "0.010, happens 0.013")]
+)
+def test_as_many_decimals_as_it_takes_to_tell_numbers_apart(x: float, y: float, shown: str) -> None:
+    assert f"says {shown}" in reading(bars((x, y, 10))).text
+
+
+def test_what_is_gained_by_rejecting() -> None:
+    found = reading(rejection(0.2, 0.15, 0.1, 0.05, 0.01))
+    assert found.text == "Rejecting helps: without the least sure 20 % the error rate is 15 % instead of 20 %."
+    assert reading(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
+
+
+def test_nothing() -> None:
+    assert reading(dataclasses.replace(bars(*OVER), points=())).text == "Nothing to see: there are no rows."
+
+
+def test_axes_say_what_is_shown() -> None:
+    assert axes(bars(*OVER), "clicked") == ("predicted probability that clicked is 1", "how often clicked is 1")
+    assert axes(bars(*OVER, of=None), "clicked") == ("confidence in the predicted class", "how often it is right")
+    assert axes(rejection(0.1), "clicked")[1] == "error rate of the rows kept"
+
+
+def test_rare_classes_fill_the_picture() -> None:
+    assert extent([bars(*OVER)]) == 1.0
+    assert extent([line("smooth", (0.001, 0.002, 1.0), (0.031, 0.02, 1.0))]) == 0.05
+    assert extent([rejection(0.19, 0.1)]) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("high", "found"),
+    [(1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (0.05, [0, 0.01, 0.02, 0.03, 0.04, 0.05]), (0.3, [0, 0.1, 0.2, 0.3])],
+)
+def test_ticks_are_round(high: float, found: list[float]) -> None:
+    assert ticks(0.0, high) == pytest.approx(found)
+
+
+def test_numbers() -> None:
+    assert [short(rows) for rows in (7, 999, 1000, 4122, 99_400, 999_600, 12_345_678, 5e9)] == [
+        *("7", "999", "1k", "4.1k", "99k", "1M", "12M", "5G"),
+    ]
+    assert [percent(share) for share in (0.0123, 0.2, 0.999)] == ["1.23 %", "20 %", "100 %"]
+    assert [amount(rows) for rows in (12345.0, 7.0, 2.5)] == ["12,345", "7", "2.5"]
+    assert decimals([0.0, 0.25]) == 2
+    assert decimals([0.0, 1.0]) == 1

@@ -1,0 +1,166 @@
+"""Has the calibration moved? Asked of nights that come one after the other."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.artifacts import store
+from calcli.errors import FileSystemError, UsageError
+from calcli.evaluation.drift import residuals_of
+from calcli.numeric.e_process import directions
+from calcli.numeric.links import logit, sigmoid
+from calcli.reports.drift_baseline import Residuals
+from tests.support.samples import breeds
+
+
+def night(rows: int, seed: int, shift: float = 0.0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(-1, 1.2, rows)
+    label = rng.random(rows) < sigmoid(z + shift)
+    return pl.DataFrame({"label": label.astype(np.int8), "logit": 2 * z + 0.5})
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    night(8000, 0).write_parquet("train.parquet")
+    calcli.fit("train.parquet", method="platt", output="kept")
+    return tmp_path
+
+
+def asked(frame: pl.DataFrame, **more: Any) -> dict[str, Any]:
+    frame.write_parquet("night.parquet")
+    found = calcli.evaluate("night.parquet", drift="kept", metrics="nll", **more).drift
+    assert found is not None
+    return dict(found)
+
+
+def test_residuals_of_the_fit_are_those_of_rows_that_were_held_out(kept: Path) -> None:
+    """Written out on a method that learns nothing: identity."""
+    frame = night(3000, 4)
+    model = calcli.fit(frame, method="identity", output="plain").model
+    assert model is not None
+    found = residuals_of(model)
+    assert found is not None
+    z = frame["logit"].to_numpy()
+    residual = frame["label"].to_numpy() - sigmoid(z)
+    along = directions(z, z.mean(), z.std())
+    np.testing.assert_allclose(found.mean[0], (along * residual).mean(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(found.error[0], (along * residual).std(axis=1) / np.sqrt(3000), rtol=1e-9)
+
+
+def test_a_shift_is_found_and_dated(kept: Path) -> None:
+    for place in range(1, 21):
+        found = asked(night(1000, place, 0.3 if place > 6 else 0.0))
+        assert found["nights"] == place
+        if found["drifted"]:
+            break
+        assert found["since"] is None
+    assert 7 <= place <= 12
+    assert found["since"] == 7
+    assert found["what"] == "the predictions are too low"
+    state = json.loads(Path("kept.drift.json").read_text())
+    assert state["schema"] == "calcli.drift/1"
+    assert found["since_at"] == state["nights"][6]["at"]
+
+
+def test_no_drift_and_the_same_file_twice(kept: Path) -> None:
+    first = asked(night(1000, 1))
+    assert not first["drifted"]
+    assert asked(night(1000, 1)) == first  # its rows are no news
+    assert asked(night(1000, 2))["nights"] == 2
+
+
+def test_a_refit_begins_anew(kept: Path) -> None:
+    asked(night(1000, 1), state="there.json")
+    assert asked(night(1000, 2), state="there.json")["nights"] == 2
+    night(8000, 3).write_parquet("new.parquet")
+    calcli.refit("kept", "new.parquet")
+    assert asked(night(1000, 4), state="there.json")["nights"] == 1
+
+
+def test_a_fit_that_knows_little_forgives_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    margins = []
+    for rows in (300, 30_000):
+        model = calcli.fit(night(rows, 0), method="platt", output=f"kept{rows}").model
+        assert model is not None
+        found = residuals_of(model)
+        assert found is not None
+        margins.append(found.margin[0, 0])
+    assert margins[0] > 3 * margins[1]
+
+
+def test_more_classes_say_which_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    calcli.fit(breeds(4000), method="temperature", output="kept")
+    moved = breeds(3000, seed=1).filter((pl.col("label") != "b") | (pl.int_range(pl.len()) % 4 == 0))
+    found = asked(moved)
+    assert found["drifted"]
+    assert found["what"] == "of class b, the predictions are too high"
+
+
+def test_an_artifact_that_says_nothing_of_its_fit_is_forgiven_nothing(kept: Path) -> None:
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+    assert residuals_of(calcli.load("kept")) is None
+    assert asked(night(1000, 1, 0.8))["drifted"]
+
+
+def test_weights_count(kept: Path) -> None:
+    """Rows of a weight that vanishes are as good as not there."""
+    some, odd = night(600, 1), night(600, 2, 3.0)
+    both = pl.concat([some.with_columns(w=1.0), odd.with_columns(w=1e-12)])
+    flags = calcli.Flags(weight="w")
+    found = asked(both, flags=flags, state="one.json")
+    assert found["evidence"] == pytest.approx(asked(some, state="two.json")["evidence"], rel=1e-6)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "other"}', '{"schema": "calcli.drift/1"}'])
+def test_a_state_that_is_none_is_refused(kept: Path, content: str) -> None:
+    Path("kept.drift.json").write_text(content)
+    with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of --drift"):
+        asked(night(100, 1))
+    assert Path("kept.drift.json").read_text() == content
+
+
+def test_a_state_that_cannot_be_written_is_said(kept: Path) -> None:
+    with pytest.raises(FileSystemError):
+        asked(night(100, 1), state="train.parquet/x.json")
+
+
+def test_a_state_without_a_question_is_refused(kept: Path) -> None:
+    with pytest.raises(UsageError, match="add --drift"):
+        calcli.evaluate("train.parquet", state="x.json")
+
+
+def test_nights_that_come_at_once_are_all_counted(kept: Path) -> None:
+    for place in range(6):
+        night(200, place).write_parquet(f"n{place}.parquet")
+
+    def ask(place: int) -> None:
+        calcli.evaluate(f"n{place}.parquet", drift="kept", metrics="nll")
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(json.loads(Path("kept.drift.json").read_text())["nights"]) == 6
+
+
+def test_old_artifacts_have_no_residuals(kept: Path) -> None:
+    """What `to_json` wrote comes back; anything else is nothing."""
+    given = Residuals.of(sigmoid(logit(np.array([0.2, 0.7, 0.4]))), np.array([0, 1, 1]), None)
+    back = Residuals.from_json(json.loads(json.dumps(given.to_json())))
+    assert back is not None
+    np.testing.assert_array_equal(back.margin, given.margin)
+    assert Residuals.from_json(None) is None
+    assert store.read("kept").manifest.fit["residuals"] is not None

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.errors import UsageError
+from calcli.fitting import auto as selection
+from calcli.fitting import learn
+from calcli.fitting.auto import short_list
+from calcli.methods import catalog
+from calcli.reports.schema import Report
+from tests.support.samples import breeds, clicks
+
+
+def test_it_is_the_default_and_says_what_it_chose(here: Path) -> None:
+    result = calcli.fit("train.parquet")
+    assert result.path == Path("train.auto")
+    manifest = calcli.load("train.auto").manifest
+    assert manifest.requested == "auto"
+    assert manifest.method == result.report.chosen
+    assert manifest.method in {row.name for row in short_list(2)}
+    assert [warned.code for warned in result.report.warnings] == ["choice"]
+    assert result.report.value(manifest.method, "nll") < result.report.value("raw", "nll")
+
+
+def test_no_calibration_stays_where_nothing_beats_it() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(-1, 1.5, 3000)
+    frame = pl.DataFrame({"label": (rng.random(3000) < 1 / (1 + np.exp(-z))).astype(int), "logit": z})
+    result = calcli.fit(frame, guard="nll")
+    assert result.report.chosen == "identity"
+    assert result.refused is None
+
+
+def test_the_identity_is_on_every_short_list() -> None:
+    for classes in (2, 3):
+        names = [row.name for row in short_list(classes)]
+        assert names[0] == "identity"
+        assert len(names) >= 3
+
+
+def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    run = selection.run_contest
+
+    def watch(contenders, batch, *args, **options):
+        sizes.append(len(batch))
+        return run(contenders, batch, *args, **options)
+
+    monkeypatch.setattr(selection, "run_contest", watch)
+    monkeypatch.setattr(selection, "MOST_ROWS", 500)
+    calcli.fit(clicks(2000))
+    assert sizes == [500]
+
+
+def test_what_was_predicted_in_the_comparison_is_not_predicted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(learn, "predict_held_out", None)
+        auto = calcli.fit(clicks())
+        with pytest.raises(TypeError):
+            calcli.fit(clicks(), holdout="0.2")
+    assert_same_numbers(auto.report, calcli.fit(clicks(), method=auto.report.chosen).report)
+
+
+@pytest.mark.parametrize("how", [{"holdout": "0.2"}, {"holdout": "cv:3"}, {"prior_shift": "0.02"}, {"exact": True}])
+def test_its_report_is_that_of_the_method_that_it_chose(how: dict[str, Any]) -> None:
+    report = calcli.fit(clicks(), **how).report
+    assert_same_numbers(report, calcli.fit(clicks(), method=report.chosen, **how).report)
+
+
+def assert_same_numbers(one: Report, other: Report) -> None:
+    assert one.chosen == other.chosen != "identity"
+    for score in ("raw", one.chosen):
+        for metric in ("nll", "brier", "auc", "ece", "mvce"):
+            assert one.value(score, metric) == other.value(score, metric)
+
+
+def test_more_classes_are_chosen_for_too() -> None:
+    assert calcli.fit(breeds()).report.chosen in {row.name for row in short_list(4)} - {"identity"}
+
+
+def test_parameters_name_their_method() -> None:
+    with pytest.raises(UsageError, match=r"METHOD\.bins"):
+        calcli.fit(clicks(), params={"bins": 5})
+    with pytest.raises(UsageError, match="one method"):
+        calcli.fit(clicks(), preset="paper")
+    with pytest.raises(UsageError, match="'bins'"):
+        calcli.fit(clicks(), params={"histogram.bin": 5})
+    with pytest.raises(UsageError, match="histogram"):
+        calcli.fit(clicks(), method="platt", params={"histogram.bins": 5})
+    prefixed = calcli.fit(clicks(), method="histogram", params={"histogram.bins": 5})
+    assert prefixed.model.manifest.params["bins"] == 5
+
+
+def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
+    before = set(here.iterdir())
+    result = calcli.fit(frame, method="isotonic", output="m", guard="nll")
+    assert "nothing was kept" in result.refused
+    assert result.path is None
+    assert set(here.iterdir()) == before
+    assert calcli.fit(clicks(), method="isotonic", output="m", guard="nll").path == Path("m")
+    with pytest.raises(UsageError, match="--metrics"):
+        calcli.fit(clicks(), method="platt", guard="nll", metrics="auc")
+    with pytest.raises(UsageError, match="held out"):
+        calcli.fit(clicks(), method="platt", guard="nll", holdout="none")
+
+
+def test_every_method_of_the_short_list_is_in_the_catalog() -> None:
+    assert {row.name for classes in (2, 3) for row in short_list(classes)} <= set(catalog.names())
+
+
+def test_a_spent_budget_is_no_finding() -> None:
+    report = calcli.fit(clicks(), budget=0.0).report
+    assert report.chosen == "identity"
+    said = {warned.code: warned.message for warned in report.warnings}
+    assert "nothing was compared" in said["choice"]
+    assert "platt" in said["budget"]

@@ -1,0 +1,334 @@
+"""Contests that are held in several processes; `test_compare` holds small ones, in this."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from calcli.batch import NO_SIDES, Batch, Column, Sides
+from calcli.engines import workers
+from calcli.engines.listener import SILENT, Listener, Silent
+from calcli.engines.workers import Ended
+from calcli.fitting import model_selection as contest
+from calcli.fitting.cross_validation import Predicted
+from calcli.fitting.model_selection import Outcome, choose, criterion, run_contest
+from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
+from calcli.methods import catalog
+from calcli.methods.spec import Row
+from tests.engines.test_workers import all_gone, soon
+from tests.shell import ROOT
+from tests.support import misfits
+from tests.support.samples import clicks
+
+HALVES = Holdout("cv", folds=2)
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every contest is held in two processes."""
+    monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(contest, "threads", lambda: 2)
+
+
+@pytest.fixture
+def never_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process may be started."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("processes were asked for")
+
+    monkeypatch.setattr(contest, "run_beside", refuse)
+
+
+def binary(rows: int = 600) -> Batch:
+    frame = clicks(rows)
+    age = Column("number", frame["age"].cast(float).to_numpy())
+    return Batch(
+        frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64), frame["w"].to_numpy(), {"age": age}
+    )
+
+
+def of_four_classes(rows: int = 400) -> Batch:
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=(rows, 4))
+    return Batch(2 * score, (score + rng.gumbel(size=score.shape)).argmax(axis=1))
+
+
+def hold(
+    rows: Sequence[Row],
+    batch: Batch | None = None,
+    splits: Splits | None = None,
+    *,
+    budget: float = 300.0,
+    listener: Listener = SILENT,
+    sides: Sides = NO_SIDES,
+) -> dict[str, Outcome]:
+    batch = binary() if batch is None else batch
+    splits = splits or split_rows(batch.labels, HALVES, 0)
+    contenders = {row: row.resolve() for row in rows}
+    found = run_contest(contenders, batch, splits, budget=budget, seed=3, listener=listener, sides=sides)
+    assert [outcome.row for outcome in found] == list(rows)
+    return {outcome.row.name: outcome for outcome in found}
+
+
+def named(*names: str) -> list[Row]:
+    return [catalog.find(name) for name in names]
+
+
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "in time"])
+def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the linear algebra on one thread in both: on several it adds up in another order."""
+    batch = of_four_classes() if kind == "four classes" else binary()
+    splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(batch.labels, HALVES, 0)
+    rows, sides = [*catalog.rows(), misfits.row("behave")], Sides(blobs={"model": b"123"})
+    with threadpool_limits(1):
+        here = hold(rows, batch, splits, sides=sides)
+    monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(contest, "threads", lambda: 2)
+    beside = hold(rows, batch, splits, sides=sides)
+    for name, outcome in here.items():
+        assert beside[name].status == outcome.status
+        assert beside[name].reason == outcome.reason
+        if outcome.predicted is not None:
+            there = beside[name].predicted
+            assert there is not None
+            assert there.prob.tobytes() == outcome.predicted.prob.tobytes()
+            assert there.fit_seconds > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_method_that_fails_or_dies_is_an_outcome(beside: None) -> None:
+    ways = ("raise", "refuse", "warn", "be killed", "exit", "crash")
+    found = hold([*named("identity", "platt", "bbq"), *map(misfits.row, ways)])
+    assert {name: outcome.reason for name, outcome in found.items() if outcome.status != "ok"} == {
+        "raise": "FloatingPointError: sparks",
+        "refuse": "not with these rows; take others",
+        "warn": "RuntimeWarning: careful",
+        "be-killed": "its process was ended by SIGKILL, perhaps because memory ran out",
+        "exit": "its process ended with exit code 3",
+        "crash": "its process was ended by SIGSEGV",
+    }
+    assert {outcome.status for outcome in found.values()} == {"ok", "failed"}
+
+
+def board_of(row: Row) -> contest._Board:
+    batch = binary()
+    work = contest._Work(((row, row.resolve()),), batch, split_rows(batch.labels, HALVES, 0), NO_SIDES, 0)
+    return contest._Board(work, SILENT)
+
+
+def happened(*errors: tuple[int, str]) -> Generator[Ended[contest._Heat], None, None]:
+    yield from (Ended(contest._Heat(0, (split,)), error) for split, error in errors)
+
+
+def test_of_several_errors_the_first_splits_is_told() -> None:
+    board = board_of(misfits.row("behave"))
+    board.follow(happened((1, "the second"), (0, "the first")))
+    (outcome,) = board.outcomes()
+    assert (outcome.status, outcome.reason) == ("failed", "the first")
+
+
+def test_a_method_that_has_failed_is_not_tried_again() -> None:
+    board = board_of(misfits.row("behave"))
+    heats = board.heats()
+    assert next(heats).splits == (0,)
+    board.follow(happened((0, "sparks")))
+    assert list(heats) == []
+
+
+def test_the_budget_ends_a_fold_that_does_not_end(
+    beside: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is up when both processes are at it."""
+    clock = SimpleNamespace(monotonic=lambda: 1e6 if len(list(tmp_path.iterdir())) == 2 else 0.0)
+    monkeypatch.setattr(contest, "time", clock)
+    monkeypatch.setattr(workers, "time", clock)
+    monkeypatch.setattr(workers, "_LONGEST_WAIT", 0.05)
+    batch = binary()
+    splits = split_rows(batch.labels, HALVES, 0)
+    rows = [*named("identity", "platt"), misfits.row("behave", nap=tmp_path)]
+    found = hold(rows, batch, splits)
+    assert {name: outcome.status for name, outcome in found.items()} == {
+        "identity": "ok",
+        "platt": "ok",
+        "behave": "skipped",
+    }
+    assert all_gone(tmp_path)
+    assert choose(list(found.values()), batch, splits, criterion("nll")).left_out == ("behave",)
+
+
+@pytest.mark.parametrize(("errors", "chosen"), [(0.3, "identity"), (0.45, "identity"), (0.55, "platt"), (0.9, "platt")])
+def test_the_simpler_method_stays_within_half_a_standard_error(errors: float, chosen: str) -> None:
+    """All labels are positive, so that a row's loss is -ln p, and the losses differ as they are made to."""
+    rng = np.random.default_rng(5)
+    rows = 400
+    noise = rng.normal(size=rows) / 10
+    gained = noise - noise.mean() + errors * noise.std(ddof=1) / np.sqrt(rows)
+    batch = Batch(np.zeros(rows), np.ones(rows, np.int64))
+    losses = {"identity": np.ones(rows), "platt": 1.0 - gained}
+    outcomes = [
+        Outcome(row, "ok", Predicted(np.exp(-losses[row.name]), 0.0, 0.0)) for row in named("identity", "platt")
+    ]
+    choice = choose(outcomes, batch, Splits((np.ones(rows, bool),)), criterion("nll"))
+    assert (choice.name, choice.best) == (chosen, "platt")
+
+
+def test_without_any_time_nothing_is_started(beside: None, never_beside: None) -> None:
+    found = hold(named("identity", "platt"), budget=0.0)
+    assert [outcome.status for outcome in found.values()] == ["ok", "skipped"]
+
+
+def test_one_thread_starts_no_process(never_beside: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert hold(named("identity", "platt"))["platt"].status == "ok"
+
+
+def test_little_work_starts_no_process(never_beside: None) -> None:
+    assert hold(named("identity", "platt"))["platt"].status == "ok"
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_work_over_features_starts_processes_earlier(trained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    monkeypatch.setattr(contest, "run_beside", lambda *_, **how: started.append(how) or happened())
+    monkeypatch.setattr(contest, "threads", lambda: 5)
+    monkeypatch.setattr(contest, "WORTH_PROCESSES", 600 * 2 * (1 + contest.TRAINED))
+    assert hold([*named("identity"), misfits.row("behave", needs_features=trained)])["behave"].status == "ok"
+    assert [(how["count"], how["threads"]) for how in started] == ([(2, 2)] if trained else [])
+
+
+def test_without_features_there_is_nothing_to_do(never_beside: None) -> None:
+    batch = of_four_classes()
+    rows = [*named("identity"), misfits.row("be killed", needs_features=True)]
+    found = hold(rows, batch)
+    assert (found["be-killed"].status, found["be-killed"].reason) == ("skipped", "the table has no features")
+    splits = split_rows(batch.labels, HALVES, 0)
+    assert choose(list(found.values()), batch, splits, criterion("nll")).left_out == ()
+
+
+def test_where_no_process_can_be_started_it_is_done_here(beside: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = named("identity", "platt", "isotonic")
+    expected = hold(rows)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    found = hold(rows)
+    for name, outcome in expected.items():
+        assert outcome.predicted is not None
+        np.testing.assert_array_equal(found[name].predicted.prob, outcome.predicted.prob)
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.total = self.steps = 0
+        self.said: list[str] = []
+        self.threads: set[int] = set()
+
+    def begin(self, task: str, total: int | None) -> None:
+        self.total = total or 0
+
+    def advance(self, steps: int, what: str = "") -> None:
+        self.steps += steps
+        self.said.append(what)
+        self.threads.add(threading.get_ident())
+
+
+def test_progress_is_told_here(beside: None) -> None:
+    listener = Heard()
+    hold([*named("identity", "platt", "bbq"), misfits.row("be killed")], listener=listener)
+    assert listener.steps == listener.total == 8
+    assert {"platt, fold 1 of 2", "platt, fold 2 of 2", "bbq, fold 2 of 2", "be-killed, failed"} <= set(listener.said)
+    assert listener.threads == {threading.get_ident()}
+
+
+SETUP = """
+import sys
+import calcli
+import calcli.fitting.model_selection as contest
+contest.WORTH_PROCESSES = 0
+contest.threads = lambda: 2
+"""
+
+UNGUARDED = (
+    SETUP
+    + """
+print("begun", flush=True)
+report = calcli.compare("train.parquet", methods="platt,isotonic").report
+print(*(score.status for score in report.scores))
+"""
+)
+
+
+@pytest.mark.parametrize("through", ["a file", "standard input", "an argument"])
+def test_a_script_is_not_run_again(here: Path, through: str) -> None:
+    """However it came in, and though it asks nobody whether it is the main one."""
+    Path("script.py").write_text(UNGUARDED)
+    words = {"a file": ["script.py"], "standard input": ["-"], "an argument": ["-c", UNGUARDED]}[through]
+    done = subprocess.run(
+        [sys.executable, *words],
+        input=UNGUARDED if through == "standard input" else None,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("begun\nok ok ok\n", "")
+
+
+INTERRUPTED = (
+    SETUP
+    + """
+from calcli.cli.main import main
+from calcli.methods import catalog
+from tests.support import misfits
+catalog._ROWS = (*catalog.rows(), misfits.row("behave", nap=sys.argv[1]))
+sys.exit(main(["compare", "train.parquet", "--methods", "platt,behave", "--format", "json"]))
+"""
+)
+
+
+def test_ctrl_c_ends_everything_at_once(here: Path) -> None:
+    signed_in, temporary = here / "in", here / "temporary"
+    signed_in.mkdir()
+    temporary.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(signed_in)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert soon(lambda: len(list(signed_in.iterdir())) == 2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")
+    assert all_gone(signed_in)
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_report_is_the_same_on_one_thread_and_on_two(here: Path) -> None:
+    """All but the times, to the last digit."""
+    methods, rows = "platt,isotonic,isotonic-centered,histogram", 81_000
+    assert 5 * 2 * rows >= contest.WORTH_PROCESSES
+    clicks(rows).select("label", "logit").write_parquet("large.parquet")
+    reports = []
+    for count in ("1", "2"):
+        words = ["compare", "large.parquet", "-q", "--methods", methods, "--threads", count, "--format", "json"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, "-m", "calcli", *words], env=env, capture_output=True, check=True)
+        report = json.loads(done.stdout)
+        for score in report["scores"]:
+            assert score["status"] == "ok"
+            assert score["seconds"].pop("fit") >= 0
+            assert score["seconds"].pop("apply") >= 0
+        reports.append(report)
+    assert reports[0] == reports[1]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcli.errors import FitError, UsageError
+from calcli.fitting.splits import CROSS_VALIDATED_ROWS, Holdout, KeyedFolds, split_by_time, split_rows
+
+LABEL = np.arange(103) % 3
+
+
+def test_the_default_depends_on_the_rows() -> None:
+    assert str(Holdout.parse(None, CROSS_VALIDATED_ROWS)) == "cv:5"
+    assert str(Holdout.parse(None, CROSS_VALIDATED_ROWS + 1)) == "0.1"
+
+
+@pytest.mark.parametrize("text", ["cv:5", "cv:2", "0.1", "0.333", "none"])
+def test_what_is_written_is_read_back(text: str) -> None:
+    assert str(Holdout.parse(text, 10)) == text
+
+
+@pytest.mark.parametrize("text", ["cv:1", "cv:", "1", "0", "-0.1", "nan", "half", "cv:5.5"])
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--holdout"):
+        Holdout.parse(text, 10)
+
+
+def test_each_row_is_predicted_once_from_the_others() -> None:
+    splits = split_rows(LABEL, Holdout.parse("cv:4", 103), 0)
+    assert splits.partition
+    np.testing.assert_array_equal(np.sum(splits.tests, axis=0), 1)
+    for index, test in enumerate(splits.tests):
+        np.testing.assert_array_equal(splits.train(index), ~test)
+
+
+def test_a_share_is_one_split() -> None:
+    splits = split_rows(LABEL, Holdout.parse("0.2", 103), 0)
+    assert len(splits) == 1
+    assert not splits.partition
+    assert abs(splits.predicted.sum() - 20.6) <= 1
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=20, max_size=60).filter(lambda groups: len(set(groups)) > 3), st.integers(0, 9)
+)
+def test_groups_are_never_on_both_sides(groups: list[int], seed: int) -> None:
+    _, codes = np.unique(groups, return_inverse=True)
+    splits = split_rows(np.arange(len(codes)) % 2, Holdout("cv", folds=3), seed, groups=codes)
+    np.testing.assert_array_equal(np.sum(splits.tests, axis=0), 1)
+    for index, test in enumerate(splits.tests):
+        assert not set(codes[test]) & set(codes[splits.train(index)])
+
+
+def test_time_goes_forward() -> None:
+    moment = np.random.default_rng(0).permutation(np.repeat(np.arange(30), 4))
+    splits = split_by_time(moment, 4)
+    assert len(splits) == 4
+    for index, test in enumerate(splits.tests):
+        assert moment[splits.train(index)].max() < moment[test].min()
+    np.testing.assert_array_equal(np.sum(splits.tests, axis=0), splits.predicted)
+    assert 60 <= splits.predicted.sum() <= 100
+    assert not splits.partition
+
+
+def test_what_cannot_be_split_is_said() -> None:
+    with pytest.raises(FitError, match="one row"):
+        split_rows(np.array([1]), Holdout.parse("cv:5", 1), 0)
+    with pytest.raises(FitError, match="one group"):
+        split_rows(np.array([1, 0]), Holdout.parse("cv:5", 2), 0, groups=np.array([0, 0]))
+    with pytest.raises(FitError, match="one moment"):
+        split_by_time(np.zeros(5, dtype=np.int64), 3)
+    with pytest.raises(FitError, match="nothing on one side"):
+        split_rows(np.array([1, 0]), Holdout.parse("0.1", 2), 0)
+
+
+@given(st.integers(2, 12), st.integers(1, 40))
+def test_keys_are_cut_into_folds_of_even_width(count: int, width: int) -> None:
+    folds = KeyedFolds(Holdout("cv", folds=count), count * width)
+    np.testing.assert_array_equal(folds.of(np.arange(count * width)), np.repeat(np.arange(count), width))
+    assert list(folds.tests) == list(range(count))
+
+
+def test_a_share_of_the_keys_is_held_out() -> None:
+    folds = KeyedFolds(Holdout("share", share=0.25), 1000)
+    np.testing.assert_array_equal(folds.of(np.arange(1000, dtype=np.int32)), np.arange(1000) >= 250)
+    assert list(folds.tests) == [0]
+
+
+def test_without_holdout_no_fold_is_predicted() -> None:
+    folds = KeyedFolds(Holdout("none"), 1 << 30)
+    assert len(np.unique(folds.of(np.array([0, 5, (1 << 30) - 1], dtype=np.int32)))) == 1
+    assert not folds.tests

@@ -1,0 +1,48 @@
+"""What calibrated scores are off by, beside its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calcli.numeric.e_process import directions
+from calcli.reports.drift_baseline import LogOdds, Products, Residuals
+
+
+def rows(n: int = 900) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    z = rng.normal(-0.5, 1.3, n)
+    prob = 1 / (1 + np.exp(-z))
+    return prob, (rng.random(n) < prob**1.2).astype(np.int64), rng.gamma(2.0, size=n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_means_and_errors_are_those_of_the_definition(weighted: bool) -> None:
+    prob, label, weight = rows()
+    found = Residuals.of(prob, label, weight if weighted else None)
+    share = weight / weight.sum() if weighted else np.full(len(prob), 1 / len(prob))
+    z = np.log(prob / (1 - prob))
+    centre = (share * z).sum()
+    spread = np.sqrt((share * (z - centre) ** 2).sum())
+    products = directions(z, centre, spread) * (label - prob)
+    mean = (products * share).sum(axis=1)
+    error = np.sqrt((share**2 * (products - mean[:, None]) ** 2).sum(axis=1))
+    np.testing.assert_allclose([found.centre[0], found.spread[0]], [centre, spread], rtol=1e-12)
+    np.testing.assert_allclose(found.mean[0], mean, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(found.error[0], error, rtol=1e-10)
+
+
+def test_parts_add_up_and_so_do_classes() -> None:
+    prob, label, weight = rows()
+    both = np.column_stack([1 - prob, prob])
+    cut = slice(0, 400), slice(400, None)
+    scale = LogOdds.of(both[cut[0]], label[cut[0]], weight[cut[0]]) + LogOdds.of(
+        both[cut[1]], label[cut[1]], weight[cut[1]]
+    )
+    products = Products.nothing(2)
+    for part in cut:
+        products += Products.of(both[part], label[part], weight[part], scale)
+    found, whole = Residuals.of_sums(scale, products), Residuals.of(prob, label, weight)
+    np.testing.assert_allclose(found.mean[1], whole.mean[0], rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(found.error[1], whole.error[0], rtol=1e-9)
+    np.testing.assert_allclose(found.mean[0, 0], -whole.mean[0, 0], rtol=1e-9)

@@ -1,0 +1,41 @@
+"""Methods that misbehave, for contests in other processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calcli.batch import Batch, FloatArray, Sides
+from calcli.methods.base import Params
+from calcli.methods.spec import Param, Row
+from calcli.numeric.links import sigmoid
+from calcli.state import State
+from tests.engines import duties
+
+
+def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    if params["where"]:
+        list(duties.nap(str(params["where"]), 1))
+    list(duties.misbehave(None, str(params["how"])))
+    shift = sum(float(column.values.mean()) for column in batch.features.values())
+    return State({"shift": shift + len(sides.blobs.get("model", b"")) + seed})
+
+
+def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+    return sigmoid(batch.score + 1e-3 * state.number("shift"))
+
+
+def row(how: str, *, nap: Path | str = "", needs_features: bool = False) -> Row:
+    """A method that does this when it is fitted, after a nap that leaves its mark in a directory."""
+    params = {"how": how, "where": str(nap)}
+    return Row(
+        name=how.replace(" ", "-"),
+        family="trees",
+        target=__name__,
+        summary="",
+        reference="",
+        simplicity=20,
+        multiclass="native",
+        needs_features=needs_features,
+        sides=("model",),
+        params=tuple(Param(name, "choice", value, "", choices=(value,)) for name, value in params.items()),
+    )
