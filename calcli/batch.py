@@ -134,7 +134,7 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class SideInputs:
     """What a method may need beside its rows: other rows, edge lists, the bytes of a user's model.
 
     Keyed by role (``partition-data``, ``embedding-data``, ``model``); the role of `edges` is ``edges``. Most methods
@@ -150,18 +150,18 @@ class Sides:
         """Those that are there."""
         return frozenset({*self.batches, *self.blobs, *(() if self.edges is None else ("edges",))})
 
-    def only(self, roles: Collection[str]) -> Sides:
+    def only(self, roles: Collection[str]) -> SideInputs:
         """Those of these roles."""
-        return Sides(
+        return SideInputs(
             {role: batch for role, batch in self.batches.items() if role in roles},
             {role: blob for role, blob in self.blobs.items() if role in roles},
             self.edges if "edges" in roles else None,
         )
 
-    def __or__(self, other: Sides) -> Sides:
+    def __or__(self, other: SideInputs) -> SideInputs:
         """Both; where both have a role, the other's counts."""
         edges = self.edges if other.edges is None else other.edges
-        return Sides({**self.batches, **other.batches}, {**self.blobs, **other.blobs}, edges)
+        return SideInputs({**self.batches, **other.batches}, {**self.blobs, **other.blobs}, edges)
 
 
-NO_SIDES = Sides()
+NO_SIDE_INPUTS = SideInputs()

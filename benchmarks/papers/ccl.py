@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import kendalltau, ttest_rel
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, IntArray
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray
 from calcli.methods import catalog
 from calcli.methods.calibrator import PLAIN
 from calcli.methods.clusters import facts, partition
@@ -99,8 +99,10 @@ def study(folder: Path, name: str, *, quick: bool) -> Study:
     cal, test = (rows_of(folder / f"{name}.catboost.{part}.parquet", share) for part in ("cal", "test"))
     row = catalog.find("ccl")
     params = row.resolve({"clusters": CLUSTERS})
-    clusters, near = partition.fit(cal, NO_SIDES, params, SEED)
-    of_features, _ = partition.fit(cal, NO_SIDES, row.resolve({"embedding": "features", "clusters": CLUSTERS}), SEED)
+    clusters, near = partition.fit(cal, NO_SIDE_INPUTS, params, SEED)
+    of_features, _ = partition.fit(
+        cal, NO_SIDE_INPUTS, row.resolve({"embedding": "features", "clusters": CLUSTERS}), SEED
+    )
     there = clusters.near(test)
     bare_cal, bare_test = (Batch(batch.score, batch.label, batch.weight) for batch in (cal, test))
     found = [Score(BASE, probabilities(cal.score), probabilities(test.score))]
@@ -307,7 +309,7 @@ def clustering(folder: Path, *, quick: bool) -> None:
         for embedding in ("shap", "leaves", "top", "features"):
             for method in ("kmeans",) if quick else ("kmeans", "ward"):
                 params = {"embedding": embedding, "clusters": CLUSTERS, "clustering": method}
-                clusters, near = partition.fit(cal, NO_SIDES, catalog.find("ccl").resolve(params), SEED)
+                clusters, near = partition.fit(cal, NO_SIDE_INPUTS, catalog.find("ccl").resolve(params), SEED)
                 cluster, prob = near.place[:, 0], probabilities(cal.score)
                 probs = dict.fromkeys(facts.SCORES, prob)
                 known = facts.of_clusters(cal, cluster, len(clusters), probs)

@@ -22,7 +22,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
-from calcli.batch import Batch, Column, Sides
+from calcli.batch import Batch, Column, SideInputs
 from calcli.learners.encoding import Encoding
 from calcli.methods import calibrator, catalog
 
@@ -112,7 +112,7 @@ def variants(rows: Batch, sizes: Iterable[str], rates: Sequence[float], runs: in
                         for score, part in zip(scores[2:], parts[2:], strict=True)
                     )
                     paper = calibrator.fit(
-                        row, cal, row.resolve(preset="paper"), sides=Sides({"partition-data": parts[0]})
+                        row, cal, row.resolve(preset="paper"), sides=SideInputs({"partition-data": parts[0]})
                     )
                     forest = calibrator.fit(row, cal, row.resolve())
                     shown = (test.score, paper.predict(test), forest.predict(test))

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import WHOLE_TABLE
 from calcli.methods.calibrator import Calibrator
@@ -69,10 +69,10 @@ class Contender:
     preset: str | None = None
     params: tuple[tuple[str, str], ...] = ()
 
-    def fitted(self, rows: Batch, relation: str, sides: Sides, seed: int) -> Calibrator:
+    def fitted(self, rows: Batch, relation: str, sides: SideInputs, seed: int) -> Calibrator:
         row = catalog.find(self.method)
         given = dict(self.params) | ({"relation": relation} if self.method == "recal" else {})
-        mine = sides.only(row.sides) if dict(self.params).get("backbone") != "mlp" else NO_SIDES
+        mine = sides.only(row.sides) if dict(self.params).get("backbone") != "mlp" else NO_SIDE_INPUTS
         return calibrator.fit(row, rows, row.resolve(given, self.preset), sides=mine, seed=seed)
 
 
@@ -87,7 +87,7 @@ class Table:
     """All rows of a subject that a model has scored and was not trained on."""
 
     rows: Batch
-    sides: Sides
+    sides: SideInputs
 
     @classmethod
     def read(cls, data: Path, subject: Subject, model: str) -> Table:
@@ -96,9 +96,9 @@ class Table:
         with open_source([str(path) for path in paths]) as source:
             rows = load(source, bind(source, flags, features=True), features=True).batch
         if subject.relation != "edges":
-            return cls(rows, NO_SIDES)
+            return cls(rows, NO_SIDE_INPUTS)
         with open_source(data / "raw" / f"{subject.name}_edges.parquet") as source:
-            return cls(rows, Sides(edges=load_edges(source)))
+            return cls(rows, SideInputs(edges=load_edges(source)))
 
     def halves(self, seed: int) -> tuple[Batch, Batch]:
         order = np.random.default_rng(seed).permutation(len(self.rows))
@@ -125,7 +125,7 @@ class Fits:
 
     train: Batch
     test: Batch
-    sides: Sides
+    sides: SideInputs
     seed: int
     relation: str
 
@@ -299,7 +299,7 @@ def table_3(data: Path, seeds: int, wanted: Collection[str]) -> None:
             model = Boosted(base, texts, seed)
             column, fits = (
                 model.most_important_number(),
-                Fits(model.scored(cal), model.scored(test), NO_SIDES, seed, relation),
+                Fits(model.scored(cal), model.scored(test), NO_SIDE_INPUTS, seed, relation),
             )
             noisy = [model.scored(with_noise(test, column, rate, rng)) for rate in RATES]
             for one in (TS, PAPER, DEFAULT):
@@ -353,7 +353,9 @@ def table_4(data: Path, seeds: int, wanted: Collection[str]) -> None:
             inside = frame.filter(pl.col(column) == here).sample(fraction=1.0, shuffle=True, seed=seed)
             base, cal = cut(inside, 2 / 3)
             model = Boosted(base, texts, seed)
-            fits = Fits(model.scored(cal), model.scored(frame.filter(pl.col(column) != here)), NO_SIDES, seed, "auto")
+            fits = Fits(
+                model.scored(cal), model.scored(frame.filter(pl.col(column) != here)), NO_SIDE_INPUTS, seed, "auto"
+            )
             for one in (UNCAL, TS, PAPER, DEFAULT):
                 found.setdefault(one.title, []).append(measured(fits.test, fits.of(one).predict(fits.test))["ece"])
         line(name, f"{column} = {here}", *(cell(each) for each in found.values()))

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 
 from calcli.batch import Batch
-from calcli.evaluation.drift import ALPHA, Residuals
+from calcli.evaluation.drift import ALPHA, DriftBaseline
 from calcli.methods import calibrator, catalog
-from calcli.numeric.e_process import BETS, Wealth, directions, log_payoffs
+from calcli.numeric.e_process import BETS, EProcess, directions, log_payoffs
 from calcli.numeric.links import logit, sigmoid
 
 ROWS = 1000
@@ -31,8 +31,8 @@ def nights_until_alarm(seed: int, nights: int, moved_on: int, shift: float, slop
     rng = np.random.default_rng(seed)
     train, held_out = rows(rng, FITTED), rows(rng, FITTED)
     platt = calibrator.fit(catalog.find("platt"), train, {})
-    before = Residuals.of(platt.predict(held_out), held_out.labels, None)
-    wealth = Wealth.at_first(BETS)
+    before = DriftBaseline.of(platt.predict(held_out), held_out.labels, None)
+    wealth = EProcess.at_first(BETS)
     for index in range(1, nights + 1):
         night = rows(rng, ROWS, shift, slope) if index >= moved_on else rows(rng, ROWS)
         prob = platt.predict(night)

@@ -14,8 +14,8 @@ import peers
 
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT
-from calcli.fitting.auto import short_list
-from calcli.fitting.model_selection import choose, criterion, run_contest
+from calcli.fitting.auto import candidates_for
+from calcli.fitting.model_selection import choose, criterion, cross_validate
 from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import catalog
 from calcli.metrics import catalog as metrics
@@ -101,8 +101,8 @@ def contest(train: Batch) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     started = time.process_time()
     splits = split_rows(train.labels, Holdout("cv", folds=5), SEED)
-    rows = {row: row.resolve() for row in short_list(train.classes) if not row.lacks_columns(train)}
-    outcomes = run_contest(rows, train, splits, budget=PATIENT, seed=SEED, listener=SILENT)
+    rows = {row: row.resolve() for row in candidates_for(train.classes) if not row.lacks_columns(train)}
+    outcomes = cross_validate(rows, train, splits, budget=PATIENT, seed=SEED, listener=SILENT)
     chosen = choose(outcomes, train, splits, criterion("nll")).name
     label = train.labels[splits.predicted]
     loss = {

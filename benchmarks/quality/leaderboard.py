@@ -30,7 +30,7 @@ from board import AUTO, Board, Contest, Result
 from bounded import UnfinishedError, bounded, preload
 from pairs import Pair, pairs
 
-from calcli.fitting.auto import short_list
+from calcli.fitting.auto import candidates_for
 
 GIVEN, NEW = "given files", "new base models and splits"
 SHOWN = (AUTO, "temperature", "platt", "spline", "sms", "venn-abers", "mbct", "heterogeneous", "boost", "ccl", "recal",
@@ -178,7 +178,7 @@ def measured(given: argparse.Namespace, out: Path) -> tuple[Board, dict[str, int
         files[NEW] = pairs(out / "new")
     names = list(entrants.entrants())
     if given.quick:
-        compared = {row.name for classes in (2, 3) for row in short_list(classes)}
+        compared = {row.name for classes in (2, 3) for row in candidates_for(classes)}
         names = [name for name in names if name in compared or name == "MCGrad"]
         files = {group: sorted(own, key=Pair.size)[:2] for group, own in files.items()}
     log = Log(out / ("quick.jsonl" if given.quick else "leaderboard.jsonl"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from calcli.methods.spec import Row
+    from calcli.methods.spec import MethodSpec
 
 
 def methods(incomplete: str) -> list[str]:
@@ -89,7 +89,7 @@ def pictures(incomplete: str) -> list[str]:
     return _starting(incomplete, ("png", "svg", "pdf", "html"))
 
 
-def _rows(ctx: typer.Context) -> list[Row]:
+def _rows(ctx: typer.Context) -> list[MethodSpec]:
     """The method that the line names so far, or all of them."""
     from calcli.methods import catalog
 

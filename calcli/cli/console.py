@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class Talk:
+class Console:
     """The listener of the verbs, and the voice of the commands.
 
     Parameters

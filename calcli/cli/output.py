@@ -12,7 +12,7 @@ from calcli.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from calcli.cli.console import Talk
+    from calcli.cli.console import Console
     from calcli.fitting.requests import FitResult
     from calcli.methods import spec as method_rows
     from calcli.metrics import catalog as metric_rows
@@ -48,7 +48,7 @@ _NEWS = {"choice"}
 """What is no warning at all, and is said as a note when it is found."""
 
 
-def fitted(result: FitResult, form: Form, talk: Talk) -> None:
+def fitted(result: FitResult, form: Form, talk: Console) -> None:
     """The artifact's path on stdout and the report on stderr; in other forms, the report on stdout."""
     from calcli.cli.views import report as view
 
@@ -66,7 +66,7 @@ def fitted(result: FitResult, form: Form, talk: Talk) -> None:
         refuse(result.refused, talk)
 
 
-def compared(result: CompareResult, form: Form, talk: Talk) -> None:
+def compared(result: CompareResult, form: Form, talk: Console) -> None:
     """The leaderboard on stdout; where the choice is kept, its path stands alone there."""
     from calcli.cli.views import leaderboard as view
 
@@ -80,7 +80,7 @@ def compared(result: CompareResult, form: Form, talk: Talk) -> None:
             write_path(result.selected.path)
 
 
-def refitted(result: RefitResult, form: Form, talk: Talk) -> None:
+def refitted(result: RefitResult, form: Form, talk: Console) -> None:
     """The artifact's path on stdout and the report on stderr; exit code 1 where the one in place was kept."""
     from calcli.cli.views import report as view
 
@@ -95,13 +95,13 @@ def refitted(result: RefitResult, form: Form, talk: Talk) -> None:
         write_path(result.path)
 
 
-def rolled_back(path: Path, talk: Talk) -> None:
+def rolled_back(path: Path, talk: Console) -> None:
     """Which artifact is as it was before."""
     talk.note(f"{path} is the generation before again")
     write_path(path)
 
 
-def refuse(answer: str, talk: Talk) -> NoReturn:
+def refuse(answer: str, talk: Console) -> NoReturn:
     """The question was understood, and the answer is no: exit code 1."""
     import typer
 
@@ -109,7 +109,7 @@ def refuse(answer: str, talk: Talk) -> NoReturn:
     raise typer.Exit(1)
 
 
-def evaluated(report: Report, form: Form, talk: Talk) -> None:
+def evaluated(report: Report, form: Form, talk: Console) -> None:
     """The report on stdout; exit code 1 where a gate failed."""
     from calcli.cli.views import changes, groups, rejection
     from calcli.cli.views import report as view
@@ -137,7 +137,7 @@ def evaluated(report: Report, form: Form, talk: Talk) -> None:
         refuse("the calibration has moved since the fit", talk)
 
 
-def page(report: Report, target: str | None, talk: Talk) -> None:
+def page(report: Report, target: str | None, talk: Console) -> None:
     """The report as a page in a file, if one is asked for."""
     if target is None:
         return
@@ -154,7 +154,7 @@ def check_streams(target: str | None, form: Form) -> None:
         raise UsageError("the picture and its numbers would both go to stdout", hint="draw it into a file: -o FILE")
 
 
-def pictured(result: DiagramResult, form: Form, talk: Talk) -> None:
+def pictured(result: DiagramResult, form: Form, talk: Console) -> None:
     """The picture on stdout, or its numbers; of one in a file, what to see in it on stderr."""
     from calcli.cli import serial
     from calcli.cli.views import pictures as view
@@ -172,14 +172,14 @@ def pictured(result: DiagramResult, form: Form, talk: Talk) -> None:
         talk.warn(f"{result.data.rows_bad:,} of {result.data.rows:,} rows are bad and were left out")
 
 
-def _picture(report: Report, talk: Talk) -> list[str]:
+def _picture(report: Report, talk: Console) -> list[str]:
     """A small one for stderr, if somebody is looking."""
     from calcli.cli.views import pictures as view
 
     return view.beside(report.curves, talk.screen) if talk.screen.terminal else []
 
 
-def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:
+def applied(result: ApplyResult, talk: Console, *, dry_run: bool) -> None:
     """What was written, on stderr: stdout may be the table."""
     from calcli.cli.views import report as view
 
@@ -192,7 +192,7 @@ def applied(result: ApplyResult, talk: Talk, *, dry_run: bool) -> None:
         talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable score and got null")
 
 
-def ensemble_fitted(result: EnsembleResult, talk: Talk) -> None:
+def ensemble_fitted(result: EnsembleResult, talk: Console) -> None:
     """The ensemble's path on stdout, and what was trained on stderr."""
     from calcli.cli.views import uncertainty as view
 
@@ -206,7 +206,7 @@ def ensemble_fitted(result: EnsembleResult, talk: Talk) -> None:
         write_path(result.path)
 
 
-def ensemble_evaluated(report: Report, form: Form, talk: Talk) -> None:
+def ensemble_evaluated(report: Report, form: Form, talk: Console) -> None:
     """The report on stdout."""
     from calcli.cli.views import uncertainty as view
 
@@ -217,14 +217,14 @@ def ensemble_evaluated(report: Report, form: Form, talk: Talk) -> None:
         _report(report, form, talk)
 
 
-def decomposed(result: DecomposeResult, talk: Talk) -> None:
+def decomposed(result: DecomposeResult, talk: Console) -> None:
     """What was written, on stderr: stdout may be the table."""
     _written(result.output, result.rows, result.columns, talk)
     if result.rows_bad:
         talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable predictions and got null")
 
 
-def inspected(inspection: Inspection, form: Form, talk: Talk) -> None:
+def inspected(inspection: Inspection, form: Form, talk: Console) -> None:
     """What an artifact is."""
     from calcli.cli.views import inspection as view
 
@@ -234,7 +234,7 @@ def inspected(inspection: Inspection, form: Form, talk: Talk) -> None:
         _json(inspection.to_json(), talk)
 
 
-def methods(rows: Sequence[method_rows.Row], form: Form, talk: Talk, *, details: bool) -> None:
+def methods(rows: Sequence[method_rows.MethodSpec], form: Form, talk: Console, *, details: bool) -> None:
     """The catalog of methods, or a row of it with all details."""
     from calcli.cli.views import catalogs as view
 
@@ -244,7 +244,7 @@ def methods(rows: Sequence[method_rows.Row], form: Form, talk: Talk, *, details:
         _catalog("methods", [asdict(row) for row in rows], _METHOD, form, talk)
 
 
-def metrics(rows: Sequence[metric_rows.Row], form: Form, talk: Talk, *, details: bool) -> None:
+def metrics(rows: Sequence[metric_rows.MetricSpec], form: Form, talk: Console, *, details: bool) -> None:
     """The catalog of metrics, or a row of it with all details."""
     from calcli.cli.views import catalogs as view
 
@@ -254,12 +254,12 @@ def metrics(rows: Sequence[metric_rows.Row], form: Form, talk: Talk, *, details:
         _catalog("metrics", [asdict(row) for row in rows], _METRIC, form, talk)
 
 
-def _written(output: str, rows: int, columns: Sequence[str], talk: Talk) -> None:
+def _written(output: str, rows: int, columns: Sequence[str], talk: Console) -> None:
     place = "standard output" if output == "-" else output
     talk.show([f"{place}: {rows:,} rows, added {', '.join(columns)}"])
 
 
-def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Talk) -> None:
+def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Console) -> None:
     from calcli.cli import serial
 
     if form in ("csv", "markdown"):
@@ -268,7 +268,7 @@ def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form:
         _json({"schema": f"calcli.{name}/1", name: rows}, talk)
 
 
-def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, talk: Talk) -> None:
+def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, talk: Console) -> None:
     """What a dry run found out; it is the answer, so it goes to stdout."""
     from calcli.cli import serial
     from calcli.cli.views import report as view
@@ -281,7 +281,7 @@ def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, tal
         _lines(view.bound(binding, more, talk.page), talk)
 
 
-def _report(report: Report, form: Form, talk: Talk) -> None:
+def _report(report: Report, form: Form, talk: Console) -> None:
     """A report for a machine; what a careful reader should see is in it, and is said to people too."""
     from calcli.cli import serial
 
@@ -292,7 +292,7 @@ def _report(report: Report, form: Form, talk: Talk) -> None:
     _warn(report, talk, said=False)
 
 
-def _warn(report: Report, talk: Talk, *, said: bool) -> None:
+def _warn(report: Report, talk: Console, *, said: bool) -> None:
     """The report's warnings, but for those that were `said` already."""
     for warning in report.warnings:
         if warning.code not in _NEWS and not (said and warning.code in _SAID):
@@ -301,11 +301,11 @@ def _warn(report: Report, talk: Talk, *, said: bool) -> None:
         talk.warn(f"{report.data.rows_bad:,} of {report.data.rows:,} rows are bad and were left out")
 
 
-def _lines(lines: Sequence[str], talk: Talk) -> None:
+def _lines(lines: Sequence[str], talk: Console) -> None:
     write(talk.page.fit("\n".join(lines)) + "\n")
 
 
-def _json(found: object, talk: Talk) -> None:
+def _json(found: object, talk: Console) -> None:
     from calcli.cli import serial
 
     write(serial.to_json(found, unicode=talk.page.unicode))

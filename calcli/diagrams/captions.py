@@ -17,7 +17,7 @@ SIDES = {"over": "less often than predicted", "under": "more often than predicte
 """The two directions in which a prediction can be wrong."""
 
 
-class Reading(NamedTuple):
+class Caption(NamedTuple):
     """What to see in a picture.
 
     Attributes
@@ -42,19 +42,19 @@ class Reading(NamedTuple):
         return self.finding in {"chance", "rejects"}
 
 
-def reading(curve: Curve) -> Reading:
+def caption(curve: Curve) -> Caption:
     """What to see in a curve, if one has ten seconds."""
     if not curve.points:
-        return Reading("nothing", "Nothing to see", ": there are no rows")
+        return Caption("nothing", "Nothing to see", ": there are no rows")
     if curve.kind == "rejection":
         return _rejecting(curve)
     if curve.chance:
-        return Reading("chance", "No error beyond chance", f", as far as {amount(curve.total)} rows can tell")
+        return Caption("chance", "No error beyond chance", f", as far as {amount(curve.total)} rows can tell")
     finding, answer = _finding(curve)
     shown = [_worst(curve, side) for side in _sides(curve, finding)]
     happens = "right" if curve.of is None else "happens"
     numbers = "; ".join(f"says {said}, {happens} {came}" for said, came in map(_pair, filter(None, shown)))
-    return Reading(finding, answer, f": {numbers}")
+    return Caption(finding, answer, f": {numbers}")
 
 
 def _finding(curve: Curve) -> tuple[Finding, str]:
@@ -91,15 +91,15 @@ def _worst(curve: Curve, side: int) -> Point | None:
     return max(found, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
 
 
-def _rejecting(curve: Curve) -> Reading:
+def _rejecting(curve: Curve) -> Caption:
     """How much is gained by leaving the least sure fifth of the rows to somebody else."""
     before = curve.points[0]
     after = min(curve.points, key=lambda point: abs(point.x - 0.2))
     change = f"the {curve.loss} is {percent(after.y)} instead of {percent(before.y)}"
     text = f": without the least sure {percent(after.x)} {change}"
     if after.y >= before.y:
-        return Reading("mixed", "Rejecting does not help", text)
-    return Reading("rejects", "Rejecting helps", text)
+        return Caption("mixed", "Rejecting does not help", text)
+    return Caption("rejects", "Rejecting helps", text)
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

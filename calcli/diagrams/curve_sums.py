@@ -50,7 +50,7 @@ def problem(scored: Scored, of: int | None) -> Scored:
     return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
 
 
-class Tracer(Protocol):
+class CurveSums(Protocol):
     """Takes in rows, and says at any time which curve they make. It holds sums, so that rows can be without number."""
 
     def add(self, rows: Scored) -> None:
@@ -66,7 +66,7 @@ class Tracer(Protocol):
         ...
 
 
-def tracer(
+def curve_sums(
     score: str,
     of: str | None,
     kind: Kind = "reliability",
@@ -74,7 +74,7 @@ def tracer(
     bins: int = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
-) -> Tracer:
+) -> CurveSums:
     """What makes the curve of a score on the problem `of`; for ``rejection`` that is always the predicted class."""
     if kind == "smooth":
         return _Window(score, of, bands)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from calcli.diagrams.captions import SIDES, axes, band_text, error_name, extent, fullest, happened, reading, ticks
+from calcli.diagrams.captions import SIDES, axes, band_text, caption, error_name, extent, fullest, happened, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
         return _rejections(curves, label, bands)
     rows = list(_rows(curves))
     across, down = max(map(len, rows)), len(rows)
-    texts = {id(curve): textwrap.wrap(reading(curve).text, LETTERS) for curve in curves}
+    texts = {id(curve): textwrap.wrap(caption(curve).text, LETTERS) for curve in curves}
     most = max(map(len, texts.values()))
     head = NAME + LINE * most
     wide, high = LEFT + PLOT + RIGHT, head + PLOT + SPACE + COUNTS + FOOT
@@ -226,7 +226,7 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     for place, curve in enumerate(curves):
         x, y, lo, hi = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "lo", "hi"))
         color, dash = LINES[place % len(LINES)], DASHES[place % len(DASHES)]
-        text = f"{curve.score}{reading(curve).because}"
+        text = f"{curve.score}{caption(curve).because}"
         plot.plot(x, y, color=color, linestyle=dash, linewidth=2, label=text, zorder=4)
         if lo and lo[0] is not None:
             plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)

@@ -11,7 +11,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
-from calcli.diagrams.captions import SIDES, band_text, error_name, extent, happened, reading
+from calcli.diagrams.captions import SIDES, band_text, caption, error_name, extent, happened
 from calcli.diagrams.curves import Bands, Curve, Kind
 
 TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
@@ -96,7 +96,7 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
 
 
 def _figure(curve: Curve, picture: str) -> str:
-    found = reading(curve)
+    found = caption(curve)
     rows = "rows" if curve.edges else "rows per unit"
     number = error_name(curve) + (" of the bars" if curve.edges else "")  # a report's has other bins
     return (
@@ -110,7 +110,7 @@ def _figure(curve: Curve, picture: str) -> str:
 def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     lines = "".join(
         f'<p data-score="{escape(curve.score)}">{_swatch(f"fill:var(--line-{place % svg.LINES})")}'
-        f"<strong>{escape(curve.score)}</strong>{escape(reading(curve).because)}.</p>"
+        f"<strong>{escape(curve.score)}</strong>{escape(caption(curve).because)}.</p>"
         for place, curve in enumerate(curves)
     )
     shaded = f'<ul class="legend"><li>shaded: {band_text(bands)}</li></ul>\n' if bands != "none" else ""

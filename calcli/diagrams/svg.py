@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from calcli.diagrams.captions import axes, decimals, extent, fullest, reading, ticks
+from calcli.diagrams.captions import axes, caption, decimals, extent, fullest, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
 
 # In units of the picture.
@@ -69,7 +69,7 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
         (LEFT + SIDE + RIGHT, counts.bottom + BELOW),
         frame,
         curve,
-        f"{curve.score}: {reading(curve).text} x: {x_name}; y: {y_name}",
+        f"{curve.score}: {caption(curve).text} x: {x_name}; y: {y_name}",
         bands,
         _track(curve, drawn),
         _line("diagonal", frame.path([(0, 0), (top, top)])),
@@ -127,7 +127,7 @@ def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     x_name, y_name = axes(curves[0], label)
     grid = "".join(_line("grid", frame.path([(0, value), (1, value)])) for value in ticks(0.0, frame.high)[1:])
     tracks = "".join(_track(curve, _rate(curve, place, frame)) for place, curve in enumerate(curves))
-    named = "; ".join(f"{curve.score}{reading(curve).because}" for curve in curves)
+    named = "; ".join(f"{curve.score}{caption(curve).because}" for curve in curves)
     size = (frame.left + WIDE + RIGHT, frame.bottom + BELOW)
     return _picture(size, frame, curves[0], named, bands, grid, tracks, _axes(frame, frame.bottom, x_name, y_name))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
-from calcli.diagrams.captions import SIDES, axes, decimals, error_name, extent, fullest, happened, reading, ticks
+from calcli.diagrams.captions import SIDES, axes, caption, decimals, error_name, extent, fullest, happened, ticks
 from calcli.diagrams.curves import Curve
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -98,7 +98,7 @@ def _notes(curve: Curve, width: int, look: Look) -> list[Line]:
     """The name of a score, and what to see in its picture."""
     number = "" if look.small else f"{error_name(curve)} {curve.error:.4f}"
     name = shortened(curve.score, max(8, width - len(number) - 2))
-    found = reading(curve)
+    found = caption(curve)
     because = wrapped(f"{found.because}.", width, found.answer, "good" if found.good else "bad")
     return [[Piece(name, "bold"), Piece(" " * (width - cells(name) - len(number))), Piece(number, "dim")], *because]
 
@@ -358,7 +358,7 @@ def _rejections(curves: Sequence[Curve], label: str, look: Look) -> list[Line]:
     plot += [frame.floor(frame.zero), frame.numbers(), *frame.name()]
     lines = [*plot, []]
     for place, curve in enumerate(curves):
-        found = reading(curve)
+        found = caption(curve)
         sign = "● " if look.color and look.unicode else f"{chr(ord('a') + place % 26)} = "
         room = look.width - len(sign)
         first, *others = wrapped(f"{found.because}.", room, shortened(curve.score, look.width // 2), "bold")

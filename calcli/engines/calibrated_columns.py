@@ -18,7 +18,7 @@ Scale: TypeAlias = Literal["prob", "logit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedColumns:
     """The columns that a calibrator adds.
 
     Attributes
@@ -38,7 +38,7 @@ class Added:
     extra: bool = False
 
     @classmethod
-    def of(cls, stem: str, calibrator: Calibrator, binding: Binding, scale: Scale, *, extra: bool) -> Added:
+    def of(cls, stem: str, calibrator: Calibrator, binding: Binding, scale: Scale, *, extra: bool) -> AddedColumns:
         return cls(stem, calibrator, tuple(class_text(label) for label in binding.classes), scale, extra)
 
     @property

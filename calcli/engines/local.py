@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.batch import FloatArray
-from calcli.engines.calibrated_columns import Added
+from calcli.engines.calibrated_columns import AddedColumns
 from calcli.errors import CalcliError, DataError
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import Binding
@@ -24,7 +24,7 @@ BadRows: TypeAlias = Literal["fail", "null"]
 
 
 @dataclass(slots=True)
-class Watch:
+class RowWatch:
     """What went by while rows streamed: polars calls from several threads, and wraps what is raised inside.
 
     Attributes
@@ -85,7 +85,7 @@ class Calibrating:
     """
 
     binding: Binding
-    added: Added
+    added: AddedColumns
     features: bool
 
     @property
@@ -124,7 +124,7 @@ class Stream:
     bad_rows: BadRows
     whole_table: bool = False
 
-    def through(self, frame: pl.LazyFrame, watch: Watch) -> pl.LazyFrame:
+    def through(self, frame: pl.LazyFrame, watch: RowWatch) -> pl.LazyFrame:
         """The rows with the added columns, lazily.
 
         One expression over the columns that are read alone, so that polars streams it and never copies the others.
@@ -144,7 +144,7 @@ class Stream:
         added = pl.struct(self.work.reads).map_batches(add, return_dtype=kind, is_elementwise=apart)
         return frame.with_columns(added.alias(names[0]).struct.unnest())
 
-    def added_to(self, rows: pl.DataFrame, levels: Levels, watch: Watch | None = None) -> pl.DataFrame:
+    def added_to(self, rows: pl.DataFrame, levels: Levels, watch: RowWatch | None = None) -> pl.DataFrame:
         """The columns that are added to some rows; null where a row is bad and may be."""
         done = self.work.done(rows, levels)
         added = pl.DataFrame([_series(name, part) for name, part in zip(self.work.names, done.values, strict=True)])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.local import Stream, Watch
+from calcli.engines.local import RowWatch, Stream
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
 from calcli.tables.formats import SEPARATORS, Format
 from calcli.tables.sink import write
@@ -30,7 +30,7 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class RowsWritten:
     """How many rows there were, and how many of them could not be used."""
 
     rows: int
@@ -44,7 +44,7 @@ def write_rows(
     output: str | Path,
     output_format: Format,
     recount: Callable[[], object],
-) -> Passed:
+) -> RowsWritten:
     """Write the columns that are kept and those that are added.
 
     The error that ended the stream is the one that is seen, not what polars makes of it. `recount` reads the table
@@ -53,7 +53,7 @@ def write_rows(
     """
     # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
     frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
-    watch = Watch()
+    watch = RowWatch()
     rows = stream.through(frame, watch).select(*kept, *stream.work.names)
     try:
         count = write(rows, output, format=output_format, arrow_types=source.arrow_types)
@@ -63,4 +63,4 @@ def write_rows(
         if watch.failure is not None:
             raise watch.failure from None
         raise
-    return Passed(count, watch.bad)
+    return RowsWritten(count, watch.bad)

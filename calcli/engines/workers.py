@@ -64,14 +64,14 @@ class Job(Generic[Shared, Task, Value]):
     shared: Shared
 
 
-class Said(NamedTuple, Generic[Task, Value]):
+class Progressed(NamedTuple, Generic[Task, Value]):
     """A value that a task has come to."""
 
     task: Task
     value: Value
 
 
-class Ended(NamedTuple, Generic[Task]):
+class Finished(NamedTuple, Generic[Task]):
     """A task is over; `error` says what went wrong, if anything did."""
 
     task: Task
@@ -84,25 +84,25 @@ class NoWorkersError(Exception):
 
 def run_here(
     job: Job[Shared, Task, Value], tasks: Iterable[Task], *, until: float = math.inf
-) -> Generator[Said[Task, Value] | Ended[Task], None, None]:
+) -> Generator[Progressed[Task, Value] | Finished[Task], None, None]:
     """Do the tasks one after the other. After `until` (of `time.monotonic`) nothing more is begun."""
     for task in tasks:
         error = None
         try:
             for value in job.handle(job.shared, task):
-                yield Said(task, value)
+                yield Progressed(task, value)
                 if time.monotonic() > until:
                     return
         except Exception as failure:  # whatever a task dies of is told, and the others go on
             error = _named(failure)
-        yield Ended(task, error)
+        yield Finished(task, error)
         if time.monotonic() > until:
             return
 
 
 def run_beside(
     job: Job[Shared, Task, Value], tasks: Iterable[Task], *, count: int, threads: int, until: float = math.inf
-) -> Generator[Said[Task, Value] | Ended[Task], None, None]:
+) -> Generator[Progressed[Task, Value] | Finished[Task], None, None]:
     """Do the tasks in `count` processes of so many `threads` each. At `until` those that still work are killed.
 
     A task is taken when there is a process for it, so that until then the caller can decide what comes next. A process
@@ -126,7 +126,7 @@ def run_beside(
                     event = worker.hear()
                     if event is not None:
                         yield event
-                    if not isinstance(event, Ended):
+                    if not isinstance(event, Finished):
                         continue
                     following = next(todo, None)
                     if following is not None and not worker.dead:
@@ -222,18 +222,18 @@ class _Worker(Generic[Task, Value]):
         with suppress(OSError):
             self.line.send(task)
 
-    def hear(self) -> Said[Task, Value] | Ended[Task] | None:
+    def hear(self) -> Progressed[Task, Value] | Finished[Task] | None:
         """What it says; None when it says that it is ready."""
         try:
             news = self.line.recv()
         except (EOFError, OSError):
             self.dead = True
-            return Ended(self.task, self._death())
+            return Finished(self.task, self._death())
         match news:
             case ("value", value):
-                return Said(self.task, value)
+                return Progressed(self.task, value)
             case ("end", error, warned):
-                return Ended(self.task, error or _warned_again(warned))
+                return Finished(self.task, error or _warned_again(warned))
         self._ready = True
         return None
 

@@ -18,7 +18,7 @@ from calcli.tables.source import Data, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose
 from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.ood import Seen
+from calcli.uncertainty.ood import SeenColumn
 
 PARTS = ("ensemble", "seen")
 """What the state of an ensemble's artifact is nested of."""
@@ -41,7 +41,7 @@ class EnsembleModel:
     binding: Binding
     sha256: str | None
     ensemble: Ensemble
-    seen: Seen
+    seen: SeenColumn
 
     def predict(self, data: Data) -> Decomposed:
         """The members' mean and the uncertainty in its parts, for frames or files."""
@@ -97,7 +97,7 @@ def read_ensemble(artifact: Artifact) -> EnsembleModel:
             Binding.from_json(manifest.binding),
             artifact.sha256,
             ensemble,
-            Seen.from_state(parts["seen"]),
+            SeenColumn.from_state(parts["seen"]),
         )
     except BROKEN as error:
         raise _damaged(path, error) from error

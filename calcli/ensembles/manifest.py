@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.plain_json import as_json
-from calcli.ensembles.train import Made
+from calcli.ensembles.train import TrainedEnsemble
 from calcli.fitting.manifest import feature_facts, versions
 from calcli.reports.schema import DataFacts, finite
 from calcli.tables.binding import Binding
@@ -19,7 +19,7 @@ def manifest_of(
     asked: Mapping[str, object],
     data: DataFacts,
     binding: Binding,
-    made: Made,
+    made: TrainedEnsemble,
     sides: tuple[JsonObject, ...],
     seed: int,
 ) -> Manifest:

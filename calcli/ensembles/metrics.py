@@ -34,7 +34,7 @@ _NLL = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class EnsembleMetrics:
     """An ensemble or a single model on the rows.
 
     Attributes
@@ -72,7 +72,9 @@ class Judged:
         return curves
 
 
-def both(name: str, model: EnsembleModel, rows: Batch, outside: Mapping[str, Column] | None) -> list[Judged]:
+def compare_ensemble(
+    name: str, model: EnsembleModel, rows: Batch, outside: Mapping[str, Column] | None
+) -> list[EnsembleMetrics]:
     """The ensemble, and the model that one would have without it."""
     started = time.perf_counter()
     members = model.ensemble.members({name: rows.features[name] for name in model.features})
@@ -96,7 +98,7 @@ def _judged(
     rows: Batch,
     *,
     single: bool,
-) -> Judged:
+) -> EnsembleMetrics:
     parts = decompose(members)
     regression = members.variance is not None
     error = np.square(parts.mean - rows.targets) if regression else _errors(parts.mean, rows)
@@ -115,7 +117,7 @@ def _judged(
     for metric, value in found.items():
         unknown = single and metric.endswith("_knowledge")
         metrics[metric] = Measured(None, value.definition, reason=_ONE_MODEL) if unknown else value
-    return Judged(name, source, seconds, parts, losses, metrics, single)
+    return EnsembleMetrics(name, source, seconds, parts, losses, metrics, single)
 
 
 def _errors(mean: FloatArray, rows: Batch) -> FloatArray:
@@ -126,12 +128,12 @@ def _mean(values: FloatArray, rows: Batch) -> float:
     return float(np.average(values, weights=rows.weight))
 
 
-def definitions(judged: Sequence[Judged]) -> dict[str, Definition]:
+def definitions(judged: Sequence[EnsembleMetrics]) -> dict[str, Definition]:
     """Of the metrics, by name."""
     return {name: value.definition for name, value in judged[0].metrics.items()}
 
 
-def differences(judged: Sequence[Judged], rows: Batch) -> list[Difference]:
+def differences(judged: Sequence[EnsembleMetrics], rows: Batch) -> list[Difference]:
     """Each ensemble against its single model, with intervals by normal theory where a metric is a mean over rows."""
     found: list[Difference] = []
     for one, alone in zip(judged[::2], judged[1::2], strict=True):

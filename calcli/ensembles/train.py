@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.artifacts import store
+from calcli.artifacts.checkpoint import Checkpoint
 from calcli.artifacts.manifest import JsonObject
 from calcli.artifacts.plain_json import as_json
-from calcli.artifacts.unfinished import Unfinished
 from calcli.batch import Batch
 from calcli.engines.listener import Listener, stage
 from calcli.errors import FitError
@@ -22,10 +22,10 @@ from calcli.numeric.threads import threads
 from calcli.state import State, nest
 from calcli.tables.binding import Binding
 from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.ood import Seen
+from calcli.uncertainty.ood import SeenColumn
 from calcli.uncertainty.settings import DEPTHS, RATES, Settings, Task
 from calcli.uncertainty.training import Trainer, Trial
-from calcli.uncertainty.user_models import OwnModel
+from calcli.uncertainty.user_models import UserModel
 
 if TYPE_CHECKING:
     from catboost import Pool
@@ -37,11 +37,11 @@ _KEY_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TrainedEnsemble:
     """An ensemble, and how it came about; settings as they were resolved."""
 
     ensemble: Ensemble
-    seen: Seen
+    seen: SeenColumn
     settings: JsonObject
     trials: tuple[Trial, ...] = ()
 
@@ -68,7 +68,9 @@ def key_of(trainer: Trainer, settings: Settings, *, tune: bool) -> str:
     return digest.hexdigest()[:_KEY_DIGITS]
 
 
-def trained(trainer: Trainer, settings: Settings, kept: Unfinished, listener: Listener, *, tune: bool) -> Made:
+def trained(
+    trainer: Trainer, settings: Settings, kept: Checkpoint, listener: Listener, *, tune: bool
+) -> TrainedEnsemble:
     """Train every member that an earlier run has not left behind."""
     trials: tuple[Trial, ...] = ()
     if tune:
@@ -97,7 +99,7 @@ def trained(trainer: Trainer, settings: Settings, kept: Unfinished, listener: Li
     ensemble = Ensemble(settings.kind, trainer.task, settings.members, files)
     rate = ensemble.models[0].get_all_params()["learning_rate"]
     resolved = asdict(settings) | {"learning_rate": float(f"{rate:.7g}")}  # CatBoost keeps it as float32
-    return Made(ensemble, Seen.of(trainer.rows.features), resolved, trials)
+    return TrainedEnsemble(ensemble, SeenColumn.of(trainer.rows.features), resolved, trials)
 
 
 def _one(trainer: Trainer, data: Pool, settings: Settings, place: int, listener: Listener) -> bytes:
@@ -105,7 +107,7 @@ def _one(trainer: Trainer, data: Pool, settings: Settings, place: int, listener:
         return trainer.member(data, settings, place, lambda: listener.advance(1))
 
 
-def _tuned(trainer: Trainer, settings: Settings, kept: Unfinished, listener: Listener) -> tuple[Trial, ...]:
+def _tuned(trainer: Trainer, settings: Settings, kept: Checkpoint, listener: Listener) -> tuple[Trial, ...]:
     """Every cell of the grid; one whose training diverged has an infinite loss."""
 
     def known(name: str) -> float | None:
@@ -124,12 +126,12 @@ def _tuned(trainer: Trainer, settings: Settings, kept: Unfinished, listener: Lis
     return tuple(trials)
 
 
-def taken(trainer: Trainer, own: OwnModel, members: int) -> Made:
+def taken(trainer: Trainer, own: UserModel, members: int) -> TrainedEnsemble:
     """The user's model as an ensemble."""
     ensemble = Ensemble("virtual", own.task, members, (own.file,), own.names)
     settings = as_json(asdict(Settings("virtual", members, own.trees)))
     known: JsonObject = {"depth": own.depth, "learning_rate": own.learning_rate}
-    return Made(ensemble, Seen.of(trainer.rows.features), settings | known)
+    return TrainedEnsemble(ensemble, SeenColumn.of(trainer.rows.features), settings | known)
 
 
 def _part(place: int) -> str:
@@ -141,7 +143,7 @@ def check(ensemble: Ensemble, rows: Batch) -> None:
     ensemble.members({name: column.take(slice(CHECKED_ROWS)) for name, column in rows.features.items()})
 
 
-def states_of(made: Made, own: OwnModel | None) -> dict[str, State]:
+def states_of(made: TrainedEnsemble, own: UserModel | None) -> dict[str, State]:
     """What the artifact keeps; a user's model beside the state and unchanged, as its hash is its identity."""
     ensemble = made.ensemble.to_state()
     if own is None:

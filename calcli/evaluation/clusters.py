@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.batch import Batch, IntArray
 from calcli.errors import DataError, unknown_name
-from calcli.evaluation.compared_scores import Entrant
+from calcli.evaluation.compared_scores import ComparedScore
 from calcli.fitting.model import Model
 from calcli.learners.clustering import centroids
 from calcli.learners.encoding import Encoding
@@ -61,7 +61,7 @@ class Clustering:
 
 def clustering(
     source: Source,
-    entrants: Sequence[Entrant],
+    entrants: Sequence[ComparedScore],
     models: Mapping[str, Model],
     column: str | None,
     flags: Flags,
@@ -76,7 +76,7 @@ def clustering(
     return clustering_of_artifacts(entrants, models) or _of_features(source, entrants, flags, seed)
 
 
-def clustering_of_artifacts(entrants: Sequence[Entrant], models: Mapping[str, Model]) -> Clustering | None:
+def clustering_of_artifacts(entrants: Sequence[ComparedScore], models: Mapping[str, Model]) -> Clustering | None:
     """The clusters of the first artifact that has some."""
     for entrant in entrants:
         model = models.get(entrant.name)
@@ -103,7 +103,7 @@ def _of_column(source: Source, binding: Binding, column: str) -> Clustering:
     return Clustering(told, place, len(names) + 1, f"column {column}")
 
 
-def _of_artifact(entrant: Entrant, model: Model) -> Clustering:
+def _of_artifact(entrant: ComparedScore, model: Model) -> Clustering:
     def place(batch: Batch) -> IntArray:
         return model.calibrator.extras(batch)[CLUSTER].astype(np.int64)
 
@@ -111,7 +111,7 @@ def _of_artifact(entrant: Entrant, model: Model) -> Clustering:
     return Clustering(entrant.binding, place, count, f"artifact {entrant.name}", model.sha256)
 
 
-def _of_features(source: Source, entrants: Sequence[Entrant], flags: Flags, seed: int) -> Clustering | None:
+def _of_features(source: Source, entrants: Sequence[ComparedScore], flags: Flags, seed: int) -> Clustering | None:
     """K-means on the plain features; it never sees a label or a score."""
     scores = {column for one in entrants for column in one.binding.score.columns}
     found, _ = find_features(source, flags, entrants[0].binding)

@@ -20,7 +20,7 @@ from calcli.tables.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
+class ComparedScore:
     """One of the scores.
 
     Attributes
@@ -41,7 +41,7 @@ class Entrant:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedScores:
     """What shall stand beside the raw score: artifacts and columns, by the names they have in the report."""
 
     models: Mapping[str, Model]
@@ -52,12 +52,12 @@ class Named:
         """Whether any of the artifacts was fitted with an edge list."""
         return any(model.calibrator.sides.edges is not None for model in self.models.values())
 
-    def linked_by(self, edges: Edges) -> Named:
+    def linked_by(self, edges: Edges) -> NamedScores:
         """The same, where artifacts that were fitted with an edge list have this one instead."""
         return replace(self, models={name: model.linked_by(edges) for name, model in self.models.items()})
 
     @classmethod
-    def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> Named:
+    def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
         """From ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
         places: dict[str, str] = {}
         for flag, texts in (("--with", artifacts), ("--score", columns)):
@@ -85,7 +85,7 @@ def _split(flag: str, text: str) -> tuple[str, str]:
     return name, place
 
 
-def line_up(source: Source, flags: Flags, named: Named, listener: Listener) -> tuple[Entrant, ...]:
+def bind_scores(source: Source, flags: Flags, named: NamedScores, listener: Listener) -> tuple[ComparedScore, ...]:
     """The raw score and each one beside it, bound to their columns of the same table.
 
     The raw score is what the flags say, else what the first artifact reads. An artifact is bound as `apply` binds it:
@@ -96,7 +96,7 @@ def line_up(source: Source, flags: Flags, named: Named, listener: Listener) -> t
     first = next(iter(models.values())).binding if models else None
     raw = _bind_raw(source, flags, first, named.columns)
     notes = list(raw.notes)
-    entrants = [Entrant(RAW, ScoreSource("raw"), raw, partial(raw_probabilities, binding=raw))]
+    entrants = [ComparedScore(RAW, ScoreSource("raw"), raw, partial(raw_probabilities, binding=raw))]
     if len({model.binding.score for model in models.values()}) > 1:
         flags = replace(flags, prob=None, logit=None)
     for name, model in models.items():
@@ -108,22 +108,22 @@ def line_up(source: Source, flags: Flags, named: Named, listener: Listener) -> t
             notes.append(f"{name} reads the {own.score.kind} in {column}")
         kept = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
         calibrator = model.calibrator
-        entrants.append(Entrant(name, kept, own, calibrator.predict, calibrator.whole_table))
+        entrants.append(ComparedScore(name, kept, own, calibrator.predict, calibrator.whole_table))
     for name, column in named.columns.items():
         own = bind_score(source, raw, column)
         as_it_is = partial(raw_probabilities, binding=own)
-        entrants.append(Entrant(name, ScoreSource("column", column=column), own, as_it_is))
+        entrants.append(ComparedScore(name, ScoreSource("column", column=column), own, as_it_is))
     for note in dict.fromkeys(notes):
         listener.note(note)
     return tuple(entrants)
 
 
-def all_features(entrants: Iterable[Entrant]) -> tuple[Feature, ...]:
+def all_features(entrants: Iterable[ComparedScore]) -> tuple[Feature, ...]:
     """What any of them reads besides scores."""
     return tuple(dict.fromkeys(feature for one in entrants for feature in one.binding.features))
 
 
-def suspects(entrants: Sequence[Entrant]) -> list[Scale | None]:
+def scale_checks(entrants: Sequence[ComparedScore]) -> list[Scale | None]:
     """For each score, what looks at its scale, where nothing else vouches for it."""
     vouched = any(one.source.kind == "artifact" for one in entrants)
     return [
@@ -134,7 +134,7 @@ def suspects(entrants: Sequence[Entrant]) -> list[Scale | None]:
     ]
 
 
-def _other_scores(source: Source, flags: Flags, named: Named) -> Iterable[str]:
+def _other_scores(source: Source, flags: Flags, named: NamedScores) -> Iterable[str]:
     """The columns that --score names, which are then not taken for anything else because of their names.
 
     But for logits: they are no probabilities, which is what shall be said of them.

@@ -21,8 +21,8 @@ from calcli.artifacts.plain_json import as_json
 from calcli.batch import FloatArray, LabelArray
 from calcli.errors import FileSystemError, UsageError
 from calcli.fitting.model import Model
-from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, Wealth, directions, log_payoffs
-from calcli.reports.drift_baseline import Residuals, each_class
+from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, directions, log_payoffs
+from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
 
 SCHEMA = "calcli.drift/1"
@@ -40,19 +40,19 @@ _WORDS = {
 }
 
 
-def residuals_of(model: Model) -> Residuals | None:
+def drift_baseline_of(model: Model) -> DriftBaseline | None:
     """What an artifact says of its fit; None where no rows were held out."""
-    return Residuals.from_json(model.manifest.fit.get("residuals"))
+    return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
 
-def _unknown(prob: FloatArray) -> Residuals:
+def _unknown(prob: FloatArray) -> DriftBaseline:
     """Where nothing is known of the fit, nothing is forgiven; directions are measured on tonight's scores."""
-    found = Residuals.of(prob, np.zeros(len(prob), dtype=np.int64), None)
+    found = DriftBaseline.of(prob, np.zeros(len(prob), dtype=np.int64), None)
     return replace(found, mean=np.zeros_like(found.mean), error=np.zeros_like(found.error))
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class Observation:
     """One look: when, and at which files."""
 
     at: str
@@ -62,18 +62,18 @@ class Night:
 
 
 @dataclass(frozen=True, slots=True)
-class Diary:
+class DriftLog:
     """What the state file keeps, for one generation of an artifact."""
 
     artifact: str
-    wealth: Wealth
-    nights: tuple[Night, ...] = ()
+    wealth: EProcess
+    nights: tuple[Observation, ...] = ()
 
     @classmethod
-    def read(cls, path: Path, model: Model, classes: int) -> Diary:
+    def read(cls, path: Path, model: Model, classes: int) -> DriftLog:
         """The nights so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
-        first = cls(identity, Wealth.at_first(BETS * (1 if classes == 2 else classes)))
+        first = cls(identity, EProcess.at_first(BETS * (1 if classes == 2 else classes)))
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -87,9 +87,10 @@ class Diary:
             if found["artifact"] != identity:
                 return first
             logs, best, since = (found["wealth"][name] for name in ("logs", "best", "since"))
-            wealth = Wealth(len(found["nights"]), np.array(logs), np.array(best), np.array(since, dtype=np.int64))
+            wealth = EProcess(len(found["nights"]), np.array(logs), np.array(best), np.array(since, dtype=np.int64))
             nights = tuple(
-                Night(one["at"], tuple(one["files"]), tuple(one["sha256"]), one["rows"]) for one in found["nights"]
+                Observation(one["at"], tuple(one["files"]), tuple(one["sha256"]), one["rows"])
+                for one in found["nights"]
             )
             return cls(identity, wealth, nights)
         except (ValueError, KeyError, TypeError) as error:
@@ -111,12 +112,12 @@ class Diary:
         """Whether these very files were looked at before."""
         return bool(sha256) and any(night.sha256 == tuple(sha256) for night in self.nights)
 
-    def after(self, payoffs: FloatArray, night: Night) -> Diary:
+    def after(self, payoffs: FloatArray, night: Observation) -> DriftLog:
         return replace(self, wealth=self.wealth.after(payoffs), nights=(*self.nights, night))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DriftVerdict:
     """Whether the calibration has moved.
 
     Attributes
@@ -141,7 +142,7 @@ class Verdict:
         return as_json({**asdict(self), "threshold": 1.0 / ALPHA})
 
 
-def look(
+def observe(
     model: Model,
     prob: FloatArray,
     label: LabelArray,
@@ -149,7 +150,7 @@ def look(
     facts: Sequence[Mapping[str, Json]],
     state: Path,
     names: Sequence[str],
-) -> Verdict:
+) -> DriftVerdict:
     """What tonight's rows add to the nights before, and what they say together.
 
     Parameters
@@ -167,10 +168,10 @@ def look(
     """
     lock = state.absolute().with_name(f".{state.name}.lock")
     with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
-        diary = Diary.read(state, model, len(names))
+        diary = DriftLog.read(state, model, len(names))
         hashes = tuple(str(fact["sha256"]) for fact in facts)
         if not diary.knows(hashes):
-            before = residuals_of(model) or _unknown(prob)
+            before = drift_baseline_of(model) or _unknown(prob)
             payoffs = np.concatenate(
                 [
                     log_payoffs(residual, directions(z, centre, spread), margin, weight)
@@ -181,18 +182,18 @@ def look(
             )
             now = datetime.now(UTC).isoformat(timespec="seconds")
             paths = tuple(str(fact["path"] or "-") for fact in facts)
-            diary = diary.after(payoffs, Night(now, paths, hashes, len(label)))
+            diary = diary.after(payoffs, Observation(now, paths, hashes, len(label)))
             diary.write(state)
     return _verdict(diary, state, names)
 
 
-def _verdict(diary: Diary, state: Path, names: Sequence[str]) -> Verdict:
+def _verdict(diary: DriftLog, state: Path, names: Sequence[str]) -> DriftVerdict:
     wealth = diary.wealth
     evidence = float(np.exp(min(wealth.evidence, 700.0)))
     if evidence < 1.0 / ALPHA:
-        return Verdict(False, evidence, wealth.nights, None, None, None, str(state))
+        return DriftVerdict(False, evidence, wealth.nights, None, None, None, str(state))
     since = int(wealth.since[wealth.leader])
-    return Verdict(
+    return DriftVerdict(
         True, evidence, wealth.nights, since, diary.nights[since - 1].at, _what(wealth.leader, names), str(state)
     )
 

@@ -10,7 +10,7 @@ from typing import get_args
 from calcli.diagrams.curves import Kind
 from calcli.engines.local import BadRows
 from calcli.engines.options import Engine
-from calcli.evaluation.compared_scores import Entrant
+from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Options
 from calcli.tables.binding import Flags
 from calcli.tables.source import Data
@@ -96,7 +96,7 @@ class EvaluateRequest:
             return get_args(Kind)
         return ("reliability", "rejection") if self.rejection else ("reliability",)
 
-    def whole_for(self, entrants: Sequence[Entrant] = ()) -> str | None:
+    def whole_for(self, entrants: Sequence[ComparedScore] = ()) -> str | None:
         """A flag or a score that needs all rows at once, if there is one."""
         asked: dict[str, object] = {"--bootstrap": self.bootstrap, "--by": self.by, "--drift": self.drift}
         asked |= {one.name: one.whole_table for one in entrants}

@@ -14,12 +14,12 @@ from numpy.typing import DTypeLike, NDArray
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
-from calcli.evaluation.compared_scores import Entrant
+from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Clusters, Options, Scored
-from calcli.metrics.catalog import Row
+from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered
 from calcli.numeric.spans import spans
-from calcli.reports.curves import Tracing
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
 from calcli.reports.schema import ScoreSource, Seconds
 from calcli.tables.load import join_batches
@@ -34,7 +34,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BufferedScores:
     """The labels, weights and clusters of all rows, and what each score says of them."""
 
     labels: LabelArray
@@ -44,12 +44,12 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SummedScores:
     """What rows that are too many to be held add up to."""
 
-    chosen: Sequence[Row]
+    chosen: Sequence[MetricSpec]
     gathered: Gathered
-    tracing: Tracing
+    tracing: CurveBuilder
     scores: tuple[tuple[str, ScoreSource, Seconds], ...]
 
     def measured(self, classes: tuple[str, ...]) -> Measurements:
@@ -74,7 +74,7 @@ class Summed:
         )
 
 
-class Collector:
+class ScoreBuffer:
     """Takes in chunks of rows.
 
     Parameters
@@ -98,11 +98,11 @@ class Collector:
 
     def __init__(
         self,
-        entrants: Sequence[Entrant],
+        entrants: Sequence[ComparedScore],
         classes: int,
-        chosen: Sequence[Row],
+        chosen: Sequence[MetricSpec],
         options: Options,
-        tracing: Tracing,
+        tracing: CurveBuilder,
         clustering: Clustering | None = None,
         *,
         whole_for: str | None = None,
@@ -144,14 +144,14 @@ class Collector:
         for number, prob in probs.items():
             self._probs[number].append(prob)
 
-    def done(self) -> Held | Summed:
+    def done(self) -> BufferedScores | SummedScores:
         """All rows, or what they add up to."""
         if self._gathered is None:
             for number, waiting in self._waiting.items():
                 self._probs[number].append(self._predict(number, join_batches(waiting)))
             return self._held()
         scores = tuple((one.name, one.source, self._seconds(place)) for place, one in enumerate(self._entrants))
-        return Summed(self._chosen, self._gathered, self._tracing, scores)
+        return SummedScores(self._chosen, self._gathered, self._tracing, scores)
 
     def _predict(self, place: int, batch: Batch) -> FloatArray:
         started = time.perf_counter()
@@ -163,14 +163,14 @@ class Collector:
         """How long an artifact took."""
         return Seconds(apply=self._spent[place] if self._entrants[place].source.kind == "artifact" else None)
 
-    def _held(self) -> Held:
+    def _held(self) -> BufferedScores:
         candidates = tuple(
             Candidate(entrant.name, entrant.source, prob.whole(), self._seconds(place))
             for place, (entrant, prob) in enumerate(zip(self._entrants, self._probs, strict=True))
         )
         weight = self._weight.whole() if self._weight.size else None
         place = None if self._clustering is None else self._place.whole().astype(np.int64)
-        return Held(self._labels.whole(), weight, candidates, self._clusters(place))
+        return BufferedScores(self._labels.whole(), weight, candidates, self._clusters(place))
 
     def _clusters(self, place: IntArray | None) -> Clusters | None:
         return None if self._clustering is None or place is None else self._clustering.clusters(place)

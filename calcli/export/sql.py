@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from calcli.errors import UsageError, unknown_name
-from calcli.export.subexpressions import sizes, steps, walks
+from calcli.export.subexpressions import sizes, steps, tree_paths
 from calcli.export.tree_joins import ROWS, can_join, joins
 from calcli.expressions import (
     Among,
@@ -94,7 +94,7 @@ def query(outputs: Mapping[str, Term], dialect: str, table: str, kept: Sequence[
     writer = _Writer()
     found: Sql = exp.to_table(table, dialect=dialect)
     selects: list[tuple[str, Sql]] = []
-    apart = walks(outputs.values(), MOST_BRANCHES) if can_join(dialect) else []
+    apart = tree_paths(outputs.values(), MOST_BRANCHES) if can_join(dialect) else []
     for level, members in enumerate(steps(outputs.values(), apart)):
         columns, needed = writer.named(members, apart)
         rows = exp.alias_(found, ROWS, table=True)

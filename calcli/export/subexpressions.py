@@ -97,7 +97,7 @@ def sizes(outputs: Iterable[Term]) -> dict[int, float]:
     return found
 
 
-def walks(outputs: Iterable[Term], longer: int) -> list[Switch]:
+def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     """The trees of more than so many keys: a `Switch` in which all there is are numbers, and others like it."""
     keys: dict[int, float] = {}
     found: list[Switch] = []

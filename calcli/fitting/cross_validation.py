@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.fitting.splits import Splits
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import PLAIN, Calibrator, Ending
-from calcli.methods.spec import Row
+from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
+from calcli.methods.spec import MethodSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class HeldOutPredictions:
     """Held-out predictions.
 
     Attributes
@@ -34,7 +34,7 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FoldPredictions:
     """What one split adds to it: the predictions of its rows, in order."""
 
     split: int
@@ -44,33 +44,33 @@ class Part:
 
 
 def predict_held_out(
-    row: Row,
+    row: MethodSpec,
     batch: Batch,
     params: Params,
     splits: Splits,
     *,
     seed: int,
     done: Callable[[], None],
-    sides: Sides = NO_SIDES,
-    ending: Ending = PLAIN,
-) -> tuple[Predicted, Calibrator]:
+    sides: SideInputs = NO_SIDE_INPUTS,
+    post_processing: PostProcessing = PLAIN,
+) -> tuple[HeldOutPredictions, Calibrator]:
     """Fit on some rows and predict others, for each split; `done` is called after each.
 
     The calibrator is the one that was fitted last: with a single split, the only one.
     """
-    parts: dict[int, Part] = {}
-    for part, fitted in predict_splits(row, batch, params, splits, range(len(splits)), seed, sides, ending):
+    parts: dict[int, FoldPredictions] = {}
+    for part, fitted in predict_splits(row, batch, params, splits, range(len(splits)), seed, sides, post_processing):
         parts[part.split], last = part, fitted
         done()
-    return joined(parts, batch, splits), last
+    return join_folds(parts, batch, splits), last
 
 
-def joined(parts: Mapping[int, Part], batch: Batch, splits: Splits) -> Predicted:
+def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Splits) -> HeldOutPredictions:
     """The parts of all splits as one."""
     prob = np.empty(batch.score.shape)
     for part in parts.values():
         prob[splits.tests[part.split]] = part.prob
-    return Predicted(
+    return HeldOutPredictions(
         prob[splits.predicted],
         sum(part.fit_seconds for part in parts.values()),
         sum(part.apply_seconds for part in parts.values()),
@@ -78,15 +78,15 @@ def joined(parts: Mapping[int, Part], batch: Batch, splits: Splits) -> Predicted
 
 
 def predict_splits(
-    row: Row,
+    row: MethodSpec,
     batch: Batch,
     params: Params,
     splits: Splits,
     which: Sequence[int],
     seed: int,
-    sides: Sides = NO_SIDES,
-    ending: Ending = PLAIN,
-) -> Iterator[tuple[Part, Calibrator]]:
+    sides: SideInputs = NO_SIDE_INPUTS,
+    post_processing: PostProcessing = PLAIN,
+) -> Iterator[tuple[FoldPredictions, Calibrator]]:
     """For some of the splits, what was predicted, and by which calibrator."""
     sums: list[Sums] = []
     for split in which:
@@ -96,17 +96,17 @@ def predict_splits(
             fitted = _from_others(row, sums, split, params, batch.classes)
         else:
             fitted = calibrator.fit(row, batch.take(splits.train(split)), params, sides=sides, seed=seed)
-        fitted = fitted.with_ending(ending)
+        fitted = fitted.with_post_processing(post_processing)
         middle = time.perf_counter()
         prob = fitted.predict(batch.take(splits.tests[split]))
-        yield Part(split, prob, middle - started, time.perf_counter() - middle), fitted
+        yield FoldPredictions(split, prob, middle - started, time.perf_counter() - middle), fitted
 
 
-def gathers_once(row: Row, batch: Batch, splits: Splits) -> bool:
+def gathers_once(row: MethodSpec, batch: Batch, splits: Splits) -> bool:
     """Whether what sums over all parts but one are made of is gathered for all splits together."""
     return splits.partition and row.from_sums(batch.classes)
 
 
-def _from_others(row: Row, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
+def _from_others(row: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
     first, *others = (part for place, part in enumerate(sums) if place != index)
     return calibrator.finish(row, sum(others, start=first), params, classes=classes)

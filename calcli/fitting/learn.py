@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener, stage
 from calcli.fitting.auto import select
 from calcli.fitting.cross_validation import predict_held_out
 from calcli.fitting.model_selection import Choice
-from calcli.fitting.prior_shift import tilt_of
+from calcli.fitting.prior_shift import prior_ratio_of
 from calcli.fitting.recipe import AUTO, Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import PLAIN, Calibrator, Ending
+from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
 from calcli.methods.progress import told
-from calcli.methods.spec import Row
-from calcli.reports.drift_baseline import Residuals
+from calcli.methods.spec import MethodSpec
+from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_weights
 from calcli.reports.schema import Seconds
 
@@ -41,7 +41,7 @@ class Learned:
         Why this method, if it was for calcli to choose.
     """
 
-    row: Row
+    row: MethodSpec
     params: Params
     calibrator: Calibrator
     holdout: Holdout
@@ -51,24 +51,28 @@ class Learned:
     choice: Choice | None = None
 
     def held_out(self, batch: Batch) -> Batch:
-        """The rows that were held out (all of them without holdout), as `weighed`."""
-        return self.weighed(batch if self.rows is None or self.rows.all() else batch.take(self.rows))
+        """The rows that were held out (all of them without holdout), as `reweighted`."""
+        return self.reweighted(batch if self.rows is None or self.rows.all() else batch.take(self.rows))
 
-    def residuals(self, batch: Batch) -> Residuals | None:
+    def residuals(self, batch: Batch) -> DriftBaseline | None:
         """How calibrated it is on the rows that were held out; None without holdout."""
         if self.prob is None:
             return None
         rows = self.held_out(batch)
-        return Residuals.of(self.prob, rows.labels, rows.weight)
+        return DriftBaseline.of(self.prob, rows.labels, rows.weight)
 
-    def weighed(self, rows: Batch) -> Batch:
+    def reweighted(self, rows: Batch) -> Batch:
         """The same rows, each class weighed as it comes where the scores will be used."""
-        return weighed(rows, self.calibrator.ending)
+        return reweighted(rows, self.calibrator.post_processing)
 
 
-def weighed(rows: Batch, ending: Ending) -> Batch:
+def reweighted(rows: Batch, post_processing: PostProcessing) -> Batch:
     """Each class weighed as it comes where the scores will be used."""
-    return rows if ending.tilt is None else replace(rows, weight=rows.weights * np.array(ending.tilt)[rows.labels])
+    return (
+        rows
+        if post_processing.prior_ratio is None
+        else replace(rows, weight=rows.weights * np.array(post_processing.prior_ratio)[rows.labels])
+    )
 
 
 def learn(
@@ -78,7 +82,7 @@ def learn(
     *,
     seed: int,
     listener: Listener,
-    sides: Sides = NO_SIDES,
+    sides: SideInputs = NO_SIDE_INPUTS,
 ) -> Learned:
     """Choose a method if it is for calcli to choose, check it on held-out rows, fit it.
 
@@ -86,7 +90,7 @@ def learn(
     """
     holdout = Holdout.parse(recipe.holdout, len(batch))
     share = class_weights(batch.labels, batch.weight, len(classes))
-    ending = Ending(recipe.exact, tilt_of(recipe.prior_shift, share, classes))
+    post_processing = PostProcessing(recipe.exact, prior_ratio_of(recipe.prior_shift, share, classes))
     selected = select(recipe, batch, seed=seed, listener=listener, sides=sides) if recipe.method == AUTO else None
     choice = None if selected is None else selected.choice
     row = catalog.find(recipe.method if choice is None else choice.name)
@@ -94,20 +98,29 @@ def learn(
     sides = sides.only(row.sides)
     if holdout.kind == "none":
         fitted, seconds = _fit(row, batch, params, sides, seed, listener)
-        return Learned(row, params, fitted.with_ending(ending), holdout, Seconds(fit=seconds), choice=choice)
+        return Learned(
+            row, params, fitted.with_post_processing(post_processing), holdout, Seconds(fit=seconds), choice=choice
+        )
     splits = split_rows(batch.labels, holdout, seed)
     # What predicted these very rows to be compared need not predict them again.
-    known = selected.under(holdout) if selected is not None and ending == PLAIN else None
+    known = selected.under(holdout) if selected is not None and post_processing == PLAIN else None
     if known is not None:
         predicted, last = known, None
     else:
         with stage(listener, f"checking {row.name} on held-out rows", len(splits)), _told(listener):
             predicted, last = predict_held_out(
-                row, batch, params, splits, seed=seed, done=lambda: listener.advance(1), sides=sides, ending=ending
+                row,
+                batch,
+                params,
+                splits,
+                seed=seed,
+                done=lambda: listener.advance(1),
+                sides=sides,
+                post_processing=post_processing,
             )
     if last is None or holdout.refit_on_all:
         fitted, seconds = _fit(row, batch, params, sides, seed, listener)
-        fitted = fitted.with_ending(ending)
+        fitted = fitted.with_post_processing(post_processing)
     else:
         fitted, seconds = last, predicted.fit_seconds
     times = Seconds(fit=seconds, apply=predicted.apply_seconds)
@@ -115,7 +128,7 @@ def learn(
 
 
 def _fit(
-    row: Row, batch: Batch, params: Params, sides: Sides, seed: int, listener: Listener
+    row: MethodSpec, batch: Batch, params: Params, sides: SideInputs, seed: int, listener: Listener
 ) -> tuple[Calibrator, float]:
     started = time.perf_counter()
     with stage(listener, f"fitting {row.name}"), _told(listener):

@@ -11,8 +11,8 @@ from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.plain_json import as_json
 from calcli.fitting.learn import Learned
 from calcli.fitting.recipe import Recipe
-from calcli.reports.drift_baseline import Residuals
-from calcli.reports.label_check import Ranking
+from calcli.reports.drift_baseline import DriftBaseline
+from calcli.reports.label_check import LabelCheck
 from calcli.reports.schema import RAW, Report
 from calcli.tables.binding import Binding
 from calcli.version import VERSION
@@ -26,8 +26,8 @@ def manifest_of(
     binding: Binding,
     report: Report,
     held_out_rows: int,
-    ranking: Ranking | None,
-    residuals: Residuals | None,
+    ranking: LabelCheck | None,
+    residuals: DriftBaseline | None,
     sides: tuple[JsonObject, ...],
 ) -> Manifest:
     """The manifest of a fit, all but the payloads."""

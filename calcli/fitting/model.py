@@ -9,7 +9,7 @@ from pathlib import Path
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
-from calcli.batch import Edges, FloatArray, Sides
+from calcli.batch import Edges, FloatArray, SideInputs
 from calcli.errors import ArtifactError, UsageError
 from calcli.fitting.side_inputs import kept_sides, read_edges
 from calcli.methods import catalog
@@ -63,7 +63,7 @@ class Model:
         """The same with another edge list, if it was fitted with one."""
         if self.calibrator.sides.edges is None:
             return self
-        return replace(self, calibrator=replace(self.calibrator, sides=self.calibrator.sides | Sides(edges=edges)))
+        return replace(self, calibrator=replace(self.calibrator, sides=self.calibrator.sides | SideInputs(edges=edges)))
 
     @property
     def method(self) -> str:

@@ -10,19 +10,25 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener, stage
-from calcli.engines.workers import Ended, Job, NoWorkersError, Said, run_beside, run_here
+from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from calcli.errors import FitError, UsageError
-from calcli.fitting.cross_validation import Part, Predicted, gathers_once, joined, predict_splits
+from calcli.fitting.cross_validation import (
+    FoldPredictions,
+    HeldOutPredictions,
+    gathers_once,
+    join_folds,
+    predict_splits,
+)
 from calcli.fitting.splits import Splits
 from calcli.methods.base import Params
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import Z975, paired_difference
 from calcli.numeric.threads import threads
-from calcli.reports.schema import Warned
+from calcli.reports.schema import ReportWarning
 
 IDENTITY = "identity"
 
@@ -49,38 +55,38 @@ _OUT_OF_TIME = "the time was spent before it had finished"
 class Outcome:
     """What became of one method; `reason` says why it has no predictions, where it has none."""
 
-    row: Row
+    row: MethodSpec
     status: Literal["ok", "failed", "skipped"]
-    predicted: Predicted | None = None
+    predicted: HeldOutPredictions | None = None
     reason: str | None = None
 
 
-class _Work(NamedTuple):
+class _SharedWork(NamedTuple):
     """What every process of a contest knows."""
 
-    contenders: tuple[tuple[Row, Params], ...]
+    contenders: tuple[tuple[MethodSpec, Params], ...]
     batch: Batch
     splits: Splits
-    sides: Sides
+    sides: SideInputs
     seed: int
 
 
-class _Heat(NamedTuple):
+class FoldTask(NamedTuple):
     """Splits that a contender predicts in one go; `place` is its own."""
 
     place: int
     splits: tuple[int, ...]
 
 
-def run_contest(
-    contenders: Mapping[Row, Params],
+def cross_validate(
+    contenders: Mapping[MethodSpec, Params],
     batch: Batch,
     splits: Splits,
     *,
     budget: float,
     seed: int,
     listener: Listener,
-    sides: Sides = NO_SIDES,
+    sides: SideInputs = NO_SIDE_INPUTS,
 ) -> tuple[Outcome, ...]:
     """Every method's held-out predictions, in the order given, from a process for each core where that is worth it.
 
@@ -88,10 +94,10 @@ def run_contest(
     when `budget` seconds are over is skipped; the identity never is. Only processes can be stopped within a fold.
     """
     until = time.monotonic() + budget
-    work = _Work(tuple(contenders.items()), batch, splits, sides, seed)
+    work = _SharedWork(tuple(contenders.items()), batch, splits, sides, seed)
     job = Job(_predict, work)
     with stage(listener, "comparing", len(contenders) * len(splits)):
-        board = _Board(work, listener)
+        board = Progress(work, listener)
         board.follow(run_here(job, board.heats(IDENTITY)))
         count = min(threads(), MOST_PROCESSES, len(list(board.heats())))
         if count > 0 and _is_worth_processes(work) and time.monotonic() < until:
@@ -102,13 +108,13 @@ def run_contest(
         return board.outcomes()
 
 
-def _is_worth_processes(work: _Work) -> bool:
+def _is_worth_processes(work: _SharedWork) -> bool:
     trained = sum(row.needs_features for row, _ in work.contenders) if work.batch.features else 0
     methods = len(work.contenders) + trained * (TRAINED - 1)
     return threads() > 1 and len(work.batch) * work.batch.classes * methods >= WORTH_PROCESSES
 
 
-def _predict(work: _Work, heat: _Heat) -> Iterator[Part]:
+def _predict(work: _SharedWork, heat: FoldTask) -> Iterator[FoldPredictions]:
     row, params = work.contenders[heat.place]
     sides = work.sides.only(row.sides)
     for part, _ in predict_splits(row, work.batch, params, work.splits, heat.splits, work.seed, sides):
@@ -116,23 +122,23 @@ def _predict(work: _Work, heat: _Heat) -> Iterator[Part]:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _MethodProgress:
     """How far a contender has come: what it has predicted, and what went wrong, by split."""
 
-    row: Row
-    parts: dict[int, Part] = field(default_factory=dict)
+    row: MethodSpec
+    parts: dict[int, FoldPredictions] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
 
 
-class _Board:
+class Progress:
     """Where all contenders stand."""
 
-    def __init__(self, work: _Work, listener: Listener) -> None:
+    def __init__(self, work: _SharedWork, listener: Listener) -> None:
         self._work = work
         self._listener = listener
-        self._entries = [_Entry(row) for row, _ in work.contenders]
+        self._entries = [_MethodProgress(row) for row, _ in work.contenders]
 
-    def heats(self, name: str | None = None) -> Iterator[_Heat]:
+    def heats(self, name: str | None = None) -> Iterator[FoldTask]:
         """What is still to be done, of one contender or of all, as things stand when the next one is asked for."""
         for place, entry in enumerate(self._entries):
             if self._lacks_features(entry.row) or name not in (None, entry.row.name):
@@ -141,14 +147,14 @@ class _Board:
             once = gathers_once(entry.row, self._work.batch, self._work.splits)
             for splits in [tuple(every)] if once else [(split,) for split in every]:
                 if not entry.errors and not entry.parts.keys() >= set(splits):
-                    yield _Heat(place, splits)
+                    yield FoldTask(place, splits)
 
-    def follow(self, events: Generator[Said[_Heat, Part] | Ended[_Heat], None, None]) -> None:
+    def follow(self, events: Generator[Progressed[FoldTask, FoldPredictions] | Finished[FoldTask], None, None]) -> None:
         """Write down what happens, and tell the listener."""
         with closing(events):  # so that an interrupt ends at once what is being done
             for event in events:
                 entry = self._entries[event.task.place]
-                if isinstance(event, Said):
+                if isinstance(event, Progressed):
                     entry.parts[event.value.split] = event.value
                     if not entry.errors:
                         self._tell(entry, 1, f"fold {len(entry.parts)} of {len(self._work.splits)}")
@@ -161,7 +167,7 @@ class _Board:
         """What became of each."""
         return tuple(self._outcome(entry) for entry in self._entries)
 
-    def _outcome(self, entry: _Entry) -> Outcome:
+    def _outcome(self, entry: _MethodProgress) -> Outcome:
         if entry.errors:  # the same one whichever came first
             return Outcome(entry.row, "failed", reason=entry.errors[min(entry.errors)])
         missing = len(self._work.splits) - len(entry.parts)
@@ -169,12 +175,12 @@ class _Board:
             self._tell(entry, missing, "skipped")
             reason = _NO_FEATURES if self._lacks_features(entry.row) else _OUT_OF_TIME
             return Outcome(entry.row, "skipped", reason=reason)
-        return Outcome(entry.row, "ok", joined(entry.parts, self._work.batch, self._work.splits))
+        return Outcome(entry.row, "ok", join_folds(entry.parts, self._work.batch, self._work.splits))
 
-    def _lacks_features(self, row: Row) -> bool:
+    def _lacks_features(self, row: MethodSpec) -> bool:
         return row.lacks_columns(self._work.batch)
 
-    def _tell(self, entry: _Entry, steps: int, what: str) -> None:
+    def _tell(self, entry: _MethodProgress, steps: int, what: str) -> None:
         self._listener.advance(steps, f"{entry.row.name}, {what}")
 
 
@@ -188,15 +194,15 @@ class Choice:
     left_out: tuple[str, ...] = ()
 
 
-def choice_warnings(choice: Choice) -> tuple[Warned, ...]:
+def choice_warnings(choice: Choice) -> tuple[ReportWarning, ...]:
     """What a report says of a choice."""
-    found = [Warned("choice", choice.why)]
+    found = [ReportWarning("choice", choice.why)]
     if choice.left_out:
-        found.append(Warned("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
+        found.append(ReportWarning("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
     return tuple(found)
 
 
-def criterion(name: str) -> metrics.Row:
+def criterion(name: str) -> metrics.MetricSpec:
     """The metric that a selection goes by: one that is a mean over rows, so that two methods can be told apart.
 
     Calibration errors are refused with the reason: they reward methods that forget what the scores knew.
@@ -214,7 +220,7 @@ def criterion(name: str) -> metrics.Row:
     raise UsageError(f"--criterion {name}: it is no mean over rows", hint=f"choose by {known}")
 
 
-def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, by: metrics.Row) -> Choice:
+def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, by: metrics.MetricSpec) -> Choice:
     """The simplest method whose loss is within half a standard error of the least.
 
     The standard error is that of the paired difference over the rows that were held out. The identity is the simplest
@@ -253,7 +259,7 @@ def _gap(one: FloatArray, other: FloatArray, weight: FloatArray | None) -> tuple
     return value, 0.0 if lo is None else (value - lo) / Z975
 
 
-def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], by: metrics.Row) -> str:
+def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], by: metrics.MetricSpec) -> str:
     what = {"nll": "log-loss", "brier": "Brier score"}.get(by.name, by.name)
     most = "highest" if by.direction == "higher" else "lowest"
     beside = f"no calibration has {mean[IDENTITY]:.5f}" if IDENTITY in mean else "no calibration is not among them"

@@ -13,7 +13,7 @@ SUM_SLACK = 1e-6
 """How far from 1 the rates may add up to."""
 
 
-def tilt_of(text: str | None, share: FloatArray, classes: Sequence[str]) -> tuple[float, ...] | None:
+def prior_ratio_of(text: str | None, share: FloatArray, classes: Sequence[str]) -> tuple[float, ...] | None:
     """For each class its rate there over its rate here; None where nothing was asked.
 
     `share` is the weight of the rows of each class here.

@@ -12,7 +12,7 @@ from calcli.engines.local import BadRows
 from calcli.errors import ArtifactError, UsageError
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.tables.binding import NO_FLAGS, Flags
 
 AUTO = catalog.AUTO
@@ -81,7 +81,7 @@ class Recipe:
             if self.method not in (AUTO, name):
                 raise UsageError(f"parameters are given for {name}, but the method is {self.method}")
 
-    def resolve(self, row: Row) -> Params:
+    def resolve(self, row: MethodSpec) -> Params:
         """All parameters of `row`."""
         return row.resolve(params_by_method(self.params, self.method).get(row.name, {}), self.preset)
 

@@ -10,22 +10,22 @@ from calcli.artifacts import store
 from calcli.engines.local import BadRows
 from calcli.engines.options import Engine
 from calcli.errors import UsageError
-from calcli.fitting.auto import short_list
+from calcli.fitting.auto import candidates_for
 from calcli.fitting.learn import Learned
 from calcli.fitting.manifest import manifest_of
 from calcli.fitting.model import Model
 from calcli.fitting.model_selection import choice_warnings, criterion
 from calcli.fitting.recipe import AUTO, BUDGET, Recipe
-from calcli.fitting.side_inputs import NO_SIDE_FILES, NO_SIDES_READ, SideFiles, SidesRead
+from calcli.fitting.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import ParamValue
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.reports.drift_baseline import Residuals
+from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
-from calcli.reports.label_check import Ranking
-from calcli.reports.schema import Difference, Report, Warned
+from calcli.reports.label_check import LabelCheck
+from calcli.reports.schema import Difference, Report, ReportWarning
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.source import Data
 
@@ -130,7 +130,7 @@ class FitResult:
     refused: str | None = None
 
 
-def checked(request: FitRequest) -> tuple[tuple[metrics.Row, ...], Guard | None]:
+def checked(request: FitRequest) -> tuple[tuple[metrics.MetricSpec, ...], Guard | None]:
     """The metrics and the guard; refuses, before any rows are read, what cannot be."""
     recipe, chosen = request.recipe, metrics.choose(request.metrics)
     recipe.check()
@@ -139,11 +139,11 @@ def checked(request: FitRequest) -> tuple[tuple[metrics.Row, ...], Guard | None]
     return chosen, None if request.guard is None else Guard.of(request.guard, chosen)
 
 
-def contenders(recipe: Recipe) -> tuple[Row, ...]:
+def contenders(recipe: Recipe) -> tuple[MethodSpec, ...]:
     """The methods that the recipe may come to."""
     if recipe.method != AUTO:
         return (catalog.find(recipe.method),)
-    return tuple(row for classes in (2, 3) for row in short_list(classes))
+    return tuple(row for classes in (2, 3) for row in candidates_for(classes))
 
 
 def needs_features(recipe: Recipe) -> bool:
@@ -151,11 +151,13 @@ def needs_features(recipe: Recipe) -> bool:
     return any(row.needs_features for row in contenders(recipe))
 
 
-def warnings_on(learned: Learned, differences: Sequence[Difference]) -> tuple[Warned, ...]:
+def warnings_on(learned: Learned, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
     """What to say of the choice, and of a method that does not help."""
     found = [] if learned.choice is None else list(choice_warnings(learned.choice))
     found += [
-        Warned("not-better", f"on held-out rows {each.score} has a log-loss {each.value:+.6f} beside no calibration")
+        ReportWarning(
+            "not-better", f"on held-out rows {each.score} has a log-loss {each.value:+.6f} beside no calibration"
+        )
         for each in differences
         if each.metric == "nll" and Guard(metrics.find("nll")).worse(each)
     ]
@@ -170,9 +172,9 @@ def keep(
     guard: Guard | None,
     target: Path | None,
     held_out: int,
-    ranking: Ranking | None,
-    residuals: Residuals | None,
-    beside: SidesRead = NO_SIDES_READ,
+    ranking: LabelCheck | None,
+    residuals: DriftBaseline | None,
+    beside: LoadedSideInputs = NOTHING_LOADED,
 ) -> FitResult:
     """Write the artifact, unless the guard is against it or there is nowhere to."""
     refused = None if guard is None else _refusal(guard, report)

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from calcli.artifacts.manifest import JsonObject
-from calcli.batch import NO_SIDES, Edges, Sides
+from calcli.batch import NO_SIDE_INPUTS, Edges, SideInputs
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.methods import catalog
-from calcli.methods.spec import Row, Side
+from calcli.methods.spec import MethodSpec, Side
 from calcli.state import State, pack_texts, unpack_texts
-from calcli.tables.auxiliary import load_beside
+from calcli.tables.auxiliary import load_auxiliary
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.edges import load_edges
 from calcli.tables.source import Data, Source, open_source
@@ -57,7 +57,7 @@ class SideFiles:
         }
         return tuple(role for role, value in given.items() if value is not None)
 
-    def check(self, rows: Iterable[Row], flags: Flags) -> None:
+    def check(self, rows: Iterable[MethodSpec], flags: Flags) -> None:
         """Refuse what none of these methods would use, and edges of rows that have no ids."""
         usable = {role for row in rows for role in row.sides}
         for role in self.roles:
@@ -74,13 +74,13 @@ NO_SIDE_FILES = SideFiles()
 
 
 @dataclass(frozen=True, slots=True)
-class SidesRead:
+class LoadedSideInputs:
     """The side inputs, and what a manifest says of each."""
 
-    sides: Sides = NO_SIDES
+    sides: SideInputs = NO_SIDE_INPUTS
     facts: tuple[JsonObject, ...] = field(default=())
 
-    def kept(self, row: Row) -> dict[str, State]:
+    def kept(self, row: MethodSpec) -> dict[str, State]:
         """What the artifact of this method keeps of them, by role."""
         kept: dict[str, State] = {
             role: State(blobs={f"{role}.bin": self.sides.blobs[role]}) for role in row.keeps if role in self.sides.blobs
@@ -89,33 +89,33 @@ class SidesRead:
             kept["edges"] = State(arrays={"pairs": self.sides.edges.pairs, **pack_texts(self.sides.edges.nodes)})
         return kept
 
-    def facts_of(self, row: Row) -> tuple[JsonObject, ...]:
+    def facts_of(self, row: MethodSpec) -> tuple[JsonObject, ...]:
         """What the manifest of this method's artifact says of them."""
         return tuple(fact for fact in self.facts if fact["role"] in row.sides)
 
 
-NO_SIDES_READ = SidesRead()
+NOTHING_LOADED = LoadedSideInputs()
 
 
-def read_sides(files: SideFiles, binding: Binding) -> SidesRead:
+def load_side_inputs(files: SideFiles, binding: Binding) -> LoadedSideInputs:
     """Read what was asked for; tables must have the features and labels of `binding`."""
-    sides, facts = NO_SIDES, list[JsonObject]()
+    sides, facts = NO_SIDE_INPUTS, list[JsonObject]()
     if files.model is not None:
         content, fact = read_model(files.model)
-        sides |= Sides(blobs={"model": content})
+        sides |= SideInputs(blobs={"model": content})
         facts.append(fact)
     tables = (("partition-data", files.partition_data, True), ("embedding-data", files.embedding_data, False))
     for role, data, label in tables:
         if data is None:
             continue
         with open_source(data) as source:
-            sides |= Sides(batches={role: load_beside(source, binding, label=label)})
+            sides |= SideInputs(batches={role: load_auxiliary(source, binding, label=label)})
             facts += _facts(role, source)
     if files.edges is not None:
         edges, more = read_edges(files.edges)
-        sides |= Sides(edges=edges)
+        sides |= SideInputs(edges=edges)
         facts += more
-    return SidesRead(sides, tuple(facts))
+    return LoadedSideInputs(sides, tuple(facts))
 
 
 def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
@@ -130,9 +130,9 @@ def read_edges(data: Data) -> tuple[Edges, list[JsonObject]]:
         return load_edges(source), _facts("edges", source)
 
 
-def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable[JsonObject]) -> SidesRead:
+def sides_again(files: SideFiles, binding: Binding, kept: SideInputs, facts: Iterable[JsonObject]) -> LoadedSideInputs:
     """The side inputs of a refit: those that are named now, and those that the artifact keeps."""
-    again = read_sides(files, binding)
+    again = load_side_inputs(files, binding)
     known = list(facts)
     for fact in known:
         role = fact["role"]
@@ -142,15 +142,15 @@ def sides_again(files: SideFiles, binding: Binding, kept: Sides, facts: Iterable
                 hint=f"name it again: --{role} FILE",
             )
     old = tuple(fact for fact in known if fact["role"] not in files.roles)
-    return SidesRead(kept | again.sides, (*old, *again.facts))
+    return LoadedSideInputs(kept | again.sides, (*old, *again.facts))
 
 
-def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> Sides:
+def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> SideInputs:
     """The side inputs that an artifact keeps."""
     kept = {role: states[role] for role in (str(fact["role"]) for fact in facts) if role in states}
     listed = kept.pop("edges", None)
     edges = None if listed is None else _kept_edges(listed)
-    return Sides(blobs={role: next(iter(state.blobs.values())) for role, state in kept.items()}, edges=edges)
+    return SideInputs(blobs={role: next(iter(state.blobs.values())) for role, state in kept.items()}, edges=edges)
 
 
 def _kept_edges(kept: State) -> Edges:

@@ -39,17 +39,17 @@ def _bits(columns: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearestCentroids:
     """The nearest centroids of each row, the nearest first: which they are, and the squared distances in steps."""
 
     place: IntArray
     distance: FloatArray
 
-    def __getitem__(self, rows: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Near:
-        return Near(self.place[rows], self.distance[rows])
+    def __getitem__(self, rows: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> NearestCentroids:
+        return NearestCentroids(self.place[rows], self.distance[rows])
 
 
-def nearest(points: FloatArray, centroids: FloatArray, count: int) -> Near:
+def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCentroids:
     """The `count` nearest centroids; of equally near ones the first."""
     count = min(count, len(centroids))
     place = np.empty((len(points), count), dtype=np.int64)
@@ -65,4 +65,4 @@ def nearest(points: FloatArray, centroids: FloatArray, count: int) -> Near:
         order = np.argsort(squared, axis=1, kind="stable")[:, :count] if count > 1 else squared.argmin(axis=1)[:, None]
         place[start : start + rows] = order
         distance[start : start + rows] = np.take_along_axis(squared, order, axis=1)
-    return Near(place, distance)
+    return NearestCentroids(place, distance)

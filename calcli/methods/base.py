@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from calcli.batch import Batch, Column, FloatArray, Sides
+from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.state import Json, State
 
@@ -51,11 +51,11 @@ class Sums:
 class Method(Protocol):
     """A way to calibrate."""
 
-    def fit(self, batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         """Learn from rows with labels. The same arguments give the same state, bit for bit."""
         ...
 
-    def predict(self, state: State, batch: Batch, sides: Sides) -> FloatArray:
+    def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         """Probabilities: of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
         ...
 
@@ -71,7 +71,7 @@ class IntervalMethod(Method, Protocol):
 class ExtrasMethod(Method, Protocol):
     """A method that can say more of a row than its probability: its cluster, its temperature."""
 
-    def extras(self, state: State, batch: Batch, sides: Sides) -> Mapping[str, FloatArray]:
+    def extras(self, state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
         """An array of shape (n,) for each name that the catalog row lists."""
         ...
 
@@ -105,7 +105,7 @@ class ClosedForm(Method, Protocol):
 class RemarkingMethod(Method, Protocol):
     """A method that has something to say of a fit."""
 
-    def remarks(self, state: State, sides: Sides, nodes: Column | None) -> tuple[str, ...]:
+    def remarks(self, state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
         """What a user should know of it, or where ids of `nodes` are given, of applying it to those rows."""
         ...
 

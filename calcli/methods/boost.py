@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray, Sides
+from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.learners import catboost
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Section, number
@@ -58,7 +58,7 @@ _SETTINGS = {
 _STOPPING = {"od_type": "Iter", "od_wait": PATIENCE, "use_best_model": False}
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows, boosting = distinct(batch, seed), _Boosting.of(params, batch.classes, seed)
     rounds = boosting.chosen(rows) if params["rounds"] == "auto" else int(number(params, "rounds"))
     start = _scaled(rows)
@@ -66,7 +66,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return _state(start, rows, model)
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     start, model = _parts(state)
     if model is None:
         return start.predict(Batch(batch.score))

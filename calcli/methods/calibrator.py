@@ -1,7 +1,7 @@
 """A fitted method, ready to be applied: the one way in which the rest of calcli meets methods.
 
 Around the method itself stand the steps that are the same for all: one-vs-rest where a binary method meets more than
-two classes, and what is done to the output of every method, its `Ending`.
+two classes, and what is done to the output of every method, its `PostProcessing`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, Column, FloatArray, Role, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
 from calcli.methods.base import (
@@ -31,7 +31,7 @@ from calcli.methods.base import (
     SumsMethod,
 )
 from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import open_interval
 from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import Json, State, nest, unnest
@@ -41,7 +41,7 @@ _COUNTS = "rows and weight"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class PostProcessing:
     """What is done to the output of every method, in this order.
 
     Attributes
@@ -49,25 +49,25 @@ class Ending:
     exact
         Let outputs be exactly 0 or 1 where the method says so. Otherwise those of methods that can are mixed with the
         uniform distribution, and all are held inside the open interval.
-    tilt
+    prior_ratio
         A factor for the probability of each class, after which they are divided by their sum: the rate of the class
         where the scores will be used over its rate among the calibration rows. It takes z to
         z + logit(rate there) - logit(rate here), which is right for scores that are calibrated, so it comes last.
     """
 
     exact: bool = False
-    tilt: tuple[float, ...] | None = None
+    prior_ratio: tuple[float, ...] | None = None
 
     def apply(self, prob: FloatArray, rows: int, classes: int, *, reaches_ends: bool) -> FloatArray:
         """The output of a calibrator that was fitted on so many rows."""
         if reaches_ends and not self.exact:
             prob = _mixed(prob, rows, classes)
-        if self.tilt is not None:
-            prob = _tilted(prob, np.array(self.tilt))
+        if self.prior_ratio is not None:
+            prob = _prior_shifted(prob, np.array(self.prior_ratio))
         return prob if self.exact else open_interval(prob, out=prob)
 
 
-PLAIN = Ending()
+PLAIN = PostProcessing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Calibrator:
         How many rows it was fitted on: the weight of the mix (see `_mixed`).
     state
         The method's own numbers.
-    ending
+    post_processing
         What is done to its output.
     sides
         The side inputs of the fit that `predict` needs too.
@@ -92,12 +92,12 @@ class Calibrator:
         Whether it comes from an artifact: then what goes wrong may be the fault of whoever wrote that.
     """
 
-    row: Row
+    row: MethodSpec
     classes: int
     rows: int
     state: State
-    ending: Ending = PLAIN
-    sides: Sides = NO_SIDES
+    post_processing: PostProcessing = PLAIN
+    sides: SideInputs = NO_SIDE_INPUTS
     kept: bool = False
 
     @contextmanager
@@ -113,12 +113,12 @@ class Calibrator:
                 hint="fit it anew",
             ) from error
 
-    def predict(self, batch: Batch, sides: Sides = NO_SIDES) -> FloatArray:
+    def predict(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         with self.blamed():
             prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
         reaches_ends = self.row.reaches_ends and bool(self.state.params.get("reaches_ends", True))
-        prob = self.ending.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
+        prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
         if not math.isfinite(float(prob.sum())):
             raise ArtifactError("the numbers of this calibrator give no probability for some rows", hint="fit it anew")
         return prob
@@ -135,7 +135,7 @@ class Calibrator:
             if prob.shape != score.shape:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
-    def extras(self, batch: Batch, sides: Sides = NO_SIDES) -> Mapping[str, FloatArray]:
+    def extras(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> Mapping[str, FloatArray]:
         """What else the method can say of these rows, under the names that its catalog row lists."""
         if not self.row.extras:
             return {}
@@ -178,7 +178,7 @@ class Calibrator:
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
         method = cast(IntervalMethod, self.row.load())
-        if self.classes > 2 and self.ending.tilt is not None:
+        if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
                 "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"
             )
@@ -186,37 +186,41 @@ class Calibrator:
             lo, hi = method.interval(self.state, batch)
         rows, classes = self.rows, 2  # each class stands against the rest
         return (
-            self.ending.apply(lo, rows, classes, reaches_ends=True),
-            self.ending.apply(hi, rows, classes, reaches_ends=True),
+            self.post_processing.apply(lo, rows, classes, reaches_ends=True),
+            self.post_processing.apply(hi, rows, classes, reaches_ends=True),
         )
 
-    def with_ending(self, ending: Ending) -> Calibrator:
-        """The same with another ending."""
-        return replace(self, ending=ending)
+    def with_post_processing(self, post_processing: PostProcessing) -> Calibrator:
+        """The same with another post_processing."""
+        return replace(self, post_processing=post_processing)
 
     def to_state(self) -> State:
         """Everything, for an artifact."""
         whole = nest({"method": self.state})
-        tilt: Json = None if self.ending.tilt is None else list(self.ending.tilt)
+        prior_ratio: Json = None if self.post_processing.prior_ratio is None else list(self.post_processing.prior_ratio)
         facts: dict[str, Json] = {
             "classes": self.classes,
             "rows": self.rows,
-            "exact": self.ending.exact,
-            "tilt": tilt,
+            "exact": self.post_processing.exact,
+            "tilt": prior_ratio,
         }
         return State({**whole.params, **facts}, whole.arrays, whole.blobs)
 
     @classmethod
-    def from_state(cls, method: str, whole: State, sides: Sides = NO_SIDES) -> Calibrator:
+    def from_state(cls, method: str, whole: State, sides: SideInputs = NO_SIDE_INPUTS) -> Calibrator:
         """What `to_state` gave, for a method of the catalog; the side inputs are kept on their own."""
         state = unnest(whole, ["method"])["method"]
-        tilt = whole.params["tilt"]
-        factors = tuple(float(str(factor)) for factor in tilt) if isinstance(tilt, list) else None
-        ending = Ending(bool(whole.params["exact"]), factors)
-        return cls(catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, ending, sides)
+        prior_ratio = whole.params["tilt"]
+        factors = tuple(float(str(factor)) for factor in prior_ratio) if isinstance(prior_ratio, list) else None
+        post_processing = PostProcessing(bool(whole.params["exact"]), factors)
+        return cls(
+            catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, post_processing, sides
+        )
 
 
-def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed: int = 0) -> Calibrator:
+def fit(
+    row: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
+) -> Calibrator:
     """Fit a method on rows with labels."""
     _check_rows(len(batch), float(batch.weights.sum()))
     if row.lacks_columns(batch):
@@ -225,7 +229,7 @@ def fit(row: Row, batch: Batch, params: Params, *, sides: Sides = NO_SIDES, seed
     return Calibrator(row, batch.classes, len(batch), state, sides=sides.only(row.keeps))
 
 
-def no_features(row: Row) -> DataError:
+def no_features(row: MethodSpec) -> DataError:
     """What to say where there is nothing but a score and a label."""
     return DataError(
         f"{row.name} calibrates by the columns beside the score, and the table has none that can be features",
@@ -233,13 +237,13 @@ def no_features(row: Row) -> DataError:
     )
 
 
-def gather(row: Row, batch: Batch, params: Params) -> Sums:
+def gather(row: MethodSpec, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
     sums = bound_sums(row, batch.classes).gather(batch, params)
     return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
-def finish(row: Row, sums: Sums, params: Params, *, classes: int) -> Calibrator:
+def finish(row: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
     rows, weight = sums.arrays[_COUNTS]
     _check_rows(int(rows), float(weight))
@@ -247,13 +251,13 @@ def finish(row: Row, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     return Calibrator(row, classes, int(rows), bound_sums(row, classes).finish(own, params))
 
 
-def bound_method(row: Row, classes: int) -> Method:
+def bound_method(row: MethodSpec, classes: int) -> Method:
     """The method, made fit for this many classes."""
     method = row.load()
     return method if classes == 2 or row.multiclass == "native" else OneVsRest(method)
 
 
-def bound_sums(row: Row, classes: int) -> SumsMethod:
+def bound_sums(row: MethodSpec, classes: int) -> SumsMethod:
     """The same for a method that is fitted from sums."""
     method = row.load_sums(classes)
     if method is None:
@@ -267,14 +271,14 @@ def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
     return (1.0 - share) * prob + share / classes
 
 
-def _tilted(prob: FloatArray, tilt: FloatArray) -> FloatArray:
+def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
     """Each class times its factor, renormalised."""
     if prob.ndim == 2:
-        weighed: FloatArray = prob * tilt
+        weighed: FloatArray = prob * prior_ratio
         weighed /= weighed.sum(axis=1, keepdims=True)
         return weighed
-    positive: FloatArray = prob * tilt[1]
-    total: FloatArray = positive + (1.0 - prob) * tilt[0]
+    positive: FloatArray = prob * prior_ratio[1]
+    total: FloatArray = positive + (1.0 - prob) * prior_ratio[0]
     return positive / total
 
 

@@ -11,7 +11,7 @@ from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.clusters.catalog import ROWS as CLUSTERS
 from calcli.methods.graphs.catalog import ROWS as GRAPHS
 from calcli.methods.scaling.catalog import ROWS as SCALING
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.catalog import ROWS as TREES
 
 AUTO = "auto"
@@ -20,7 +20,7 @@ AUTO = "auto"
 _ROWS = (*SCALING, *BINNING, *TREES, *CLUSTERS, *GRAPHS)
 
 
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[MethodSpec, ...]:
     """All methods, in the order of the catalog."""
     return _ROWS
 
@@ -29,7 +29,7 @@ def names() -> tuple[str, ...]:
     return tuple(row.name for row in _ROWS)
 
 
-def find(name: str) -> Row:
+def find(name: str) -> MethodSpec:
     """The row of a method, or a `UsageError` with the nearest name."""
     for row in _ROWS:
         if row.name == name:

@@ -9,7 +9,7 @@ from calcli.errors import UsageError
 from calcli.expressions import Inputs, Term, Terms
 from calcli.methods import catalog
 from calcli.methods.base import ClosedForm
-from calcli.methods.calibrator import Calibrator, Ending
+from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.numeric.links import GREATEST, LEAST
 from calcli.state import unnest
 
@@ -49,7 +49,7 @@ def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
             for index, part in enumerate(parts)
         ]
         prob = _shared_out(each, score)
-    return _ended(calibrator.ending, prob, calibrator.rows, classes, reaches_ends=row.reaches_ends)
+    return _ended(calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=row.reaches_ends)
 
 
 def _shared_out(prob: list[Term], score: Terms) -> Terms:
@@ -59,20 +59,20 @@ def _shared_out(prob: list[Term], score: Terms) -> Terms:
     return tuple(terms.choose(whole > 0, one / whole, other) for one, other in zip(prob, raw, strict=True))
 
 
-def _ended(ending: Ending, prob: Terms, rows: int, classes: int, *, reaches_ends: bool) -> Terms:
-    """What `Ending.apply` does."""
-    if reaches_ends and not ending.exact:
+def _ended(post_processing: PostProcessing, prob: Terms, rows: int, classes: int, *, reaches_ends: bool) -> Terms:
+    """What `PostProcessing.apply` does."""
+    if reaches_ends and not post_processing.exact:
         share = 1.0 / (rows + 1)
         prob = tuple((1.0 - share) * one + share / classes for one in prob)
-    if ending.tilt is not None:
-        prob = _tilted(prob, ending.tilt)
-    return prob if ending.exact else tuple(terms.clip(one, LEAST, GREATEST) for one in prob)
+    if post_processing.prior_ratio is not None:
+        prob = _prior_shifted(prob, post_processing.prior_ratio)
+    return prob if post_processing.exact else tuple(terms.clip(one, LEAST, GREATEST) for one in prob)
 
 
-def _tilted(prob: Terms, tilt: tuple[float, ...]) -> Terms:
+def _prior_shifted(prob: Terms, prior_ratio: tuple[float, ...]) -> Terms:
     if len(prob) == 1:
-        positive = tilt[1] * prob[0]
-        return (positive / (positive + tilt[0] * (1.0 - prob[0])),)
-    weighed = [factor * one for factor, one in zip(tilt, prob, strict=True)]
+        positive = prior_ratio[1] * prob[0]
+        return (positive / (positive + prior_ratio[0] * (1.0 - prob[0])),)
+    weighed = [factor * one for factor, one in zip(prior_ratio, prob, strict=True)]
     whole = terms.total(weighed)
     return tuple(one / whole for one in weighed)

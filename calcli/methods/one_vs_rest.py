@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods.base import Method, Params, Sums, SumsMethod
 from calcli.numeric.links import one_against_rest, probabilities
 from calcli.state import State, nest, unnest
@@ -34,10 +34,10 @@ class OneVsRest:
 
     binary: Method
 
-    def fit(self, batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         return nest({name: self.binary.fit(part, sides, params, seed) for name, part in _parts(batch)})
 
-    def predict(self, state: State, batch: Batch, sides: Sides) -> FloatArray:
+    def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         states = unnest(state, [str(index) for index in range(batch.classes)])
         prob: FloatArray = np.column_stack(
             [self.binary.predict(states[name], part, sides) for name, part in _parts(batch)]

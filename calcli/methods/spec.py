@@ -70,7 +70,7 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class MethodSpec:
     """What calcli knows of a method without importing it.
 
     Attributes

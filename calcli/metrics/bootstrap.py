@@ -25,7 +25,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.metrics import mvce
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, SortedRows, dot
-from calcli.metrics.catalog import Row
+from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.cece import ClusterSums
 from calcli.metrics.reduce import Reduction, combined, problems
 from calcli.numeric.rng import stream
@@ -110,7 +110,7 @@ def _defined(values: FloatArray) -> FloatArray | None:
 
 def bootstrap(
     scored: Sequence[Scored],
-    chosen: Sequence[Row],
+    chosen: Sequence[MetricSpec],
     options: Options,
     replicates: int,
     *,
@@ -187,7 +187,7 @@ class Resampler:
     `names` are those that can be: tests and sampled MVCE are not.
     """
 
-    def __init__(self, scored: Scored, chosen: Sequence[Row], options: Options) -> None:
+    def __init__(self, scored: Scored, chosen: Sequence[MetricSpec], options: Options) -> None:
         self.scored, self.options = scored, options
         self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         self._rows: dict[str, FloatArray] = {}
@@ -202,7 +202,7 @@ class Resampler:
                 self._prepare(row)
         self.names = {*self._rows, *self._blocks, *self._clusters, *(("mvce",) if self._errors is not None else ())}
 
-    def _prepare(self, row: Row) -> None:
+    def _prepare(self, row: MetricSpec) -> None:
         per_row, of_blocks, of_clusters = row.load_rows(), row.load_blocks(), row.load_clusters()
         if row.kind == "test":
             return

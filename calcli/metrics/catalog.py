@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MetricSpec:
     """What calcli knows of a metric without importing it.
 
     Attributes
@@ -114,7 +114,7 @@ def _resolve(target: str) -> object:
 
 
 _ROWS = (
-    Row(
+    MetricSpec(
         "nll",
         "proper",
         "calcli.metrics.proper:nll",
@@ -125,7 +125,7 @@ _ROWS = (
         rows="calcli.metrics.proper:nll_rows",
         sums="calcli.metrics.proper:NLL_SUMS",
     ),
-    Row(
+    MetricSpec(
         "brier",
         "proper",
         "calcli.metrics.proper:brier",
@@ -136,7 +136,7 @@ _ROWS = (
         rows="calcli.metrics.proper:brier_rows",
         sums="calcli.metrics.proper:BRIER_SUMS",
     ),
-    Row(
+    MetricSpec(
         "brier_sum",
         "proper",
         "calcli.metrics.proper:brier_sum",
@@ -146,7 +146,7 @@ _ROWS = (
         rows="calcli.metrics.proper:brier_sum_rows",
         sums="calcli.metrics.proper:BRIER_SUM_SUMS",
     ),
-    Row(
+    MetricSpec(
         "accuracy",
         "ranking",
         "calcli.metrics.ranking:accuracy",
@@ -156,7 +156,7 @@ _ROWS = (
         rows="calcli.metrics.ranking:accuracy_rows",
         sums="calcli.metrics.ranking:ACCURACY_SUMS",
     ),
-    Row(
+    MetricSpec(
         "auc",
         "ranking",
         "calcli.metrics.ranking:auc",
@@ -168,7 +168,7 @@ _ROWS = (
         reduction="macro",
         sums="calcli.metrics.ranking:AUC_SUMS",
     ),
-    Row(
+    MetricSpec(
         "pr_auc",
         "ranking",
         "calcli.metrics.ranking:pr_auc",
@@ -178,7 +178,7 @@ _ROWS = (
         blocks="calcli.metrics.ranking:pr_auc_of",
         reduction="macro",
     ),
-    Row(
+    MetricSpec(
         "prr",
         "ranking",
         "calcli.metrics.detection:prr",
@@ -188,7 +188,7 @@ _ROWS = (
         blocks="calcli.metrics.detection:prr_of",
         reduction="confidence",
     ),
-    Row(
+    MetricSpec(
         "ece",
         "binned",
         "calcli.metrics.ece:ece",
@@ -201,7 +201,7 @@ _ROWS = (
         sums="calcli.metrics.ece:ECE_SUMS",
         masses="calcli.metrics.equal_mass:ECE_MASSES",
     ),
-    Row(
+    MetricSpec(
         "rmsce",
         "binned",
         "calcli.metrics.ece:rmsce",
@@ -212,7 +212,7 @@ _ROWS = (
         reduction="binned",
         sums="calcli.metrics.ece:RMSCE_SUMS",
     ),
-    Row(
+    MetricSpec(
         "mce",
         "binned",
         "calcli.metrics.ece:mce",
@@ -223,7 +223,7 @@ _ROWS = (
         reduction="binned",
         sums="calcli.metrics.ece:MCE_SUMS",
     ),
-    Row(
+    MetricSpec(
         "classwise_ece",
         "binned",
         "calcli.metrics.ece:classwise_ece",
@@ -235,7 +235,7 @@ _ROWS = (
         sums="calcli.metrics.ece:CLASSWISE_SUMS",
         masses="calcli.metrics.equal_mass:CLASSWISE_MASSES",
     ),
-    Row(
+    MetricSpec(
         "ada_ece",
         "binned",
         "calcli.metrics.ece:ada_ece",
@@ -245,7 +245,7 @@ _ROWS = (
         blocks="calcli.metrics.ece:ada_ece_of",
         reduction="binned",
     ),
-    Row(
+    MetricSpec(
         "ece_sweep",
         "binned",
         "calcli.metrics.sweep:ece_sweep",
@@ -255,7 +255,7 @@ _ROWS = (
         blocks="calcli.metrics.sweep:sweep_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "ece_debiased",
         "binned",
         "calcli.metrics.ece:ece_debiased",
@@ -265,7 +265,7 @@ _ROWS = (
         blocks="calcli.metrics.ece:debiased_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "smooth_ece",
         "smoothed",
         "calcli.metrics.smooth:smooth_ece",
@@ -275,7 +275,7 @@ _ROWS = (
         blocks="calcli.metrics.smooth:smooth_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "ecce",
         "smoothed",
         "calcli.metrics.cumulative:ecce",
@@ -285,7 +285,7 @@ _ROWS = (
         blocks="calcli.metrics.cumulative:ecce_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "mvce",
         "shuffled",
         "calcli.metrics.mvce:mvce",
@@ -296,7 +296,7 @@ _ROWS = (
         sums="calcli.metrics.mvce:MVCE_SUMS",
         settle="calcli.metrics.mvce:settled",
     ),
-    Row(
+    MetricSpec(
         "cece",
         "clustered",
         "calcli.metrics.cece:cece",
@@ -307,7 +307,7 @@ _ROWS = (
         clusters="calcli.metrics.cece:cece_of",
         sums="calcli.metrics.cece:CECE_SUMS",
     ),
-    Row(
+    MetricSpec(
         "cece_ada",
         "clustered",
         "calcli.metrics.cece:cece_ada",
@@ -317,7 +317,7 @@ _ROWS = (
         clusters="calcli.metrics.cece:cece_ada_of",
         sums="calcli.metrics.cece:CECE_ADA_SUMS",
     ),
-    Row(
+    MetricSpec(
         "cece_mce",
         "clustered",
         "calcli.metrics.cece:cece_mce",
@@ -327,7 +327,7 @@ _ROWS = (
         clusters="calcli.metrics.cece:cece_mce_of",
         sums="calcli.metrics.cece:CECE_MCE_SUMS",
     ),
-    Row(
+    MetricSpec(
         "pud",
         "regression",
         "calcli.metrics.pud:pud",
@@ -337,7 +337,7 @@ _ROWS = (
         blocks="calcli.metrics.pud:pud_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "slope",
         "regression",
         "calcli.metrics.cox:slope",
@@ -347,7 +347,7 @@ _ROWS = (
         blocks="calcli.metrics.cox:slope_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "intercept",
         "regression",
         "calcli.metrics.cox:intercept",
@@ -357,7 +357,7 @@ _ROWS = (
         blocks="calcli.metrics.cox:intercept_of",
         reduction="top",
     ),
-    Row(
+    MetricSpec(
         "brier_reliability",
         "decomposition",
         "calcli.metrics.corp:brier_reliability",
@@ -367,7 +367,7 @@ _ROWS = (
         blocks="calcli.metrics.corp:reliability_of",
         reduction="sum",
     ),
-    Row(
+    MetricSpec(
         "brier_resolution",
         "decomposition",
         "calcli.metrics.corp:brier_resolution",
@@ -377,7 +377,7 @@ _ROWS = (
         blocks="calcli.metrics.corp:resolution_of",
         reduction="sum",
     ),
-    Row(
+    MetricSpec(
         "brier_uncertainty",
         "decomposition",
         "calcli.metrics.corp:brier_uncertainty",
@@ -387,7 +387,7 @@ _ROWS = (
         blocks="calcli.metrics.corp:uncertainty_of",
         reduction="sum",
     ),
-    Row(
+    MetricSpec(
         "hosmer_lemeshow",
         "test",
         "calcli.metrics.significance:hosmer_lemeshow",
@@ -395,7 +395,7 @@ _ROWS = (
         "lower",
         "test",
     ),
-    Row(
+    MetricSpec(
         "spiegelhalter_z",
         "test",
         "calcli.metrics.significance:spiegelhalter_z",
@@ -403,7 +403,7 @@ _ROWS = (
         "target",
         "test",
     ),
-    Row(
+    MetricSpec(
         "tv",
         "linked",
         "calcli.metrics.total_variation:tv",
@@ -414,7 +414,7 @@ _ROWS = (
 )
 
 
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[MetricSpec, ...]:
     """All metrics, in the order in which reports show them."""
     return _ROWS
 
@@ -423,7 +423,7 @@ def names() -> tuple[str, ...]:
     return tuple(row.name for row in _ROWS)
 
 
-def find(name: str) -> Row:
+def find(name: str) -> MetricSpec:
     """The row of a metric, or a `UsageError` with the nearest name."""
     for row in _ROWS:
         if row.name == name:
@@ -431,14 +431,14 @@ def find(name: str) -> Row:
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
-def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Row, ...]:
+def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[MetricSpec, ...]:
     """The rows meant by ``default``, ``all`` or a list of names (comma-separated as text).
 
     Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
     """
     rows = [row for row in _ROWS if clusters or row.clusters is None]
     given = wanted.split(",") if isinstance(wanted, str) else list(wanted)
-    chosen: dict[str, Row] = {}
+    chosen: dict[str, MetricSpec] = {}
     for name in (part.strip() for part in given):
         if name == "all":
             chosen |= {row.name: row for row in rows}
@@ -451,7 +451,7 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Row,
     return tuple(chosen.values())
 
 
-def settled(chosen: Iterable[Row], scored: Sequence[Scored], options: Options) -> Options:
+def settled(chosen: Iterable[MetricSpec], scored: Sequence[Scored], options: Options) -> Options:
     """Options by which each metric is computed in the same way for all of these scores of the same rows."""
     for row in chosen:
         settle = row.load_settle()
@@ -459,7 +459,7 @@ def settled(chosen: Iterable[Row], scored: Sequence[Scored], options: Options) -
     return options
 
 
-def measure(chosen: Iterable[Row], scored: Scored, options: Options) -> dict[str, Measured]:
+def measure(chosen: Iterable[MetricSpec], scored: Scored, options: Options) -> dict[str, Measured]:
     """Each metric's number for one score, or None with the reason; never NaN or infinite."""
     scored = scored.moderate
     return {row.name: finite(row.load()(scored, options)) for row in chosen}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from calcli.metrics.base import Measured, Options, Scored
-from calcli.metrics.catalog import Row, finite
+from calcli.metrics.catalog import MetricSpec, finite
 from calcli.metrics.paired import Paired, PairedSums, paired_sums
 
 MANY = "it needs all rows at once, and so many are not held"
@@ -24,7 +24,7 @@ class Gathered:
         No rows, of each score.
     """
 
-    def __init__(self, chosen: Sequence[Row], options: Options, nothing: Sequence[Scored]) -> None:
+    def __init__(self, chosen: Sequence[MetricSpec], options: Options, nothing: Sequence[Scored]) -> None:
         self._chosen, self._options, self._nothing = chosen, options, nothing
         self._weight = 0.0
         self._sums: dict[str, list[Any]] = {}
@@ -54,7 +54,7 @@ class Gathered:
         found = {row.name: self._finished(row) for row in self._chosen}
         return [{name: finite(values[place]) for name, values in found.items()} for place in range(len(self._nothing))]
 
-    def _finished(self, row: Row) -> list[Measured]:
+    def _finished(self, row: MetricSpec) -> list[Measured]:
         metric = row.load_sums(self._options)
         if metric is not None and self._weight > 0:
             return metric.finish(self._sums[row.name], self._options)

@@ -54,7 +54,7 @@ def log_payoffs(residual: FloatArray, along: FloatArray, margin: FloatArray, wei
 
 
 @dataclass(frozen=True, slots=True)
-class Wealth:
+class EProcess:
     """What the bets hold after some nights.
 
     Attributes
@@ -73,16 +73,16 @@ class Wealth:
     since: IntArray
 
     @classmethod
-    def at_first(cls, bets: int) -> Wealth:
+    def at_first(cls, bets: int) -> EProcess:
         nothing = np.full(bets, -np.inf)
         return cls(0, nothing, nothing.copy(), np.zeros(bets, dtype=np.int64))
 
-    def after(self, payoffs: FloatArray) -> Wealth:
+    def after(self, payoffs: FloatArray) -> EProcess:
         """After one more night."""
         night = self.nights + 1
         stake = -np.log(night * (night + 1.0))
         fresh = self.best < stake
-        return Wealth(
+        return EProcess(
             night,
             np.logaddexp(self.logs, stake) + payoffs,
             np.where(fresh, stake, self.best) + payoffs,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from calcli.diagrams.curve_sums import problem, tracer
+from calcli.diagrams.curve_sums import curve_sums, problem
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
@@ -15,7 +15,7 @@ TOP, ALL = "top", "all"
 """In place of a class: the one that is predicted; each one."""
 
 
-class Tracing:
+class CurveBuilder:
     """Traces the curves of several scores as their rows go by.
 
     Parameters
@@ -44,7 +44,11 @@ class Tracing:
         self._unit: float | None = None
         places = _chosen(classes, names)
         self._tracers = [
-            (score, of, tracer(name, None if of is None else names[of], kind, bins=bins, binning=binning, bands=bands))
+            (
+                score,
+                of,
+                curve_sums(name, None if of is None else names[of], kind, bins=bins, binning=binning, bands=bands),
+            )
             for kind in kinds
             for of in ([None] if kind == "rejection" else places)
             for score, name in enumerate(scores)
@@ -59,7 +63,7 @@ class Tracing:
                 problems[score, of] = problem(scored[score], of)
             each.add(problems[score, of])
 
-    def __iadd__(self, other: Tracing) -> Self:
+    def __iadd__(self, other: CurveBuilder) -> Self:
         """What was traced elsewhere, of the same scores; weights must be counted in the same unit."""
         if other._unit not in (None, self._unit or other._unit):
             raise ValueError(f"weights in units of {self._unit} and of {other._unit} do not add up")

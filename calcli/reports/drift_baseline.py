@@ -80,7 +80,7 @@ class Products:
 
 
 @dataclass(frozen=True, slots=True)
-class Residuals:
+class DriftBaseline:
     """How calibrated a calibrator was on rows that it had not seen, for each class that has residuals of its own.
 
     Attributes
@@ -97,7 +97,7 @@ class Residuals:
     error: FloatArray
 
     @classmethod
-    def of(cls, prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> Residuals:
+    def of(cls, prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> DriftBaseline:
         """On these rows."""
         share = np.ones(len(label)) if weight is None else weight
         share = share / share.sum()
@@ -105,7 +105,7 @@ class Residuals:
         return cls.of_sums(scale, Products.of(prob, label, share, scale))
 
     @classmethod
-    def of_sums(cls, scale: LogOdds, products: Products) -> Residuals:
+    def of_sums(cls, scale: LogOdds, products: Products) -> DriftBaseline:
         """The same from sums over the rows."""
         weight, square = products.weight
         first, squares, squared = (products.sums[:, place] for place in range(3))
@@ -122,7 +122,7 @@ class Residuals:
         return {name: getattr(self, name).tolist() for name in self.__match_args__}
 
     @classmethod
-    def from_json(cls, found: Json) -> Residuals | None:
+    def from_json(cls, found: Json) -> DriftBaseline | None:
         """What `to_json` gave; None where there is nothing."""
         if not isinstance(found, dict) or not found.keys() >= set(cls.__match_args__):
             return None

@@ -48,7 +48,7 @@ class GateResult:
         return {"expr": self.expr, "passed": self.passed, "failed": failed}
 
 
-def judge(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[GateResult, ...]:
+def check_gates(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[GateResult, ...]:
     """What each gate says of the report; a number that is not defined is a `UsageError` unless nulls are allowed."""
     return tuple(_judge(gate, report, allow_null=allow_null) for gate in gates)
 

@@ -27,12 +27,12 @@ class Guard:
         Whether the upper end of the interval is asked, not the value itself.
     """
 
-    metric: metrics.Row
+    metric: metrics.MetricSpec
     margin: float = EVEN
     strict: bool = False
 
     @classmethod
-    def of(cls, name: str, measured: Sequence[metrics.Row], *, strict: bool = False) -> Guard:
+    def of(cls, name: str, measured: Sequence[metrics.MetricSpec], *, strict: bool = False) -> Guard:
         """The guard of a metric that is measured anyway."""
         row = metrics.find(name)
         if row not in measured:

@@ -15,7 +15,7 @@ from calcli.state import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class LabelCheck:
     """The area under the ROC curve of raw scores, and its standard error for scores that say nothing.
 
     That error is sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947); with more than two classes the area is the
@@ -26,19 +26,19 @@ class Ranking:
     error: float
 
     @classmethod
-    def of(cls, batch: Batch) -> Ranking | None:
+    def of(cls, batch: Batch) -> LabelCheck | None:
         """Of these rows; None where all labels are of one class."""
         area = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
         return cls._of(area, np.bincount(batch.labels, minlength=batch.classes).astype(float))
 
     @classmethod
-    def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> Ranking | None:
+    def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> LabelCheck | None:
         """The same from sums over rows, of which there are `count` of each class."""
         (area,) = AUC_SUMS.finish([sums], Options())
         return cls._of(area.value, count)
 
     @classmethod
-    def _of(cls, area: float | None, count: FloatArray) -> Ranking | None:
+    def _of(cls, area: float | None, count: FloatArray) -> LabelCheck | None:
         rows = count.sum()
         held = count[(count > 0) & (count < rows)]
         if area is None or len(held) == 0:
@@ -54,7 +54,7 @@ class Ranking:
         return {"auc": self.auc, "error": self.error}
 
     @classmethod
-    def from_json(cls, found: Json) -> Ranking | None:
+    def from_json(cls, found: Json) -> LabelCheck | None:
         """What `to_json` gave; None where there is nothing."""
         if not isinstance(found, dict):
             return None

@@ -13,20 +13,20 @@ from calcli.artifacts.plain_json import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
-from calcli.metrics.catalog import Row, measure, settled
+from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.groups import by_group
 from calcli.metrics.paired import Paired, paired_sums
 from calcli.numeric.links import CLIP, probabilities
-from calcli.reports.curves import Tracing
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import (
     DataFacts,
     Difference,
     MetricValue,
     Report,
+    ReportWarning,
     ScoreRow,
     ScoreSource,
     Seconds,
-    Warned,
     finite,
 )
 from calcli.state import Json
@@ -81,7 +81,7 @@ class Measurements:
 def measure_all(
     candidates: Sequence[Candidate],
     rows: Labelled,
-    chosen: Sequence[Row],
+    chosen: Sequence[MetricSpec],
     options: Options,
     classes: tuple[str, ...],
     *,
@@ -118,7 +118,7 @@ def measure_all(
         for row in chosen
     )
     definitions = {name: value.definition for name, value in measured[first].items()}
-    tracing = Tracing(list(scored), classes, kinds)
+    tracing = CurveBuilder(list(scored), classes, kinds)
     tracing.add(list(scored.values()))
     return Measurements(definitions, scores, differences, tracing.curves())
 
@@ -143,7 +143,9 @@ class _Drawn:
     place: Mapping[str, int]
 
     @classmethod
-    def of(cls, scored: Mapping[str, Scored], chosen: Sequence[Row], options: Options, how: Resampling) -> _Drawn:
+    def of(
+        cls, scored: Mapping[str, Scored], chosen: Sequence[MetricSpec], options: Options, how: Resampling
+    ) -> _Drawn:
         from calcli.metrics.bootstrap import bootstrap
 
         found = bootstrap(list(scored.values()), chosen, options, how.replicates, seed=how.seed, groups=how.groups)
@@ -158,7 +160,7 @@ class _Drawn:
 
 
 def _difference(
-    row: Row,
+    row: MetricSpec,
     names: tuple[str, str],
     scored: tuple[Scored, Scored],
     measured: tuple[Measured, Measured],
@@ -196,7 +198,7 @@ def normal_difference(names: tuple[str, str], metric: str, value: float | None, 
 def measure_groups(
     candidates: Sequence[Candidate],
     rows: Labelled,
-    chosen: Sequence[Row],
+    chosen: Sequence[MetricSpec],
     options: Options,
     classes: tuple[str, ...],
     by: str,
@@ -220,7 +222,7 @@ def measure_groups(
 
 
 def _in_group(
-    everyone: Sequence[Scored], chosen: Sequence[Row], options: Options, inside: NDArray[np.bool_]
+    everyone: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options, inside: NDArray[np.bool_]
 ) -> tuple[list[dict[str, Measured]], int]:
     """The metrics of each score within a group, and how many rows it has."""
     scored = [one.take(inside) for one in everyone]
@@ -253,7 +255,7 @@ def report_on(
     *,
     artifact: str | None = None,
     chosen: str | None = None,
-    warnings: Sequence[Warned] = (),
+    warnings: Sequence[ReportWarning] = (),
 ) -> Report:
     """What a verb found, and on what."""
     return Report(

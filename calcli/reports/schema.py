@@ -131,7 +131,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class ReportWarning:
     """Something that a careful reader should see. The code is stable, the message is not."""
 
     code: str
@@ -159,7 +159,7 @@ class Report:
     definitions: Mapping[str, Definition]
     scores: tuple[ScoreRow, ...]
     differences: tuple[Difference, ...] = ()
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[ReportWarning, ...] = ()
     artifact: str | None = None
     chosen: str | None = None
     groups: tuple[Mapping[str, Json], ...] = ()

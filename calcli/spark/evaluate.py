@@ -15,13 +15,13 @@ from calcli.engines.listener import Listener, stage
 from calcli.engines.options import paths_of
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.clusters import Clustering, clustering_of_artifacts
-from calcli.evaluation.compared_scores import Entrant, Named, all_features, line_up, suspects
+from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.evaluation.request import EvaluateRequest
-from calcli.evaluation.score_buffer import Summed
+from calcli.evaluation.score_buffer import SummedScores
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.gathered import Gathered
-from calcli.reports.curves import Tracing
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
@@ -33,7 +33,9 @@ from calcli.tables.scale import Scale
 from calcli.version import VERSION
 
 
-def evaluate(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...], listener: Listener) -> Report:
+def evaluate(
+    request: EvaluateRequest, named: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+) -> Report:
     """Measure every score, as far as sums over the rows tell."""
     more = {"--clusters-from": request.clusters_from, "--resample-by": request.resample_by, "--edges": request.edges}
     _refuse(request.whole_for() or next((name for name, given in more.items() if given is not None), None))
@@ -42,7 +44,7 @@ def evaluate(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, 
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
         known = next((model.binding for model in named.models.values()), None)
-        entrants = line_up(example_of(table, name, request.flags, known), request.flags, named, listener)
+        entrants = bind_scores(example_of(table, name, request.flags, known), request.flags, named, listener)
         _refuse(request.whole_for(entrants))
         clusters = clustering_of_artifacts(entrants, named.models) if any(row.clusters for row in chosen) else None
         kinds = request.kinds
@@ -59,7 +61,7 @@ def evaluate(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, 
     found.count.judge()
     binding = entrants[0].binding
     scores = tuple((one.name, one.source, Seconds()) for one in entrants)
-    measured = Summed(chosen, found.gathered, found.tracing, scores).measured(class_names(binding))
+    measured = SummedScores(chosen, found.gathered, found.tracing, scores).measured(class_names(binding))
     return Report(
         command="evaluate",
         version=VERSION,
@@ -90,7 +92,7 @@ class Evaluated:
     suspect: list[Scale | None]
     weight: FloatArray
     gathered: Gathered
-    tracing: Tracing
+    tracing: CurveBuilder
 
     def __iadd__(self, other: Evaluated) -> Self:
         self.count = self.count + other.count
@@ -109,9 +111,9 @@ class Evaluating:
     """What a worker makes of its rows."""
 
     name: str
-    entrants: Sequence[Entrant]
+    entrants: Sequence[ComparedScore]
     clusters: Clustering | None
-    chosen: Sequence[metrics.Row]
+    chosen: Sequence[metrics.MetricSpec]
     options: Options
     kinds: tuple[Kind, ...]
     keep_going: bool
@@ -142,8 +144,8 @@ class Evaluating:
         nothing = Scored.nothing_of(len(binding.classes))
         return Evaluated(
             Count(self.name, keep_going=self.keep_going),
-            suspects(self.entrants) + ([] if self.clusters is None else [None]),
+            scale_checks(self.entrants) + ([] if self.clusters is None else [None]),
             np.zeros(len(binding.classes)),
             Gathered(self.chosen, self.options, [nothing for _ in self.entrants]),
-            Tracing([one.name for one in self.entrants], class_names(binding), self.kinds),
+            CurveBuilder([one.name for one in self.entrants], class_names(binding), self.kinds),
         )

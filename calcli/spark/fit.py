@@ -12,18 +12,18 @@ from calcli.artifacts import store
 from calcli.engines.listener import Listener, stage
 from calcli.engines.options import paths_of
 from calcli.errors import DataError, FitError, UsageError
-from calcli.evaluation.score_buffer import Summed
+from calcli.evaluation.score_buffer import SummedScores
 from calcli.fitting.learn import Learned
-from calcli.fitting.prior_shift import tilt_of
+from calcli.fitting.prior_shift import prior_ratio_of
 from calcli.fitting.recipe import AUTO
 from calcli.fitting.requests import FitRequest, FitResult, checked, keep, warnings_on
 from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import Calibrator, Ending
-from calcli.methods.spec import Row
+from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
-from calcli.reports.drift_baseline import Residuals
+from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.spark import session as spark
@@ -64,21 +64,21 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         known.judge()
         fitted = _finished(request, row, params, rows, known)
         seconds = time.perf_counter() - started
-        measuring = Measuring(rows, row.name, fitted.held_out, fitted.ending, chosen, request.options)
+        measuring = Measuring(rows, row.name, fitted.held_out, fitted.post_processing, chosen, request.options)
         with stage(listener, f"checking {row.name} on held-out rows on Spark"):
             measured = _total(keyed, rows, measuring)
         residuals = None
         if fitted.held_out:
             with stage(listener, f"looking at the residuals of {row.name} on Spark"):
                 products = _total(keyed, rows, Multiplying(measuring, measured.log_odds))
-            residuals = Residuals.of_sums(measured.log_odds, products)
+            residuals = DriftBaseline.of_sums(measured.log_odds, products)
     learned = Learned(row, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds))
     report = _report(request, chosen, learned, rows, known, measured)
     held_out = measured.rows if fitted.held_out else 0
     return keep(request, learned, binding, report, guard, target, held_out, known.ranking, residuals)
 
 
-def _bound(table: DataFrame, name: str, row: Row, request: FitRequest, listener: Listener) -> Binding:
+def _bound(table: DataFrame, name: str, row: MethodSpec, request: FitRequest, listener: Listener) -> Binding:
     """Which column plays which part, as far as the method can be fitted on that."""
     binding = bind(example_of(table, name, request.flags), request.flags, features=False)
     for note in binding.notes:
@@ -92,7 +92,7 @@ def _bound(table: DataFrame, name: str, row: Row, request: FitRequest, listener:
     return binding
 
 
-def _row(method: str) -> Row:
+def _row(method: str) -> MethodSpec:
     """The method, if it is fitted from sums."""
     if method != AUTO and catalog.find(method).sums != "no":
         return catalog.find(method)
@@ -103,7 +103,7 @@ def _row(method: str) -> Row:
     )
 
 
-def _only_sums(what: str, can: Sequence[Row]) -> UsageError:
+def _only_sums(what: str, can: Sequence[MethodSpec]) -> UsageError:
     names = ", ".join(row.name for row in can)
     return UsageError(what, hint=f"choose one of {names}; or fit on a sample of the rows, on one machine")
 
@@ -124,21 +124,23 @@ class _Fitted:
     held_out: Mapping[int, Calibrator]
 
     @property
-    def ending(self) -> Ending:
-        return self.calibrator.ending
+    def post_processing(self) -> PostProcessing:
+        return self.calibrator.post_processing
 
 
-def _finished(request: FitRequest, row: Row, params: Params, rows: KeyedRows, known: Known) -> _Fitted:
+def _finished(request: FitRequest, row: MethodSpec, params: Params, rows: KeyedRows, known: Known) -> _Fitted:
     """The calibrators that follow from the sums."""
     holdout = rows.folds.holdout
-    ending = Ending(request.exact, tilt_of(request.prior_shift, known.weight, class_names(rows.binding)))
+    post_processing = PostProcessing(
+        request.exact, prior_ratio_of(request.prior_shift, known.weight, class_names(rows.binding))
+    )
 
     def without(fold: int | None = None) -> Calibrator:
         kept = [sums for place, sums in sorted(known.sums.items()) if place != fold]
         if not kept:
             raise FitError("all rows would be held out: there are too few that differ", hint="try: --holdout none")
         fitted = calibrator.finish(row, sum(kept[1:], kept[0]), params, classes=len(known.weight))
-        return fitted.with_ending(ending)
+        return fitted.with_post_processing(post_processing)
 
     held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in rows.folds.tests}
     if holdout.kind == "none":
@@ -150,7 +152,7 @@ def _finished(request: FitRequest, row: Row, params: Params, rows: KeyedRows, kn
 
 def _report(
     request: FitRequest,
-    chosen: Sequence[metrics.Row],
+    chosen: Sequence[metrics.MetricSpec],
     learned: Learned,
     rows: KeyedRows,
     known: Known,
@@ -160,7 +162,7 @@ def _report(
     scores = [(RAW, ScoreSource("raw"), Seconds())]
     if learned.holdout.kind != "none":
         scores.append((name, ScoreSource("method", method=name), learned.seconds))
-    found = Summed(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
+    found = SummedScores(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
     return Report(
         command="fit",
         version=VERSION,

@@ -14,21 +14,21 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, FloatArray, IntArray
-from calcli.fitting.learn import weighed
+from calcli.fitting.learn import reweighted
 from calcli.fitting.splits import KeyedFolds
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import Calibrator, Ending
-from calcli.methods.spec import Row
+from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.gathered import Gathered
 from calcli.metrics.ranking import AUC_SUMS, Cells
 from calcli.numeric.links import probabilities
-from calcli.reports.curves import Tracing
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.drift_baseline import LogOdds, Products
-from calcli.reports.label_check import Ranking
+from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_probabilities
 from calcli.reports.schema import RAW
 from calcli.spark import session as spark
@@ -107,8 +107,8 @@ class Known:
         self.sums[fold] = self.sums[fold] + sums if fold in self.sums else sums
 
     @property
-    def ranking(self) -> Ranking | None:
-        return Ranking.of_sums(self.order, self.labels)
+    def ranking(self) -> LabelCheck | None:
+        return LabelCheck.of_sums(self.order, self.labels)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Gathering:
     """The first pass: sums by fold."""
 
     rows: KeyedRows
-    method: Row
+    method: MethodSpec
     params: Params
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Known:
@@ -142,7 +142,7 @@ class Measured:
 
     rows: int
     gathered: Gathered
-    tracing: Tracing
+    tracing: CurveBuilder
     log_odds: LogOdds
 
     def __iadd__(self, other: Measured) -> Self:
@@ -160,8 +160,8 @@ class Measuring:
     rows: KeyedRows
     name: str
     calibrators: Mapping[int, Calibrator]
-    ending: Ending
-    chosen: Sequence[metrics.Row]
+    post_processing: PostProcessing
+    chosen: Sequence[metrics.MetricSpec]
     options: Options
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Measured:
@@ -171,7 +171,7 @@ class Measuring:
         found = Measured(
             rows=0,
             gathered=Gathered(self.chosen, self.options, [Scored.nothing_of(classes) for _ in scores]),
-            tracing=Tracing(scores, class_names(binding)),
+            tracing=CurveBuilder(scores, class_names(binding)),
             log_odds=LogOdds.nothing(1 if binding.binary else classes),
         )
         for batch, prob in self.predicted(frames):
@@ -189,7 +189,7 @@ class Measuring:
         """The rows that are measured, each class weighed as it will come, and what is predicted for them."""
         for batch, fold in self.rows.good(frames):
             if not self.calibrators:
-                yield weighed(batch, self.ending), None
+                yield reweighted(batch, self.post_processing), None
                 continue
             held_out = np.isin(fold, list(self.calibrators))
             part, fold_of = batch.take(held_out), fold[held_out]
@@ -197,7 +197,7 @@ class Measuring:
             for place, fitted in self.calibrators.items():
                 prob[fold_of == place] = fitted.predict(part.take(fold_of == place))
             if len(part):
-                yield weighed(part, self.ending), prob
+                yield reweighted(part, self.post_processing), prob
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from calcli.tables.load import join_batches
 from calcli.tables.source import Source
 
 
-def load_beside(source: Source, binding: Binding, *, label: bool) -> Batch:
+def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
     """All rows of such a table, with a score of 0; without `label`, labels are read where there are some.
 
     Parameters

@@ -19,7 +19,7 @@ from calcli.state import Json, State, pack_texts, unpack_texts
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenColumn:
     """What rows looked like, feature by feature.
 
     Attributes
@@ -34,7 +34,7 @@ class Seen:
     values: Mapping[str, Column]
 
     @classmethod
-    def of(cls, features: Mapping[str, Column]) -> Seen:
+    def of(cls, features: Mapping[str, Column]) -> SeenColumn:
         scale: dict[str, tuple[float, float]] = {}
         values: dict[str, Column] = {}
         for name, column in features.items():
@@ -56,7 +56,7 @@ class Seen:
         return State({"numbers": list(self.scale), "values": list(self.values), "roles": roles}, arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> Seen:
+    def from_state(cls, state: State) -> SeenColumn:
         """What `to_state` kept."""
         numbers, names, roles = (state.params[key] for key in ("numbers", "values", "roles"))
         if not (isinstance(numbers, list) and isinstance(names, list) and isinstance(roles, list)):
@@ -85,7 +85,7 @@ def _scale(values: NDArray[np.generic]) -> tuple[float, float]:
 
 
 def make(
-    features: tuple[str, ...], seen: Seen, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
+    features: tuple[str, ...], seen: SeenColumn, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
 ) -> dict[str, Column]:
     """So many rows of such features that come from elsewhere.
 

@@ -11,7 +11,7 @@ from calcli.uncertainty.settings import LOSSES, Task, check_trees
 
 
 @dataclass(frozen=True, slots=True)
-class OwnModel:
+class UserModel:
     """What a model file says of itself.
 
     Attributes
@@ -39,7 +39,7 @@ class OwnModel:
     learning_rate: float | None
 
 
-def read_own(file: bytes, name: str, members: int) -> OwnModel:
+def read_user_model(file: bytes, name: str, members: int) -> UserModel:
     """Read the bytes of a ``.cbm`` file; `name` is for messages, `members` what it must be large enough for."""
     try:
         model = catboost.read(file)
@@ -60,7 +60,7 @@ def read_own(file: bytes, name: str, members: int) -> OwnModel:
     check_trees(int(model.tree_count_), members)
     trained = model.get_all_params()
     classes = () if task == "regression" else tuple(_text(one) for one in model.classes_)
-    return OwnModel(
+    return UserModel(
         file=file,
         task=task,
         names=tuple(model.feature_names_),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.calibrated_columns import Added, Scale
+from calcli.engines.calibrated_columns import AddedColumns, Scale
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Calibrating, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
@@ -143,7 +143,7 @@ class _Plan:
     @classmethod
     def of(cls, request: ApplyRequest, model: Model, source: Source) -> _Plan:
         binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-        added = Added.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
+        added = AddedColumns.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
         kept = kept_columns(source, request.keep, added.names, hint="try: --column NAME")
         return cls(Calibrating(binding, added, model.needs_features), request.bad_rows, kept)
 

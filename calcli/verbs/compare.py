@@ -12,14 +12,14 @@ from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
-from calcli.fitting.model_selection import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, run_contest
+from calcli.fitting.model_selection import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, cross_validate
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.fitting.requests import FitRequest, FitResult
-from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, read_sides
+from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, load_side_inputs
 from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
 from calcli.methods.base import ParamValue
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.reports.groups import ranks
@@ -102,8 +102,8 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
             splits = _splits(request, source, loaded)
-            beside = read_sides(request.sides, binding)
-        outcomes = run_contest(
+            beside = load_side_inputs(request.sides, binding)
+        outcomes = cross_validate(
             {row: row.resolve(params.get(row.name)) for row in rows},
             loaded.batch,
             splits,
@@ -131,7 +131,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     return CompareResult(report, choice, selected)
 
 
-def _contenders(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[Row]:
+def _contenders(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
     """The identity, then the others, the simplest first: what the budget leaves out is the most complex."""
     known = catalog.names()
     names = known if request.methods == "all" else tuple(name.strip() for name in request.methods.split(","))
@@ -159,7 +159,7 @@ def _measured(
     request: CompareRequest,
     outcomes: tuple[Outcome, ...],
     rows: Batch,
-    chosen: tuple[metrics.Row, ...],
+    chosen: tuple[metrics.MetricSpec, ...],
     classes: tuple[str, ...],
     choice: Choice,
 ) -> Measurements:

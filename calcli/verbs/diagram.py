@@ -10,15 +10,15 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calcli.artifacts.plain_json import as_json
-from calcli.diagrams.captions import amount, percent, reading
+from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
-from calcli.evaluation.compared_scores import Entrant, Named, all_features, line_up, suspects
+from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.metrics.base import Scored
-from calcli.reports.curves import Tracing
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -127,7 +127,7 @@ class DiagramResult:
                         "class": curve.of,
                         "error": curve.error,
                         "chance": curve.chance,
-                        "text": reading(curve).text,
+                        "text": caption(curve).text,
                     }
                     for curve in self.shown
                 ],
@@ -138,9 +138,9 @@ class DiagramResult:
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     form = form_of(request.output, request.output_format)
-    named = Named.parse(request.artifacts, request.scores)
+    named = NamedScores.parse(request.artifacts, request.scores)
     with open_source(request.data, format=request.input_format) as source:
-        entrants = line_up(source, request.flags, named, listener)
+        entrants = bind_scores(source, request.flags, named, listener)
         with stage(listener, "reading"):
             traced = _traced(request, source, entrants, every_kind=form == "html")
         binding = replace(entrants[0].binding, features=all_features(entrants))
@@ -177,13 +177,13 @@ class _Traced:
     data: DataFacts
 
 
-def _traced(request: DiagramRequest, source: Source, entrants: Sequence[Entrant], *, every_kind: bool) -> _Traced:
+def _traced(request: DiagramRequest, source: Source, entrants: Sequence[ComparedScore], *, every_kind: bool) -> _Traced:
     """All rows go by once; none is kept, unless bins of equal weight want to know them all."""
     binding = entrants[0].binding
     kinds: list[Kind] = [request.kind]
     if every_kind:
         kinds += [kind for kind in ("reliability", "smooth", "rejection") if kind != request.kind]
-    tracing = Tracing(
+    tracing = CurveBuilder(
         [one.name for one in entrants],
         class_names(binding),
         kinds,
@@ -194,7 +194,7 @@ def _traced(request: DiagramRequest, source: Source, entrants: Sequence[Entrant]
     )
     tally = Tally(source.name, keep_going=request.bad_rows == "null")
     share = np.zeros(len(binding.classes))
-    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=suspects(entrants)):
+    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=scale_checks(entrants)):
         label, weight = batches[0].labels, batches[0].weight
         share += class_weights(label, weight, len(share))
         tracing.add([Scored(label, one.predict(batch), weight) for one, batch in zip(entrants, batches, strict=True)])

@@ -11,15 +11,15 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering, clustering
-from calcli.evaluation.compared_scores import Entrant, Named, all_features, line_up, suspects
-from calcli.evaluation.drift import look
+from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
+from calcli.evaluation.drift import observe
 from calcli.evaluation.request import EvaluateRequest
-from calcli.evaluation.score_buffer import Collector, Held, Summed
+from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
-from calcli.reports.curves import Tracing
-from calcli.reports.gate_results import judge
+from calcli.reports.curves import CurveBuilder
+from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.groups import Numbered, groups, linked_rows, ranks
 from calcli.reports.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
@@ -40,7 +40,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
-    named = Named.parse(request.all_artifacts, request.scores)
+    named = NamedScores.parse(request.all_artifacts, request.scores)
     if request.engine == "spark":
         from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
@@ -49,17 +49,19 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         report = _here(request, named, chosen, listener)
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
-    judged = judge(gates, report, allow_null=request.allow_null)
+    judged = check_gates(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in judged))
 
 
-def _here(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...], listener: Listener) -> Report:
+def _here(
+    request: EvaluateRequest, named: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+) -> Report:
     """On this machine."""
     edges = _edges(request, chosen, named)
     if edges is not None:
         named = named.linked_by(edges)
     with open_source(request.data, format=request.input_format) as source:
-        entrants = line_up(source, request.flags, named, listener)
+        entrants = bind_scores(source, request.flags, named, listener)
         binding = entrants[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
@@ -72,7 +74,7 @@ def _here(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...
         with stage(listener, "measuring"):
             names = class_names(binding)
             rows, options = collected.done(), request.options
-            if isinstance(rows, Summed):
+            if isinstance(rows, SummedScores):
                 measured, grouped, rejected = rows.measured(names), [], []
             else:
                 measured = measure_all(
@@ -107,12 +109,12 @@ def _here(request: EvaluateRequest, named: Named, chosen: tuple[metrics.Row, ...
             curves=measured.curves,
             rejection=tuple(rejected),
         )
-        if isinstance(rows, Held):
+        if isinstance(rows, BufferedScores):
             report = replace(report, drift=_drift(request, named, rows, report, names))
     return report
 
 
-def _edges(request: EvaluateRequest, chosen: Sequence[metrics.Row], named: Named) -> Edges | None:
+def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named: NamedScores) -> Edges | None:
     """The edge list, if there is one and something here looks at it."""
     if request.edges is None:
         return None
@@ -127,9 +129,9 @@ def _edges(request: EvaluateRequest, chosen: Sequence[metrics.Row], named: Named
 def _clustering(
     request: EvaluateRequest,
     source: Source,
-    entrants: Sequence[Entrant],
-    named: Named,
-    chosen: tuple[metrics.Row, ...],
+    entrants: Sequence[ComparedScore],
+    named: NamedScores,
+    chosen: tuple[metrics.MetricSpec, ...],
 ) -> Clustering | None:
     """What forms clusters of the rows, where a metric has them for bins."""
     if any(row.clusters for row in chosen):
@@ -144,17 +146,17 @@ def _clustering(
 def _collect(
     request: EvaluateRequest,
     source: Source,
-    entrants: Sequence[Entrant],
+    entrants: Sequence[ComparedScore],
     tally: Tally,
-    chosen: tuple[metrics.Row, ...],
+    chosen: tuple[metrics.MetricSpec, ...],
     clusters: Clustering | None,
-) -> Collector:
+) -> ScoreBuffer:
     """What each score says of every good row, and its cluster. Features pass by, and are never held."""
     classes = len(entrants[0].binding.classes)
-    tracing = Tracing([one.name for one in entrants], class_names(entrants[0].binding), request.kinds)
+    tracing = CurveBuilder([one.name for one in entrants], class_names(entrants[0].binding), request.kinds)
     whole = request.whole_for(entrants)
-    rows = Collector(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole)
-    bindings, suspect = [one.binding for one in entrants], suspects(entrants)
+    rows = ScoreBuffer(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole)
+    bindings, suspect = [one.binding for one in entrants], scale_checks(entrants)
     if clusters is not None:
         bindings.append(clusters.binding)
         suspect.append(None)
@@ -164,7 +166,7 @@ def _collect(
 
 
 def _drift(
-    request: EvaluateRequest, named: Named, rows: Held, report: Report, names: Sequence[str]
+    request: EvaluateRequest, named: NamedScores, rows: BufferedScores, report: Report, names: Sequence[str]
 ) -> Mapping[str, Json] | None:
     """Whether the calibration of the artifact that is asked about has moved."""
     if request.drift is None:
@@ -173,7 +175,7 @@ def _drift(
     model = list(named.models.values())[place]
     prob = rows.candidates[1 + place].prob  # the raw score comes first
     state = Path(request.state or f"{model.path}.drift.json")
-    return look(model, prob, rows.labels, rows.weight, report.data.files, state, names).to_json()
+    return observe(model, prob, rows.labels, rows.weight, report.data.files, state, names).to_json()
 
 
 def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Resampling | None:

@@ -11,9 +11,9 @@ from calcli.engines.options import check_master
 from calcli.errors import UsageError
 from calcli.fitting.learn import Learned, learn
 from calcli.fitting.requests import FitRequest, FitResult, checked, keep, needs_features, warnings_on
-from calcli.fitting.side_inputs import read_sides
+from calcli.fitting.side_inputs import load_side_inputs
 from calcli.metrics import catalog as metrics
-from calcli.reports.label_check import Ranking
+from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Candidate, class_names, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource
 from calcli.tables.binding import Binding, bind
@@ -47,7 +47,7 @@ def _here(request: FitRequest, listener: Listener) -> FitResult:
             return FitResult(binding, target)
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-            beside = read_sides(request.sides, binding)
+            beside = load_side_inputs(request.sides, binding)
         learned = learn(
             recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener, sides=beside.sides
         )
@@ -57,7 +57,7 @@ def _here(request: FitRequest, listener: Listener) -> FitResult:
             listener.note(remark)
         report = _report(request, source, binding, loaded, learned, chosen)
     held_out = 0 if learned.rows is None else int(learned.rows.sum())
-    ranking, residuals = Ranking.of(loaded.batch), learned.residuals(loaded.batch)
+    ranking, residuals = LabelCheck.of(loaded.batch), learned.residuals(loaded.batch)
     return keep(request, learned, binding, report, guard, target, held_out, ranking, residuals, beside)
 
 
@@ -67,7 +67,7 @@ def _report(
     binding: Binding,
     loaded: Loaded,
     learned: Learned,
-    chosen: tuple[metrics.Row, ...],
+    chosen: tuple[metrics.MetricSpec, ...],
 ) -> Report:
     rows: Batch = learned.held_out(loaded.batch)
     name = learned.row.name

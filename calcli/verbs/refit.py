@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from calcli.artifacts import store
-from calcli.batch import Batch, Sides
+from calcli.batch import Batch, SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
 from calcli.fitting.learn import Learned, learn
@@ -31,9 +31,9 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.reports.guard import Guard
-from calcli.reports.label_check import Ranking
+from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Candidate, Measurements, class_names, measure_all, report_on
-from calcli.reports.schema import RAW, Difference, Report, ScoreSource, Warned
+from calcli.reports.schema import RAW, Difference, Report, ReportWarning, ScoreSource
 from calcli.tables.binding import bind
 from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
@@ -121,7 +121,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         if not judged.any():
             judged = learned.rows
         with stage(listener, "measuring"):
-            edges = Sides(edges=beside.sides.edges)  # those of the new rows are new to the one in place too
+            edges = SideInputs(edges=beside.sides.edges)  # those of the new rows are new to the one in place too
             measured = _measured(
                 old, learned, loaded.batch, edges, judged, chosen, request.options, class_names(binding)
             )
@@ -136,7 +136,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             chosen=learned.row.name,
             warnings=warnings,
         )
-    ranking = Ranking.of(loaded.batch)
+    ranking = LabelCheck.of(loaded.batch)
     kept = no_longer_ranks(old, ranking) or _objection(guard, report, learned.row.name)
     if kept is None:
         facts = beside.facts_of(learned.row)
@@ -154,9 +154,9 @@ def rollback(artifact: str | Path) -> Path:
     return Path(artifact)
 
 
-def no_longer_ranks(old: Model, now: Ranking | None) -> str | None:
+def no_longer_ranks(old: Model, now: LabelCheck | None) -> str | None:
     """Why these labels cannot be right; None where the scores still tell the classes apart, or never did."""
-    before = Ranking.from_json(old.manifest.fit.get("ranking"))
+    before = LabelCheck.from_json(old.manifest.fit.get("ranking"))
     if before is None or not before.beyond_chance(4):
         return None
     if now is None:
@@ -191,14 +191,14 @@ def _hashes(old: Model) -> set[str]:
     return {str(file["sha256"]) for file in files if isinstance(file, dict)} if isinstance(files, list) else set()
 
 
-def _warnings(seen: Mask, judged: Mask) -> tuple[Warned, ...]:
+def _warnings(seen: Mask, judged: Mask) -> tuple[ReportWarning, ...]:
     if not seen.any():
         return ()
     count = f"{int(seen.sum()):,} of {len(seen):,} rows"
     if judged.any():
-        return (Warned("seen-before", f"{count} were in the files of the fit in place and are not compared on"),)
+        return (ReportWarning("seen-before", f"{count} were in the files of the fit in place and are not compared on"),)
     return (
-        Warned(
+        ReportWarning(
             "seen-before",
             f"{count} were in the files of the fit in place: it is compared on rows that it was fitted on",
         ),
@@ -209,16 +209,16 @@ def _measured(
     old: Model,
     learned: Learned,
     batch: Batch,
-    edges: Sides,
+    edges: SideInputs,
     judged: Mask,
-    chosen: tuple[metrics.Row, ...],
+    chosen: tuple[metrics.MetricSpec, ...],
     options: Options,
     classes: tuple[str, ...],
 ) -> Measurements:
     """No calibration, the calibrator in place and the new one, on the same rows."""
     assert learned.rows is not None
     assert learned.prob is not None
-    rows = learned.weighed(batch.take(judged))
+    rows = learned.reweighted(batch.take(judged))
     in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256, fitted=old.fitted)
     new = ScoreSource("method", method=learned.row.name)
     return measure_all(

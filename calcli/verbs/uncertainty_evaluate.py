@@ -12,21 +12,21 @@ from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel, load_ensemble
-from calcli.ensembles.metrics import Judged, both, definitions, differences
+from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, definitions, differences
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
 from calcli.reports.measuring import data_facts
 from calcli.reports.schema import (
     DataFacts,
     Report,
-    Warned,
+    ReportWarning,
 )
-from calcli.tables.auxiliary import load_beside, load_numbers
+from calcli.tables.auxiliary import load_auxiliary, load_numbers
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
-from calcli.uncertainty.ood import Seen, make
+from calcli.uncertainty.ood import SeenColumn, make
 from calcli.version import VERSION
 
 COMMAND = "uncertainty evaluate"
@@ -92,11 +92,11 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
         rows = loaded.batch
         if not rows.weights.sum() > 0:
             raise DataError("the weights add up to zero: no row counts")
-        judged: list[Judged] = []
+        judged: list[EnsembleMetrics] = []
         with stage(listener, "predicting", len(models)):
             for name, model in models.items():
                 outside = _outside(request, model, rows, foreign)
-                judged += both(name, model, rows, outside)
+                judged += compare_ensemble(name, model, rows, outside)
                 listener.advance(1, name)
         facts = data_facts(source, loaded, binding)
         report = Report(
@@ -168,17 +168,19 @@ def _outside(
     """The features of rows from out of the domain, if there are to be any."""
     if request.ood is not None:
         with open_source(request.ood) as source:
-            return load_beside(source, replace(model.binding, label=None), label=False).features
+            return load_auxiliary(source, replace(model.binding, label=None), label=False).features
     if foreign is None:
         return None
     paper = request.preset == "paper"
-    seen = Seen.of({name: rows.features[name] for name in model.features}) if paper else model.seen
+    seen = SeenColumn.of({name: rows.features[name] for name in model.features}) if paper else model.seen
     return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
 
 
-def _warnings(models: Mapping[str, EnsembleModel], facts: DataFacts) -> Iterator[Warned]:
+def _warnings(models: Mapping[str, EnsembleModel], facts: DataFacts) -> Iterator[ReportWarning]:
     measured = {file["sha256"] for file in facts.files}
     for name, model in models.items():
         trained = cast("list[dict[str, object]]", model.manifest.data.get("files", []))
         if measured & {file["sha256"] for file in trained}:
-            yield Warned("training-rows", f"{name} was trained on these rows: on others it is worse than this says")
+            yield ReportWarning(
+                "training-rows", f"{name} was trained on these rows: on others it is worse than this says"
+            )

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from calcli.artifacts import store
+from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.manifest import JsonObject
-from calcli.artifacts.unfinished import unfinished
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel
@@ -27,7 +27,7 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import Task, bind_unscored, model_features
 from calcli.uncertainty.settings import Kind, Settings
 from calcli.uncertainty.training import Trial
-from calcli.uncertainty.user_models import OwnModel, read_own
+from calcli.uncertainty.user_models import UserModel, read_user_model
 from calcli.verbs.fit import target_of
 
 
@@ -152,7 +152,7 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
         started = time.perf_counter()
         trainer = trainer_of(binding, loaded.batch, request.seed)
-        with unfinished(target, key_of(trainer, settings, tune=request.tune)) as kept:
+        with checkpoint(target, key_of(trainer, settings, tune=request.tune)) as kept:
             if own is None:
                 made = trained(trainer, settings, kept, listener, tune=request.tune)
             else:
@@ -168,14 +168,14 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
     return EnsembleResult(binding, target, model, made.trials, seconds, _warnings(request, own))
 
 
-def _own_model(request: EnsembleRequest) -> tuple[OwnModel | None, tuple[JsonObject, ...]]:
+def _own_model(request: EnsembleRequest) -> tuple[UserModel | None, tuple[JsonObject, ...]]:
     if request.model is None:
         return None, ()
     content, fact = read_model(request.model)
-    return read_own(content, str(request.model), request.members), (fact,)
+    return read_user_model(content, str(request.model), request.members), (fact,)
 
 
-def _bind(source: Source, request: EnsembleRequest, own: OwnModel | None) -> Binding:
+def _bind(source: Source, request: EnsembleRequest, own: UserModel | None) -> Binding:
     """A user's model decides on the task, the classes and their order, and on the features."""
     if own is None:
         return bind_unscored(source, request.flags, task=request.task)
@@ -195,7 +195,7 @@ def _bind(source: Source, request: EnsembleRequest, own: OwnModel | None) -> Bin
     return replace(binding, features=features, dropped=(*binding.dropped, *rest))
 
 
-def _warnings(request: EnsembleRequest, own: OwnModel | None) -> tuple[str, ...]:
+def _warnings(request: EnsembleRequest, own: UserModel | None) -> tuple[str, ...]:
     if own is None or own.posterior:
         return ()
     return (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.metrics.base import Definition
-from calcli.reports.schema import RAW, DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource, Warned
+from calcli.reports.schema import RAW, DataFacts, Difference, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +70,7 @@ def better(name: str = "platt") -> Report:
 
 
 def warned() -> Report:
-    return report(score("x"), warnings=(Warned("scale", "these look like probabilities"),))
+    return report(score("x"), warnings=(ReportWarning("scale", "these look like probabilities"),))
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from calcli.diagrams.captions import amount, axes, decimals, extent, percent, reading, short, ticks
+from calcli.diagrams.captions import amount, axes, caption, decimals, extent, percent, short, ticks
 from tests.diagrams.making import OVER, bars, line, rejection
 
 
@@ -27,29 +27,29 @@ from tests.diagrams.making import OVER, bars, line, rejection
     ],
 )
 def test_what_is_wrong_with_a_score(points, finding: str, text: str) -> None:
-    found = reading(bars(*points))
+    found = caption(bars(*points))
     assert (found.finding, found.text) == (finding, text)
     assert not found.good
 
 
 def test_confidence_in_the_predicted_class_is_too_much_or_too_little() -> None:
-    over = reading(bars((0.6, 0.5, 10), (0.9, 0.81, 90), of=None))
+    over = caption(bars((0.6, 0.5, 10), (0.9, 0.81, 90), of=None))
     assert over.text == "Over-confident: says 0.90, right 0.81."
-    under = reading(bars((0.6, 0.7, 10), (0.8, 0.9, 90), of=None))
+    under = caption(bars((0.6, 0.7, 10), (0.8, 0.9, 90), of=None))
     assert under.text == "Under-confident: says 0.80, right 0.90."
 
 
 def test_what_chance_can_do_is_no_finding() -> None:
-    found = reading(bars(*OVER, chance=True))
+    found = caption(bars(*OVER, chance=True))
     assert found.text == "No error beyond chance, as far as 130 rows can tell."
     assert found.good
 
 
 def test_the_example_is_one_beyond_chance_and_of_many_rows() -> None:
     few_rows = bars((0.3, 0.1, 1000), (0.9, 0.5, 5))
-    assert reading(few_rows).text == "Too high: says 0.30, happens 0.10."
+    assert caption(few_rows).text == "Too high: says 0.30, happens 0.10."
     by_chance = dataclasses.replace(few_rows.points[0], off=False)
-    assert reading(dataclasses.replace(few_rows, points=(by_chance, few_rows.points[1]))).text.endswith(
+    assert caption(dataclasses.replace(few_rows, points=(by_chance, few_rows.points[1]))).text.endswith(
         "0.90, happens 0.50."
     )
 
@@ -58,17 +58,17 @@ def test_the_example_is_one_beyond_chance_and_of_many_rows() -> None:
     ("x", "y", "shown"), [(0.9, 0.81, "0.90, happens 0.81"), (0.01, 0.013, "0.010, happens 0.013")]
 )
 def test_as_many_decimals_as_it_takes_to_tell_numbers_apart(x: float, y: float, shown: str) -> None:
-    assert f"says {shown}" in reading(bars((x, y, 10))).text
+    assert f"says {shown}" in caption(bars((x, y, 10))).text
 
 
 def test_what_is_gained_by_rejecting() -> None:
-    found = reading(rejection(0.2, 0.15, 0.1, 0.05, 0.01))
+    found = caption(rejection(0.2, 0.15, 0.1, 0.05, 0.01))
     assert found.text == "Rejecting helps: without the least sure 20 % the error rate is 15 % instead of 20 %."
-    assert reading(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
+    assert caption(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
 
 
 def test_nothing() -> None:
-    assert reading(dataclasses.replace(bars(*OVER), points=())).text == "Nothing to see: there are no rows."
+    assert caption(dataclasses.replace(bars(*OVER), points=())).text == "Nothing to see: there are no rows."
 
 
 def test_axes_say_what_is_shown() -> None:

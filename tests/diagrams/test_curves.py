@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
 from calcli.diagrams.bands import FEWEST
-from calcli.diagrams.curve_sums import Tracer, problem, reflected_gaussian, tracer
+from calcli.diagrams.curve_sums import CurveSums, curve_sums, problem, reflected_gaussian
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ece import ece
@@ -25,7 +25,7 @@ KINDS: tuple[Kind, ...] = ("reliability", "smooth", "rejection")
 
 
 def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
-    made = tracer("raw", "1", kind, **how)
+    made = curve_sums("raw", "1", kind, **how)
     made.add(problem(rows, None if kind == "rejection" else 1))
     return made.curve()
 
@@ -90,7 +90,7 @@ def test_the_number_of_the_picture_is_the_ece_of_its_bins(binning: Binning, weig
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_in_parts_make_the_same_curve(kind: Kind, weighted: bool) -> None:
     rows = problem(sample(weighted=weighted), None if kind == "rejection" else 1)
-    whole, parts = tracer("raw", None, kind), tracer("raw", None, kind)
+    whole, parts = curve_sums("raw", None, kind), curve_sums("raw", None, kind)
     whole.add(rows)
     for chosen in np.array_split(np.random.default_rng(1).permutation(len(rows)), 7):
         weight = None if rows.weight is None else rows.weight[chosen]
@@ -105,8 +105,8 @@ def test_rows_in_parts_make_the_same_curve(kind: Kind, weighted: bool) -> None:
 def test_what_was_traced_apart_is_joined(kind: Kind | Literal["mass"]) -> None:
     rows = problem(sample(weighted=True), None if kind == "rejection" else 1)
 
-    def empty() -> Tracer:
-        return tracer("raw", None, binning="mass") if kind == "mass" else tracer("raw", None, kind)
+    def empty() -> CurveSums:
+        return curve_sums("raw", None, binning="mass") if kind == "mass" else curve_sums("raw", None, kind)
 
     whole, joined = empty(), empty()
     for chosen in (slice(0, 300), slice(300, None)):
@@ -119,7 +119,7 @@ def test_what_was_traced_apart_is_joined(kind: Kind | Literal["mass"]) -> None:
 
 def test_rows_in_parts_make_the_same_bins_of_equal_weight() -> None:
     rows = sample(weighted=True)
-    made = tracer("raw", "1", binning="mass")
+    made = curve_sums("raw", "1", binning="mass")
     for part in rows.parts():
         made.add(part)
     assert made.curve() == traced(rows, binning="mass")
@@ -289,7 +289,7 @@ def brute_rejection(rows: Scored, share: float) -> tuple[float, float]:
 def test_rejection_with_ties(weighted: bool) -> None:
     rows = sample(500, slope=2.0, weighted=weighted)
     rows = problem(Scored(rows.label, np.round(rows.prob * 32) / 32, rows.weight), None)
-    made = tracer("raw", None, "rejection")
+    made = curve_sums("raw", None, "rejection")
     made.add(rows)
     curve = made.curve()
     assert [point.x for point in curve.points] == pytest.approx(np.arange(100) / 100)
@@ -303,7 +303,7 @@ def test_rejection_with_ties(weighted: bool) -> None:
 
 def test_rejection_without_ties_to_a_thousandth_of_the_doubt() -> None:
     rows = problem(sample(3000, slope=2.0), None)
-    made = tracer("raw", None, "rejection")
+    made = curve_sums("raw", None, "rejection")
     made.add(rows)
     for point in made.curve().points:
         assert point.y == pytest.approx(brute_rejection(rows, point.x)[0], abs=0.003 / (1 - point.x))
@@ -311,14 +311,14 @@ def test_rejection_without_ties_to_a_thousandth_of_the_doubt() -> None:
 
 def test_before_anything_is_rejected_the_error_rate_is_one_minus_the_accuracy() -> None:
     for rows in (sample(slope=2.0, weighted=True), classes()):
-        made = tracer("raw", None, "rejection")
+        made = curve_sums("raw", None, "rejection")
         made.add(problem(rows, None))
         assert made.curve().error == pytest.approx(1 - accuracy(rows, Options()).value, rel=1e-12)
 
 
 def test_nothing_is_gained_by_rejecting_in_any_order() -> None:
     rng = np.random.default_rng(6)
-    made = tracer("raw", None, "rejection")
+    made = curve_sums("raw", None, "rejection")
     made.add(Scored(np.tile([1, 0], 500), np.repeat(rng.random(500), 2)))
     assert [point.y for point in made.curve().points] == pytest.approx([0.5] * 100, abs=1e-12)
 
@@ -412,8 +412,8 @@ def test_a_row_that_weighs_next_to_nothing(kind: Kind) -> None:
 
 def test_before_any_rows() -> None:
     for kind in KINDS:
-        assert tracer("raw", None, kind).curve().points == ()
-    assert tracer("raw", None, binning="mass").curve().points == ()
+        assert curve_sums("raw", None, kind).curve().points == ()
+    assert curve_sums("raw", None, binning="mass").curve().points == ()
 
 
 def test_the_report_has_the_points_by_what_they_are() -> None:

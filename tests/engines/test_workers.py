@@ -16,7 +16,7 @@ import pytest
 
 from calcli.batch import Batch, Column
 from calcli.engines import workers
-from calcli.engines.workers import Ended, Job, NoWorkersError, Said, run_beside, run_here
+from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from tests.engines import duties
 from tests.shell import ROOT
 
@@ -27,7 +27,7 @@ def values(events: object) -> dict[object, list[object]]:
     """What each task has come to, in the order in which it said so; None where it is over."""
     found: dict[object, list[object]] = {}
     for event in events:  # type: ignore[attr-defined]
-        found.setdefault(event.task, []).append(event.value if isinstance(event, Said) else event.error)
+        found.setdefault(event.task, []).append(event.value if isinstance(event, Progressed) else event.error)
     return found
 
 
@@ -113,7 +113,7 @@ def test_tasks_are_taken_when_a_process_is_free() -> None:
     taken: list[str] = []
     for event in run_beside(Job(duties.misbehave, None), tasks(), count=1, threads=1):  # type: ignore[arg-type]
         taken.append(event.task)
-        done += [event.task] if isinstance(event, Ended) else []
+        done += [event.task] if isinstance(event, Finished) else []
     assert taken == ["refuse"]
 
 
@@ -130,13 +130,13 @@ def test_what_still_works_at_the_end_of_the_time_is_killed(tmp_path: Path, monke
 def test_nothing_is_begun_after_the_end_of_the_time() -> None:
     past, job = time.monotonic() - 1, Job(duties.double, {})
     assert list(run_beside(job, [1, 2], until=past, **HOW)) == []
-    assert list(run_here(job, [2, 3], until=past)) == [Said(2, 0)]
-    assert list(run_here(job, [2], until=math.inf)) == [Said(2, 0), Said(2, 2), Ended(2, None)]
+    assert list(run_here(job, [2, 3], until=past)) == [Progressed(2, 0)]
+    assert list(run_here(job, [2], until=math.inf)) == [Progressed(2, 0), Progressed(2, 2), Finished(2, None)]
 
 
 def test_whoever_stops_listening_stops_the_work(tmp_path: Path) -> None:
     events = run_beside(Job(duties.nap, str(tmp_path)), [0, 1], count=1, threads=1)
-    assert next(events) == Said(0, 0)
+    assert next(events) == Progressed(0, 0)
     events.close()
     assert all_gone(tmp_path)
 

@@ -12,12 +12,12 @@ import pytest
 from sklearn.metrics import log_loss
 
 import calcli
-from calcli.batch import Batch, Sides
+from calcli.batch import Batch, SideInputs
 from calcli.engines.listener import Silent
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.request import EvaluateRequest
 from calcli.methods import catalog
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import sigmoid
 from calcli.state import State
 from calcli.verbs.evaluate import evaluate
@@ -180,17 +180,17 @@ class Sum(ModuleType):
     """sigmoid(z + the sum of the features that are not missing)."""
 
     @staticmethod
-    def fit(batch: Batch, sides: Sides, params: object, seed: int) -> State:
+    def fit(batch: Batch, sides: SideInputs, params: object, seed: int) -> State:
         return State({})
 
     @staticmethod
-    def predict(state: State, batch: Batch, sides: Sides) -> np.ndarray:
+    def predict(state: State, batch: Batch, sides: SideInputs) -> np.ndarray:
         return sigmoid(batch.score + sum(np.nan_to_num(column.values) for column in batch.features.values()))
 
 
 def test_artifacts_of_different_features_each_read_their_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tests.sum", Sum("sum"))
-    row = Row(
+    row = MethodSpec(
         name="sum", family="trees", target="tests.sum", summary="", reference="", simplicity=99, needs_features=True
     )
     monkeypatch.setattr(catalog, "_ROWS", (*catalog.rows(), row))

@@ -14,10 +14,10 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import FileSystemError, UsageError
-from calcli.evaluation.drift import residuals_of
+from calcli.evaluation.drift import drift_baseline_of
 from calcli.numeric.e_process import directions
 from calcli.numeric.links import logit, sigmoid
-from calcli.reports.drift_baseline import Residuals
+from calcli.reports.drift_baseline import DriftBaseline
 from tests.support.samples import breeds
 
 
@@ -48,7 +48,7 @@ def test_residuals_of_the_fit_are_those_of_rows_that_were_held_out(kept: Path) -
     frame = night(3000, 4)
     model = calcli.fit(frame, method="identity", output="plain").model
     assert model is not None
-    found = residuals_of(model)
+    found = drift_baseline_of(model)
     assert found is not None
     z = frame["logit"].to_numpy()
     residual = frame["label"].to_numpy() - sigmoid(z)
@@ -93,7 +93,7 @@ def test_a_fit_that_knows_little_forgives_more(tmp_path: Path, monkeypatch: pyte
     for rows in (300, 30_000):
         model = calcli.fit(night(rows, 0), method="platt", output=f"kept{rows}").model
         assert model is not None
-        found = residuals_of(model)
+        found = drift_baseline_of(model)
         assert found is not None
         margins.append(found.margin[0, 0])
     assert margins[0] > 3 * margins[1]
@@ -110,7 +110,7 @@ def test_more_classes_say_which_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_artifact_that_says_nothing_of_its_fit_is_forgiven_nothing(kept: Path) -> None:
     calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
-    assert residuals_of(calcli.load("kept")) is None
+    assert drift_baseline_of(calcli.load("kept")) is None
     assert asked(night(1000, 1, 0.8))["drifted"]
 
 
@@ -158,9 +158,9 @@ def test_nights_that_come_at_once_are_all_counted(kept: Path) -> None:
 
 def test_old_artifacts_have_no_residuals(kept: Path) -> None:
     """What `to_json` wrote comes back; anything else is nothing."""
-    given = Residuals.of(sigmoid(logit(np.array([0.2, 0.7, 0.4]))), np.array([0, 1, 1]), None)
-    back = Residuals.from_json(json.loads(json.dumps(given.to_json())))
+    given = DriftBaseline.of(sigmoid(logit(np.array([0.2, 0.7, 0.4]))), np.array([0, 1, 1]), None)
+    back = DriftBaseline.from_json(json.loads(json.dumps(given.to_json())))
     assert back is not None
     np.testing.assert_array_equal(back.margin, given.margin)
-    assert Residuals.from_json(None) is None
+    assert DriftBaseline.from_json(None) is None
     assert store.read("kept").manifest.fit["residuals"] is not None

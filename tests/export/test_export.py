@@ -17,7 +17,7 @@ import calcli
 from calcli.errors import UsageError
 from calcli.export.sql import EXCLUDING, dialects
 from calcli.methods import catalog
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.verbs.export import ExportRequest, export
 from tests.shell import ROOT, blocks
 from tests.support.samples import breeds, clicks
@@ -78,7 +78,7 @@ def applied(artifact: str, table: pl.DataFrame, **more: Any) -> pl.DataFrame:
 
 @EACH
 @pytest.mark.parametrize("classes", [2, 4])
-def test_each_method_says_what_it_predicts(row: Row, classes: int, here: Path, interpreter: Any) -> None:
+def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: Path, interpreter: Any) -> None:
     frame = clicks(1500).select("label", "logit") if classes == 2 else breeds(800)
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
     table = unseen([name for name in frame.columns if name != "label"])

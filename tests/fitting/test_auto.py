@@ -11,7 +11,7 @@ import calcli
 from calcli.errors import UsageError
 from calcli.fitting import auto as selection
 from calcli.fitting import learn
-from calcli.fitting.auto import short_list
+from calcli.fitting.auto import candidates_for
 from calcli.methods import catalog
 from calcli.reports.schema import Report
 from tests.support.samples import breeds, clicks
@@ -23,7 +23,7 @@ def test_it_is_the_default_and_says_what_it_chose(here: Path) -> None:
     manifest = calcli.load("train.auto").manifest
     assert manifest.requested == "auto"
     assert manifest.method == result.report.chosen
-    assert manifest.method in {row.name for row in short_list(2)}
+    assert manifest.method in {row.name for row in candidates_for(2)}
     assert [warned.code for warned in result.report.warnings] == ["choice"]
     assert result.report.value(manifest.method, "nll") < result.report.value("raw", "nll")
 
@@ -39,14 +39,14 @@ def test_no_calibration_stays_where_nothing_beats_it() -> None:
 
 def test_the_identity_is_on_every_short_list() -> None:
     for classes in (2, 3):
-        names = [row.name for row in short_list(classes)]
+        names = [row.name for row in candidates_for(classes)]
         assert names[0] == "identity"
         assert len(names) >= 3
 
 
 def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    run = selection.run_contest
+    run = selection.cross_validate
 
     def watch(contenders, batch, *args, **options):
         sizes.append(len(batch))
@@ -81,7 +81,7 @@ def assert_same_numbers(one: Report, other: Report) -> None:
 
 
 def test_more_classes_are_chosen_for_too() -> None:
-    assert calcli.fit(breeds()).report.chosen in {row.name for row in short_list(4)} - {"identity"}
+    assert calcli.fit(breeds()).report.chosen in {row.name for row in candidates_for(4)} - {"identity"}
 
 
 def test_parameters_name_their_method() -> None:
@@ -113,7 +113,7 @@ def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
 
 
 def test_every_method_of_the_short_list_is_in_the_catalog() -> None:
-    assert {row.name for classes in (2, 3) for row in short_list(classes)} <= set(catalog.names())
+    assert {row.name for classes in (2, 3) for row in candidates_for(classes)} <= set(catalog.names())
 
 
 def test_a_spent_budget_is_no_finding() -> None:

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from calcli.batch import NO_SIDES, Batch, Column, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.engines import workers
 from calcli.engines.listener import SILENT, Listener, Silent
-from calcli.engines.workers import Ended
+from calcli.engines.workers import Finished
 from calcli.fitting import model_selection as contest
-from calcli.fitting.cross_validation import Predicted
-from calcli.fitting.model_selection import Outcome, choose, criterion, run_contest
+from calcli.fitting.cross_validation import HeldOutPredictions
+from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
 from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from tests.engines.test_workers import all_gone, soon
 from tests.shell import ROOT
 from tests.support import misfits
@@ -66,23 +66,23 @@ def of_four_classes(rows: int = 400) -> Batch:
 
 
 def hold(
-    rows: Sequence[Row],
+    rows: Sequence[MethodSpec],
     batch: Batch | None = None,
     splits: Splits | None = None,
     *,
     budget: float = 300.0,
     listener: Listener = SILENT,
-    sides: Sides = NO_SIDES,
+    sides: SideInputs = NO_SIDE_INPUTS,
 ) -> dict[str, Outcome]:
     batch = binary() if batch is None else batch
     splits = splits or split_rows(batch.labels, HALVES, 0)
     contenders = {row: row.resolve() for row in rows}
-    found = run_contest(contenders, batch, splits, budget=budget, seed=3, listener=listener, sides=sides)
+    found = cross_validate(contenders, batch, splits, budget=budget, seed=3, listener=listener, sides=sides)
     assert [outcome.row for outcome in found] == list(rows)
     return {outcome.row.name: outcome for outcome in found}
 
 
-def named(*names: str) -> list[Row]:
+def named(*names: str) -> list[MethodSpec]:
     return [catalog.find(name) for name in names]
 
 
@@ -91,7 +91,7 @@ def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     """With the linear algebra on one thread in both: on several it adds up in another order."""
     batch = of_four_classes() if kind == "four classes" else binary()
     splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(batch.labels, HALVES, 0)
-    rows, sides = [*catalog.rows(), misfits.row("behave")], Sides(blobs={"model": b"123"})
+    rows, sides = [*catalog.rows(), misfits.row("behave")], SideInputs(blobs={"model": b"123"})
     with threadpool_limits(1):
         here = hold(rows, batch, splits, sides=sides)
     monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
@@ -122,14 +122,14 @@ def test_a_method_that_fails_or_dies_is_an_outcome(beside: None) -> None:
     assert {outcome.status for outcome in found.values()} == {"ok", "failed"}
 
 
-def board_of(row: Row) -> contest._Board:
+def board_of(row: MethodSpec) -> contest.Progress:
     batch = binary()
-    work = contest._Work(((row, row.resolve()),), batch, split_rows(batch.labels, HALVES, 0), NO_SIDES, 0)
-    return contest._Board(work, SILENT)
+    work = contest._SharedWork(((row, row.resolve()),), batch, split_rows(batch.labels, HALVES, 0), NO_SIDE_INPUTS, 0)
+    return contest.Progress(work, SILENT)
 
 
-def happened(*errors: tuple[int, str]) -> Generator[Ended[contest._Heat], None, None]:
-    yield from (Ended(contest._Heat(0, (split,)), error) for split, error in errors)
+def happened(*errors: tuple[int, str]) -> Generator[Finished[contest.FoldTask], None, None]:
+    yield from (Finished(contest.FoldTask(0, (split,)), error) for split, error in errors)
 
 
 def test_of_several_errors_the_first_splits_is_told() -> None:
@@ -178,7 +178,8 @@ def test_the_simpler_method_stays_within_half_a_standard_error(errors: float, ch
     batch = Batch(np.zeros(rows), np.ones(rows, np.int64))
     losses = {"identity": np.ones(rows), "platt": 1.0 - gained}
     outcomes = [
-        Outcome(row, "ok", Predicted(np.exp(-losses[row.name]), 0.0, 0.0)) for row in named("identity", "platt")
+        Outcome(row, "ok", HeldOutPredictions(np.exp(-losses[row.name]), 0.0, 0.0))
+        for row in named("identity", "platt")
     ]
     choice = choose(outcomes, batch, Splits((np.ones(rows, bool),)), criterion("nll"))
     assert (choice.name, choice.best) == (chosen, "platt")

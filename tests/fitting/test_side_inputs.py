@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.batch import Batch, Sides
+from calcli.batch import Batch, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import Section
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import sigmoid
 from calcli.state import State, pack_texts, unpack_texts
 from tests.support.samples import clicks
@@ -27,16 +27,16 @@ class Shifted(ModuleType):
     """sigmoid(z + the mean of the feature x in the partition data + the length of the model's file)."""
 
     @staticmethod
-    def fit(batch: Batch, sides: Sides, params: object, seed: int) -> State:
+    def fit(batch: Batch, sides: SideInputs, params: object, seed: int) -> State:
         partition = sides.batches.get("partition-data", batch)
         return State({"shift": float(partition.features["x"].values.mean()), "rows": len(partition)})
 
     @staticmethod
-    def predict(state: State, batch: Batch, sides: Sides) -> np.ndarray:
+    def predict(state: State, batch: Batch, sides: SideInputs) -> np.ndarray:
         return sigmoid(batch.score + state.number("shift") + len(sides.blobs.get("model", b"")))
 
     @staticmethod
-    def extras(state: State, batch: Batch, sides: Sides) -> Mapping[str, np.ndarray]:
+    def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, np.ndarray]:
         return {"x": batch.features["x"].values}
 
     @staticmethod
@@ -44,7 +44,7 @@ class Shifted(ModuleType):
         return (Section("Shifts", ("name", "shift"), (("x", state.params["shift"]),), "One for all."),)
 
 
-ROW = Row(
+ROW = MethodSpec(
     name="shifted",
     family="trees",
     target="tests.shifted",

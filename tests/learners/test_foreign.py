@@ -213,10 +213,10 @@ def test_a_library_that_is_not_there_is_named(content, package, monkeypatch):
 
 @EACH
 def test_ccl_keeps_the_model_and_predicts_again(suffix, tmp_path):
-    from calcli.batch import Batch, Sides
+    from calcli.batch import Batch, SideInputs
 
     rows = Batch(ordinary(300).score, Y, None, FEATURES)
-    sides = Sides(blobs={"model": saved(MAKERS[suffix](Y), tmp_path, suffix)})
+    sides = SideInputs(blobs={"model": saved(MAKERS[suffix](Y), tmp_path, suffix)})
     ccl = catalog.find("ccl")
     for embedding in ("shap", "leaves", "top"):
         model = calibrator.fit(ccl, rows, ccl.resolve({"clusters": 4, "embedding": embedding}), sides=sides)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calcli.batch import NO_SIDES, Batch, Column
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
@@ -104,7 +104,7 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
         seen, unseen = train.take(fold != index), train.take(fold == index)
         for count in rounds:
             params = ROW.resolve({"rounds": count})
-            prob = boost.predict(boost.fit(seen, NO_SIDES, params, 0), unseen, NO_SIDES)
+            prob = boost.predict(boost.fit(seen, NO_SIDE_INPUTS, params, 0), unseen, NO_SIDE_INPUTS)
             losses[count] += float(-(unseen.weights * np.log(np.where(unseen.labels == 1, prob, 1 - prob))).sum())
     chosen = boosting.chosen(train)
     assert 0 < chosen < 300

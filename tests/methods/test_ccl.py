@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import homogeneity_score
 
-from calcli.batch import NO_SIDES, Batch, Column, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
@@ -42,7 +42,7 @@ def blob_of(batch: Batch) -> np.ndarray:
     return ((place[:, None, :] - np.array(CENTRES)) ** 2).sum(axis=2).argmin(axis=1)
 
 
-def fitted(batch: Batch, preset: str | None = None, sides: Sides = NO_SIDES, **given: object) -> Calibrator:
+def fitted(batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_INPUTS, **given: object) -> Calibrator:
     params = {"embedding": "features", "clusters": 4} | given
     return calibrator.fit(CCL, batch, CCL.resolve(params, preset), sides=sides)
 
@@ -62,7 +62,7 @@ def test_the_papers_two_algorithms(weighted: bool, clustering: str) -> None:
         if len(set(rows.labels.tolist())) == 1:
             p = np.full(300, float(rows.labels[0]))
         else:
-            p = platt.predict(platt.fit(rows, NO_SIDES, {}, 0), test, NO_SIDES)
+            p = platt.predict(platt.fit(rows, NO_SIDE_INPUTS, {}, 0), test, NO_SIDE_INPUTS)
         expected[blob_of(test) == blob] = p[blob_of(test) == blob]
     mixed = expected * (1 - 1 / 401) + 0.5 / 401  # as the output of every method that can be 0 or 1
     np.testing.assert_allclose(found, mixed, rtol=1e-12)
@@ -73,7 +73,7 @@ def test_the_label_rate_of_one_label_is_jeffreys_unless_the_paper_is_asked_for()
     last, rows = train.take(blob_of(train) == 3), len(train)
     n = len(last)
     assert fitted(train, **HARD).predict(last) == pytest.approx((n + 0.5) / (n + 1))
-    exact = fitted(train, "paper").with_ending(calibrator.Ending(exact=True))
+    exact = fitted(train, "paper").with_post_processing(calibrator.PostProcessing(exact=True))
     assert exact.predict(last) == pytest.approx(1.0)
     assert fitted(train, "paper").predict(last) == pytest.approx(1 - 0.5 / (rows + 1))
 
@@ -104,11 +104,13 @@ def soft(train: Batch, test: Batch, temperature: float, tau: float) -> np.ndarra
 
     least = np.sort(((x[:, None, :] - centroids) ** 2).sum(axis=2).min(axis=1))
     spread = least[(len(least) - 1) // 2]
-    everyone = platt.fit(train, NO_SIDES, {}, 0)
-    q, q_test = platt.predict(everyone, train, NO_SIDES), platt.predict(everyone, test, NO_SIDES)
+    everyone = platt.fit(train, NO_SIDE_INPUTS, {}, 0)
+    q, q_test = platt.predict(everyone, train, NO_SIDE_INPUTS), platt.predict(everyone, test, NO_SIDE_INPUTS)
     u, u_test, p = shares(train), shares(test), np.zeros(len(test))
     for cluster in range(4):
-        own = platt.predict(platt.fit(replace(train, weight=u[:, cluster]), NO_SIDES, {}, 0), test, NO_SIDES)
+        own = platt.predict(
+            platt.fit(replace(train, weight=u[:, cluster]), NO_SIDE_INPUTS, {}, 0), test, NO_SIDE_INPUTS
+        )
         information = (u[:, cluster] * q * (1 - q)).sum()
         z = (information * logit(own) + tau * logit(q_test)) / (information + tau)
         p += u_test[:, cluster] * sigmoid(z)
@@ -196,7 +198,7 @@ def test_embedding_data_moves_the_centroids_and_nothing_else() -> None:
     """Rows of a fifth blob, which no calibration row is in: its cluster has none, and rows there get the global map."""
     train, rng = toy(), np.random.default_rng(3)
     far = {name: Column("number", rng.normal(100, 0.3, 200)) for name in ("x", "y")}
-    beside = Sides(batches={"embedding-data": Batch(np.zeros(200), None, None, far)})
+    beside = SideInputs(batches={"embedding-data": Batch(np.zeros(200), None, None, far)})
     model = fitted(train, sides=beside, clusters=5, **HARD)
     there = Batch(np.linspace(-2, 2, 200), features=far)
     unified = calibrator.fit(catalog.find("platt"), train, {}).predict(there)
@@ -323,7 +325,9 @@ def test_many_classes_are_described_by_the_predicted_one() -> None:
 def test_the_share_of_each_cluster_is_walked_through_once() -> None:
     rng = np.random.default_rng(0)
     near = partition.shares(
-        partition.Near(rng.permuted(np.tile(np.arange(6), (50, 1)), axis=1)[:, :3], np.sort(rng.random((50, 3)))),
+        partition.NearestCentroids(
+            rng.permuted(np.tile(np.arange(6), (50, 1)), axis=1)[:, :3], np.sort(rng.random((50, 3)))
+        ),
         1,
         0.1,
     )
@@ -353,7 +357,7 @@ def test_no_state_of_a_cluster_is_lost_on_the_way(tmp_path) -> None:
     """A cluster with a calibrator, one with its rate, one without rows."""
     train, rng = toy(), np.random.default_rng(3)
     far = {name: Column("number", rng.normal(100, 0.3, 200)) for name in ("x", "y")}
-    beside = Sides(batches={"embedding-data": Batch(np.zeros(200), None, None, far)})
+    beside = SideInputs(batches={"embedding-data": Batch(np.zeros(200), None, None, far)})
     model = fitted(train, sides=beside, clusters=5, **HARD)
     assert table(model, "Clusters")["calibrator"] == ["platt", "platt", "platt", "its rate", "none"]
     parts = unnest(model.state, ["mixture"])["mixture"]

@@ -12,7 +12,7 @@ from calcli.batch import Batch
 from calcli.errors import CalcliError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities
 from tests.artifacts.making import draft
 from tests.methods.cases import HARD, ordinary
@@ -22,7 +22,7 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
 
 
-def fitted(row: Row, batch: Batch, seed: int = 0) -> Calibrator:
+def fitted(row: MethodSpec, batch: Batch, seed: int = 0) -> Calibrator:
     return calibrator.fit(row, batch, row.resolve(), seed=seed)
 
 
@@ -39,7 +39,7 @@ def assert_probabilities(prob: np.ndarray, batch: Batch) -> None:
 @EACH
 @BINARY_OR_NOT
 @pytest.mark.parametrize("weighted", [False, True])
-def test_outputs_are_probabilities(row: Row, classes: int, weighted: bool) -> None:
+def test_outputs_are_probabilities(row: MethodSpec, classes: int, weighted: bool) -> None:
     batch = ordinary(classes=classes, weighted=weighted)
     assert_probabilities(fitted(row, batch).predict(batch), batch)
 
@@ -47,7 +47,7 @@ def test_outputs_are_probabilities(row: Row, classes: int, weighted: bool) -> No
 @EACH
 @BINARY_OR_NOT
 @pytest.mark.parametrize("case", HARD.values(), ids=HARD)
-def test_hard_rows_give_a_result_or_a_named_error(row: Row, classes: int, case) -> None:
+def test_hard_rows_give_a_result_or_a_named_error(row: MethodSpec, classes: int, case) -> None:
     batch = case(classes)
     try:
         model = fitted(row, batch)
@@ -60,7 +60,7 @@ def test_hard_rows_give_a_result_or_a_named_error(row: Row, classes: int, case) 
 
 @EACH
 @BINARY_OR_NOT
-def test_chunks_predict_what_the_whole_predicts(row: Row, classes: int) -> None:
+def test_chunks_predict_what_the_whole_predicts(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted(row, batch)
     chunks = [model.predict(batch.take(slice(start, start + 97))) for start in range(0, len(batch), 97)]
@@ -69,7 +69,7 @@ def test_chunks_predict_what_the_whole_predicts(row: Row, classes: int) -> None:
 
 @EACH
 @BINARY_OR_NOT
-def test_permuting_rows_permutes_the_output(row: Row, classes: int) -> None:
+def test_permuting_rows_permutes_the_output(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted(row, batch)
     shuffled = np.random.default_rng(3).permutation(len(batch))
@@ -78,7 +78,7 @@ def test_permuting_rows_permutes_the_output(row: Row, classes: int) -> None:
 
 @EACH
 @BINARY_OR_NOT
-def test_the_order_of_calibration_rows_does_not_matter(row: Row, classes: int) -> None:
+def test_the_order_of_calibration_rows_does_not_matter(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes, weighted=True)
     shuffled = np.random.default_rng(3).permutation(len(batch))
     one, other = fitted(row, batch), fitted(row, batch.take(shuffled))
@@ -87,7 +87,7 @@ def test_the_order_of_calibration_rows_does_not_matter(row: Row, classes: int) -
 
 @EACH
 @BINARY_OR_NOT
-def test_predictions_need_no_labels_and_change_no_input(row: Row, classes: int) -> None:
+def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted(row, batch)
     bare = Batch(batch.score.copy(), features=batch.features)
@@ -97,7 +97,7 @@ def test_predictions_need_no_labels_and_change_no_input(row: Row, classes: int) 
 
 @EACH
 @BINARY_OR_NOT
-def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: Row, classes: int, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: MethodSpec, classes: int, tmp_path: Path) -> None:
     batch = ordinary(classes=classes)
     names = []
     for place in ("one", "other"):
@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: Row, classes: 
 
 
 @EACH
-def test_the_promised_order_holds(row: Row) -> None:
+def test_the_promised_order_holds(row: MethodSpec) -> None:
     batch = ordinary(2000)
     model = fitted(row, batch)
     grid = Batch(np.linspace(-40, 40, 4001), features=ordinary(4001).features)
@@ -121,7 +121,7 @@ def test_the_promised_order_holds(row: Row) -> None:
 
 
 @EACH
-def test_the_promised_top_class_holds(row: Row) -> None:
+def test_the_promised_top_class_holds(row: MethodSpec) -> None:
     if not row.keeps_top_class:
         pytest.skip("promises no top class")
     batch = ordinary(2000, 4)
@@ -130,7 +130,7 @@ def test_the_promised_top_class_holds(row: Row) -> None:
 
 @EACH
 @BINARY_OR_NOT
-def test_sums_of_chunks_are_the_sums_of_the_whole(row: Row, classes: int) -> None:
+def test_sums_of_chunks_are_the_sums_of_the_whole(row: MethodSpec, classes: int) -> None:
     if row.load_sums(classes) is None:
         pytest.skip("is not fitted from sums")
     batch, params = ordinary(1000, classes, weighted=True), row.resolve()
@@ -143,7 +143,7 @@ def test_sums_of_chunks_are_the_sums_of_the_whole(row: Row, classes: int) -> Non
 
 @EACH
 @BINARY_OR_NOT
-def test_a_weight_of_two_is_the_row_twice(row: Row, classes: int) -> None:
+def test_a_weight_of_two_is_the_row_twice(row: MethodSpec, classes: int) -> None:
     """The law of weights; the mix, which counts rows, is left out by comparing the method itself."""
     if not row.weights:
         pytest.skip("takes no weights")
@@ -158,12 +158,12 @@ def test_a_weight_of_two_is_the_row_twice(row: Row, classes: int) -> None:
     outputs = []
     for rows in (batch, plain):
         state = calibrator.fit(row, rows, params).state
-        outputs.append(method.predict(state, batch, calibrator.NO_SIDES))
+        outputs.append(method.predict(state, batch, calibrator.NO_SIDE_INPUTS))
     np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12)
 
 
 @EACH
-def test_it_helps_where_the_scores_are_over_confident(row: Row) -> None:
+def test_it_helps_where_the_scores_are_over_confident(row: MethodSpec) -> None:
     """Rows from the same source: everything but the identity must lower the log-loss of scores that shout."""
     train, test = ordinary(8000, seed=1), ordinary(8000, seed=2)
     prob = fitted(row, train).predict(test)
@@ -183,7 +183,7 @@ def test_no_name_stands_twice_in_the_catalog() -> None:
 
 
 @EACH
-def test_a_row_names_its_module_and_its_test(row: Row) -> None:
+def test_a_row_names_its_module_and_its_test(row: MethodSpec) -> None:
     stem = row.name.replace("-", "_")
     assert row.target.rsplit(".", 1)[1] == stem
     assert (Path(__file__).parent / f"test_{stem}.py").exists()

@@ -9,13 +9,13 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
-from calcli.batch import NO_SIDES, Batch, Column, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.heterogeneous.coding import Coding
-from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import grow
 from calcli.methods.scaling import platt
 from calcli.methods.trees.held_out_choice import least_loss
@@ -26,7 +26,7 @@ ROW = catalog.find("heterogeneous")
 PARTITIONS = ("tree", "forest", "boosted")
 
 
-def fitted(batch: Batch, preset: str | None = None, sides: Sides = NO_SIDES, seed: int = 0, **given: object):
+def fitted(batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0, **given: object):
     return calibrator.fit(ROW, batch, ROW.resolve(given, preset), sides=sides, seed=seed)
 
 
@@ -35,8 +35,8 @@ def alone(batch: Batch, method: str = "platt") -> Calibrator:
     return calibrator.fit(row, Batch(batch.score, batch.label, batch.weight), row.resolve())
 
 
-def partition(model: Calibrator) -> Partitioned:
-    return Partitioned.from_state(model.state)
+def partition(model: Calibrator) -> Partition:
+    return Partition.from_state(model.state)
 
 
 def two_places(rows: int = 3000, seed: int = 0) -> Batch:
@@ -199,7 +199,7 @@ def test_platt_scaling_of_many_cells_is_platt_scaling() -> None:
     for each in range(9):
         mine = rows.take(cell == each)
         if len(mine):
-            state = platt.fit(mine, NO_SIDES, {}, 0)
+            state = platt.fit(mine, NO_SIDE_INPUTS, {}, 0)
             expected = sigmoid(state.number("a") * mine.score + state.number("b"))
             np.testing.assert_allclose(sigmoid(a[each] * mine.score + b[each]), expected, rtol=1e-5)
     assert (a[7], b[7]) == (1.0, 0.0)
@@ -268,7 +268,7 @@ def test_partition_data_grow_the_tree_and_calibrate_nothing() -> None:
     }
     other = Batch(np.zeros(1000), (noise > 0.4).astype(np.int64), None, columns)
     given = {"partition": "tree", "depth": 1, "min_rows": 100, "tau": 0}
-    model = fitted(batch, sides=Sides({"partition-data": other}), **given)
+    model = fitted(batch, sides=SideInputs({"partition-data": other}), **given)
     (cut,) = partition(model).coding.features
     assert cut.name == "noise"
     low = batch.features["noise"].values <= noise[noise <= 0.4].max()
@@ -282,7 +282,7 @@ def test_partition_data_grow_the_tree_and_calibrate_nothing() -> None:
 @pytest.mark.parametrize("given", [{"partition": "boosted"}, {"target": "residual"}])
 def test_partition_data_where_they_are_no_use(given: dict) -> None:
     with pytest.raises(UsageError, match="partition-data"):
-        fitted(two_places(), sides=Sides({"partition-data": two_places(seed=1)}), **given)
+        fitted(two_places(), sides=SideInputs({"partition-data": two_places(seed=1)}), **given)
     with pytest.raises(UsageError, match="target=label"):
         fitted(two_places(), partition="boosted", target="label")
 

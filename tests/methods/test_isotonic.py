@@ -24,7 +24,7 @@ def test_scikit_learn_agrees(weighted: bool, digits: int) -> None:
     peer.fit(batch.score, batch.labels.astype(float), sample_weight=batch.weight)
     state = calibrator.fit(ISOTONIC, batch, {}).state
     grid = Batch(np.linspace(-9, 9, 5001))
-    ours = isotonic.predict(state, grid, calibrator.NO_SIDES)
+    ours = isotonic.predict(state, grid, calibrator.NO_SIDE_INPUTS)
     np.testing.assert_allclose(ours, peer.predict(grid.score), atol=1e-12)
 
 
@@ -35,7 +35,7 @@ def test_it_is_the_min_max_formula() -> None:
     z = np.arange(25.0)
     expected = [max(min(y[j : k + 1].mean() for k in range(i, 25)) for j in range(i + 1)) for i in range(25)]
     state = calibrator.fit(ISOTONIC, Batch(z, y.astype(np.int64)), {}).state
-    np.testing.assert_allclose(isotonic.predict(state, Batch(z), calibrator.NO_SIDES), expected, atol=1e-12)
+    np.testing.assert_allclose(isotonic.predict(state, Batch(z), calibrator.NO_SIDE_INPUTS), expected, atol=1e-12)
 
 
 def test_the_mix_keeps_outputs_off_the_ends() -> None:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from calcli.batch import NO_SIDES, Batch, Column
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.mbct.coding import learn_codes
@@ -354,7 +354,7 @@ def test_state_of_one_fit_is_not_taken_for_that_of_another() -> None:
     train = clicks(2000)
     models = [fitted(train, trees=trees, link="odds", min_rows=40) for trees in (1, 2, 3)]
     first = [model.predict(train) for model in models]
-    again = [calibrator.bound_method(ROW, 2).predict(model.state, train, NO_SIDES) for model in models]
+    again = [calibrator.bound_method(ROW, 2).predict(model.state, train, NO_SIDE_INPUTS) for model in models]
     assert not np.array_equal(first[0], first[1])
     for one, other in zip(first, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)

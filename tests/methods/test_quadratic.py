@@ -110,7 +110,7 @@ def test_separated_rows_are_fitted_to_smoothed_targets() -> None:
 
 def test_the_state_says_where_it_holds() -> None:
     batch = bent(100, 0.02)
-    state = quadratic.fit(batch, calibrator.NO_SIDES, {}, 0)
+    state = quadratic.fit(batch, calibrator.NO_SIDE_INPUTS, {}, 0)
     assert state.number("low") == pytest.approx(batch.score.min(), abs=1 / 256)
     assert state.number("high") == pytest.approx(batch.score.max(), abs=1 / 256)
 

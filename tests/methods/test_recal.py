@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from calcli.batch import NO_SIDES, Batch, Column, Edges, FloatArray, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, Edges, FloatArray, SideInputs
 from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.graphs import recal, training
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.network import HIDDEN, Layers, Network, logits
 from calcli.methods.graphs.scheme import GCN, LAPLACIAN
 from calcli.numeric.links import log_softmax, probabilities, softmax
@@ -49,7 +49,7 @@ def edge_list(seed: int) -> Edges:
 
 
 def fitted(batch: Batch, relation: str, **params: object) -> Calibrator:
-    sides = Sides(edges=edge_list(0)) if relation == "edges" else NO_SIDES
+    sides = SideInputs(edges=edge_list(0)) if relation == "edges" else NO_SIDE_INPUTS
     given = {"relation": relation, **params}
     return calibrator.fit(ROW, batch, ROW.resolve(given), sides=sides)  # type: ignore[arg-type]
 
@@ -82,7 +82,7 @@ def temperatures(network: Network, matrix: np.ndarray, values: FloatArray) -> Fl
     return np.clip(np.log1p(np.exp(total)), 0.01, 100.0)
 
 
-def adjacency(relation: str, batch: Batch, sides: Sides) -> np.ndarray:
+def adjacency(relation: str, batch: Batch, sides: SideInputs) -> np.ndarray:
     """Which rows are linked, by the definition of each relation."""
     count = len(batch)
     found = np.zeros((count, count))
@@ -93,7 +93,7 @@ def adjacency(relation: str, batch: Batch, sides: Sides) -> np.ndarray:
     return found
 
 
-def neighbours(relation: str, there: Batch, row: int, rows: Batch, sides: Sides) -> list[int]:
+def neighbours(relation: str, there: Batch, row: int, rows: Batch, sides: SideInputs) -> list[int]:
     """The rows of `there` that `row` of `rows` is tied to by its own account."""
     kind, _, names = relation.partition(":")
     if kind == "edges":
@@ -353,7 +353,7 @@ def test_threads_of_pytorch_change_no_byte_and_come_back() -> None:
 def test_few_rows_and_rows_that_are_nowhere() -> None:
     batch = replace(ordinary(4), features={"x": Column("number", np.array([0.0, np.nan, 1.0, np.nan]))})
     model = with_any_weights(fitted(batch, "column:x", epochs="0"), batch)
-    links = Links(model.state.arrays["start"], model.state.arrays["ends"])
+    links = Adjacency(model.state.arrays["start"], model.state.arrays["ends"])
     assert sorted(links.degree.tolist()) == [0, 0, 1, 1]
     assert np.isfinite(model.predict(batch)).all()
 

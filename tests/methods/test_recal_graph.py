@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from calcli.batch import Batch, Column, Edges, Sides
+from calcli.batch import Batch, Column, Edges, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.methods import catalog
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import first_mixing, second_mixing
 from calcli.methods.graphs.nearest import Neighbourhood
@@ -28,24 +28,24 @@ def mixing(adjacency: np.ndarray, scheme: Scheme) -> np.ndarray:
     return normalised if scheme is GCN else np.eye(len(adjacency)) - normalised
 
 
-def adjacency_of(links: Links) -> np.ndarray:
+def adjacency_of(links: Adjacency) -> np.ndarray:
     found = np.zeros((len(links), len(links)))
     found[links.sources, links.ends] = 1.0
     return found
 
 
-def random_links(rows: int, edges: int, seed: int) -> Links:
+def random_links(rows: int, edges: int, seed: int) -> Adjacency:
     one, other = np.random.default_rng(seed).integers(0, rows, (2, edges))
-    return Links.both_ways(one, other, rows)
+    return Adjacency.both_ways(one, other, rows)
 
 
-def pairs_of(links: Links) -> list[tuple[int, int]]:
+def pairs_of(links: Adjacency) -> list[tuple[int, int]]:
     return list(zip(links.sources.tolist(), links.ends.tolist(), strict=True))
 
 
 def test_one_way_repeated_and_looped_edges_become_an_undirected_graph() -> None:
     one, other = np.array([0, 0, 2, 1, 3, 3]), np.array([1, 1, 0, 0, 3, 3])
-    links = Links.both_ways(one, other, 5)
+    links = Adjacency.both_ways(one, other, 5)
     assert pairs_of(links) == [(0, 1), (0, 2), (1, 0), (2, 0)]
     np.testing.assert_array_equal(links.degree, [2, 1, 1, 0, 0])
 
@@ -53,7 +53,7 @@ def test_one_way_repeated_and_looped_edges_become_an_undirected_graph() -> None:
 def test_a_graph_can_have_no_edges_and_no_rows() -> None:
     nothing = np.empty(0, dtype=np.int64)
     for rows in (0, 3):
-        links = Links.both_ways(nothing, nothing, rows)
+        links = Adjacency.both_ways(nothing, nothing, rows)
         np.testing.assert_array_equal(links.spread(np.ones((rows, 2)), GCN), np.ones((rows, 2)))
 
 
@@ -79,7 +79,7 @@ def test_a_clique_is_mixed_as_if_its_edges_were_there(scheme: Scheme) -> None:
 @pytest.mark.parametrize(
     "graph", [random_links(12, 14, 3), Cliques(np.arange(12) % 5 % 4, 6)], ids=["links", "cliques"]
 )
-def test_the_network_learns_with_the_layers_that_it_is_applied_with(scheme: Scheme, graph: Links | Cliques) -> None:
+def test_the_network_learns_with_the_layers_that_it_is_applied_with(scheme: Scheme, graph: Adjacency | Cliques) -> None:
     """Training mixes by torch-geometric, or by means of groups; applying by NumPy."""
     values = np.random.default_rng(1).normal(size=(12, 2))
     once = graph.spread(values, scheme)
@@ -179,7 +179,7 @@ FLAG = Column("boolean", np.array([1.0, 0.0, np.nan]))
 def test_a_relation_is_read(text: str, expected: Relation) -> None:
     batch = rows(x=NUMBER, place=PLACE, flag=FLAG, **{"a,b": NUMBER})
     params = catalog.find("recal").resolve({"relation": text})
-    assert choose(batch, Sides(), params, 0) == expected
+    assert choose(batch, SideInputs(), params, 0) == expected
     assert Relation.from_params(expected.to_params()) == expected
 
 
@@ -198,17 +198,17 @@ def test_a_relation_is_read(text: str, expected: Relation) -> None:
 def test_a_relation_that_cannot_be_is_named(text: str, message: str) -> None:
     batch = rows(x=NUMBER, place=PLACE, flag=FLAG)
     with pytest.raises(UsageError, match=message):
-        choose(batch, Sides(), catalog.find("recal").resolve({"relation": text}), 0)
+        choose(batch, SideInputs(), catalog.find("recal").resolve({"relation": text}), 0)
 
 
 def test_edges_are_the_relation_where_they_are_given() -> None:
     batch = Batch(np.zeros(3), np.array([0, 1, 0]), node=column("a", "b", "c"))
     row = catalog.find("recal")
-    assert choose(batch, Sides(edges=EDGES), row.resolve(), 0) == Relation("edges")
+    assert choose(batch, SideInputs(edges=EDGES), row.resolve(), 0) == Relation("edges")
     with pytest.raises(UsageError, match="--edges is given, but relation=column:x does not use it"):
-        choose(batch, Sides(edges=EDGES), row.resolve({"relation": "column:x"}), 0)
+        choose(batch, SideInputs(edges=EDGES), row.resolve({"relation": "column:x"}), 0)
     with pytest.raises(UsageError, match="no column says which node a row is"):
-        choose(rows(x=NUMBER), Sides(edges=EDGES), row.resolve(), 0)
+        choose(rows(x=NUMBER), SideInputs(edges=EDGES), row.resolve(), 0)
 
 
 def test_missing_and_unseen_values_are_groups_of_their_own() -> None:

@@ -42,11 +42,11 @@ def rows(seed: int) -> Batch:
 def test_both_values_are_their_definition(seed: int) -> None:
     batch = rows(seed)
     at = np.unique(np.concatenate([batch.score, batch.score - 0.25, batch.score + 0.25, [-1e3, 1e3]]))
-    state = venn_abers.fit(batch, calibrator.NO_SIDES, {}, 0)
+    state = venn_abers.fit(batch, calibrator.NO_SIDE_INPUTS, {}, 0)
     p0, p1 = venn_abers.interval(state, Batch(at))
     expected = np.array([by_definition(batch, score) for score in at])
     np.testing.assert_allclose(np.column_stack([p0, p1]), expected, atol=1e-10)
-    merged = venn_abers.predict(state, Batch(at), calibrator.NO_SIDES)
+    merged = venn_abers.predict(state, Batch(at), calibrator.NO_SIDE_INPUTS)
     np.testing.assert_allclose(merged, expected[:, 1] / (1 - expected[:, 0] + expected[:, 1]), atol=1e-10)
 
 
@@ -69,7 +69,7 @@ def test_the_interval_holds_the_merged_probability_and_narrows() -> None:
         batch = ordinary(count)
         state = calibrator.fit(VENN_ABERS, batch, {}).state
         p0, p1 = venn_abers.interval(state, batch)
-        merged = venn_abers.predict(state, batch, calibrator.NO_SIDES)
+        merged = venn_abers.predict(state, batch, calibrator.NO_SIDE_INPUTS)
         assert (p0 <= merged).all()
         assert (merged <= p1).all()
         widths.append(float((p1 - p0).mean()))
@@ -96,4 +96,4 @@ def test_the_venn_abers_package_agrees(digits: int) -> None:
     at = Batch(np.log(test[:, 1] / (1 - test[:, 1])))
     state = calibrator.fit(VENN_ABERS, batch, {}).state
     np.testing.assert_allclose(np.column_stack(venn_abers.interval(state, at)), pair, atol=1e-6)
-    np.testing.assert_allclose(venn_abers.predict(state, at, calibrator.NO_SIDES), expected[:, 1], atol=1e-6)
+    np.testing.assert_allclose(venn_abers.predict(state, at, calibrator.NO_SIDE_INPUTS), expected[:, 1], atol=1e-6)

@@ -19,7 +19,7 @@ def literal(rows: Scored, counts) -> Scored:
     return rows.take(np.repeat(np.arange(len(rows)), counts.astype(int)))
 
 
-def value(row: catalog.Row, rows: Scored, options: Options) -> float | None:
+def value(row: catalog.MetricSpec, rows: Scored, options: Options) -> float | None:
     if row.name == "mvce":
         sums = mvce.ErrorSums.of(rows.top)
         return mvce.closed_of(sums, options) if sums.weight > 0 else None

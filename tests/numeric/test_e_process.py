@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, Wealth, directions, log_payoffs
+from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, directions, log_payoffs
 from calcli.numeric.links import sigmoid
 
 ALARM = np.log(20.0)
@@ -17,8 +17,8 @@ def night(rng: np.random.Generator, rows: int, shift: float = 0.0, slope: float 
 
 def lived(
     rng: np.random.Generator, nights: int, rows: int, moved_on: int, shift: float = 0.0, slope: float = 1.0
-) -> Wealth:
-    wealth = Wealth.at_first(BETS)
+) -> EProcess:
+    wealth = EProcess.at_first(BETS)
     for index in range(1, nights + 1):
         drifted = (shift, slope) if index >= moved_on else (0.0, 1.0)
         wealth = wealth.after(log_payoffs(*night(rng, rows, *drifted), np.zeros(3), None))
@@ -30,7 +30,7 @@ def lived(
 def test_the_recursion_is_the_sum_over_all_starts() -> None:
     """Written out: every start with its stake and the payoffs from there on, and what is left for later nights."""
     payoffs = np.random.default_rng(0).normal(0, 1, (7, 4))
-    wealth = Wealth.at_first(4)
+    wealth = EProcess.at_first(4)
     for one in payoffs:
         wealth = wealth.after(one)
     stakes = [1 / (s * (s + 1)) for s in range(1, 8)]

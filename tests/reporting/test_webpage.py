@@ -11,7 +11,16 @@ import pytest
 import calcli
 from calcli.diagrams.curves import Curve, Point
 from calcli.reporting.webpage import webpage
-from calcli.reports.schema import Change, DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource, Warned
+from calcli.reports.schema import (
+    Change,
+    DataFacts,
+    Difference,
+    MetricValue,
+    Report,
+    ReportWarning,
+    ScoreRow,
+    ScoreSource,
+)
 from tests.cli.making import better, nll_change, report, score
 
 VOID = {"meta", "br", "link"}
@@ -127,7 +136,7 @@ def test_gates_drift_baseline_and_warnings() -> None:
         drift={**drift, "nights": 5, "threshold": 20.0},
         baseline={"path": "old.json"},
         changes=(Change("raw", "nll", None, None, 0.43, 0.4321, 0.0021),),
-        warnings=(Warned("scale", "these look like probabilities"),),
+        warnings=(ReportWarning("scale", "these look like probabilities"),),
     )
     found = words(made)
     assert "FAILED: ece > 0.05 is true (ece of x, de is 0.0776)" in found
@@ -153,7 +162,7 @@ def test_compared() -> None:
             ScoreRow("mbct", ScoreSource("method", method="mbct"), {}, status="failed", reason="no features"),
         ),
         differences=(Difference("platt", "identity", "nll", -0.03, -0.04, -0.02, None),),
-        warnings=(Warned("choice", "platt: the simplest within half a standard error of beta"),),
+        warnings=(ReportWarning("choice", "platt: the simplest within half a standard error of beta"),),
     )
     header, *rows = read(made).tables[0]
     assert header == ["", "nll", "gain", "95 % interval", "fit"]
@@ -179,7 +188,7 @@ EVIL = '<script>alert("x")</script><img src="https://example.org/x.png">&'
 
 def test_names_from_tables_are_text() -> None:
     data = DataFacts(({"path": EVIL, "bytes": 1, "sha256": "0"},), 10, 0, 10.0, {EVIL: 1.0})
-    made = report(score(EVIL), data=data, warnings=(Warned("w", EVIL),), baseline={"path": EVIL})
+    made = report(score(EVIL), data=data, warnings=(ReportWarning("w", EVIL),), baseline={"path": EVIL})
     made = replace(made, binding={**made.binding, "label": EVIL, "notes": [EVIL]})
     page = webpage(made)
     assert page.count("<script>") == 1  # that of the page itself

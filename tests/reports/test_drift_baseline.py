@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calcli.numeric.e_process import directions
-from calcli.reports.drift_baseline import LogOdds, Products, Residuals
+from calcli.reports.drift_baseline import DriftBaseline, LogOdds, Products
 
 
 def rows(n: int = 900) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -19,7 +19,7 @@ def rows(n: int = 900) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_means_and_errors_are_those_of_the_definition(weighted: bool) -> None:
     prob, label, weight = rows()
-    found = Residuals.of(prob, label, weight if weighted else None)
+    found = DriftBaseline.of(prob, label, weight if weighted else None)
     share = weight / weight.sum() if weighted else np.full(len(prob), 1 / len(prob))
     z = np.log(prob / (1 - prob))
     centre = (share * z).sum()
@@ -42,7 +42,7 @@ def test_parts_add_up_and_so_do_classes() -> None:
     products = Products.nothing(2)
     for part in cut:
         products += Products.of(both[part], label[part], weight[part], scale)
-    found, whole = Residuals.of_sums(scale, products), Residuals.of(prob, label, weight)
+    found, whole = DriftBaseline.of_sums(scale, products), DriftBaseline.of(prob, label, weight)
     np.testing.assert_allclose(found.mean[1], whole.mean[0], rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(found.error[1], whole.error[0], rtol=1e-9)
     np.testing.assert_allclose(found.mean[0, 0], -whole.mean[0, 0], rtol=1e-9)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
-from calcli.reports.gate_results import Failed, judge
+from calcli.reports.gate_results import Failed, check_gates
 from calcli.reports.gates import FIELDS, Comparison, Gate, Term, parse
 from calcli.reports.schema import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 
@@ -144,7 +144,7 @@ BOTH = report(
 
 
 def failed(expr: str, given_report: Report = BOTH, **how) -> list:
-    (result,) = judge([parse(expr)], given_report, **how)
+    (result,) = check_gates([parse(expr)], given_report, **how)
     assert result.passed == (not result.failed)
     assert result.expr == expr
     return [(one.score, one.group, one.metric, one.value) for one in result.failed]
@@ -215,7 +215,7 @@ def test_null_is_an_error_with_its_reason_unless_allowed():
 
 
 def test_the_result_is_an_entry_of_the_report():
-    (result,) = judge([parse("ece@site>0.1")], BOTH)
+    (result,) = check_gates([parse("ece@site>0.1")], BOTH)
     assert result.to_json() == {
         "expr": "ece@site>0.1",
         "passed": False,

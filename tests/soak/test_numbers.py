@@ -13,8 +13,8 @@ import calcli
 from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Ending
-from calcli.methods.spec import Row
+from calcli.methods.calibrator import PostProcessing
+from calcli.methods.spec import MethodSpec
 from tests.soak.making import LARGE
 
 CLIP = 1e-12
@@ -133,7 +133,9 @@ def test_isotonic_beside_fractions(spread: int) -> None:
             last, before = stack.pop(), stack.pop()
             stack.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
     expected = [float(positive / mass) for mass, positive, count in stack for _ in range(count)]
-    fitted = calibrator.fit(catalog.find("isotonic"), Batch(z, y, w), {}).with_ending(Ending(exact=True))
+    fitted = calibrator.fit(catalog.find("isotonic"), Batch(z, y, w), {}).with_post_processing(
+        PostProcessing(exact=True)
+    )
     np.testing.assert_allclose(fitted.predict(Batch(np.unique(z))), expected, rtol=1e-12, atol=1e-15)
 
 
@@ -145,8 +147,8 @@ def test_duplicated_rows_are_rows_of_twice_the_weight(method: str) -> None:
     row = catalog.find(method)
     twice = calibrator.fit(row, Batch(np.tile(z, 2), np.tile(y, 2)), row.resolve())
     heavy = calibrator.fit(row, Batch(z, y, np.full(500, 2.0)), row.resolve())
-    exact = Ending(exact=True)  # without the mix, which counts rows
-    found = [each.with_ending(exact).predict(Batch(z)) for each in (twice, heavy)]
+    exact = PostProcessing(exact=True)  # without the mix, which counts rows
+    found = [each.with_post_processing(exact).predict(Batch(z)) for each in (twice, heavy)]
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-9)
 
 
@@ -154,7 +156,7 @@ FEATURE_METHODS = [row for row in catalog.rows() if row.needs_features]
 
 
 @pytest.mark.parametrize("row", FEATURE_METHODS, ids=lambda row: row.name)
-def test_constant_and_enormous_features(row: Row) -> None:
+def test_constant_and_enormous_features(row: MethodSpec) -> None:
     rng = np.random.default_rng(0)
     logit = rng.normal(0, 1, 1_500)
     x = rng.normal(size=1_500)

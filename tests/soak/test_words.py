@@ -11,7 +11,7 @@ from calcli.cli import arguments
 from calcli.errors import CalcliError, UsageError
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.methods import catalog
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.reports.gates import parse
 from tests.soak.making import CASES
@@ -57,7 +57,7 @@ WORDY = ("", "true", "no", "none", "auto", "platt", "é", "1,2,3", "[1]", "{}", 
 
 
 @pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: row.name)
-def test_any_value_of_a_parameter(row: Row) -> None:
+def test_any_value_of_a_parameter(row: MethodSpec) -> None:
     names = [param.name for param in row.params] + ["nonsense", "", f"{row.name}.x", "."]
     for case in range(CASES):
         chance = random.Random(f"{row.name} {case}")

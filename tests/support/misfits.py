@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods.base import Params
-from calcli.methods.spec import Param, Row
+from calcli.methods.spec import MethodSpec, Param
 from calcli.numeric.links import sigmoid
 from calcli.state import State
 from tests.engines import duties
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if params["where"]:
         list(duties.nap(str(params["where"]), 1))
     list(duties.misbehave(None, str(params["how"])))
@@ -20,14 +20,14 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State({"shift": shift + len(sides.blobs.get("model", b"")) + seed})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return sigmoid(batch.score + 1e-3 * state.number("shift"))
 
 
-def row(how: str, *, nap: Path | str = "", needs_features: bool = False) -> Row:
+def row(how: str, *, nap: Path | str = "", needs_features: bool = False) -> MethodSpec:
     """A method that does this when it is fitted, after a nap that leaves its mark in a directory."""
     params = {"how": how, "where": str(nap)}
-    return Row(
+    return MethodSpec(
         name=how.replace(" ", "-"),
         family="trees",
         target=__name__,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli apply train.platt new.parquet -o scored.parquet
@@ -77,5 +77,5 @@ def apply(
         dry_run=dry_run,
     )
     # What is said on a terminal that the table goes to as well would stand in its way.
-    talk = Talk(quiet=quiet or target == "-", no_color=no_color)
+    talk = Console(quiet=quiet or target == "-", no_color=no_color)
     output.applied(run(request, talk), talk, dry_run=dry_run)

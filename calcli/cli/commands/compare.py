@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli compare train.parquet
@@ -87,7 +87,7 @@ def compare(
         bad_rows=bad_rows,
         seed=seed,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     result = run(request, talk)
     output.page(result.report, html, talk)
     output.compared(result, form, talk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli diagram test.parquet
@@ -72,5 +72,5 @@ def diagram(
         input_format=input_format,
         bad_rows=bad_rows,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     output.pictured(run(request, talk), form, talk)

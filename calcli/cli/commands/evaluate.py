@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli evaluate test.parquet
@@ -104,7 +104,7 @@ def evaluate(
         engine=engine,
         master=master,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     report = run(request, talk)
     output.page(report, html, talk)
     output.evaluated(report, form, talk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli fit train.parquet
@@ -95,5 +95,5 @@ def fit(
         master=master,
         dry_run=dry_run,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     output.fitted(run(request, talk), form, talk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli inspect train.platt
@@ -24,4 +24,4 @@ def inspect(
     """
     from calcli.verbs.inspect import inspect as run
 
-    output.inspected(run(artifact, rules=rules), form, Talk(no_color=no_color))
+    output.inspected(run(artifact, rules=rules), form, Console(no_color=no_color))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calcli.cli import complete, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 from calcli.methods import catalog
 
 EXAMPLES = """\
@@ -34,4 +34,4 @@ def methods(
 ) -> None:
     """List the ways to calibrate, or describe one."""
     chosen = catalog.rows() if name is None else (catalog.find(name),)
-    output.methods(chosen, form, Talk(no_color=no_color), details=name is not None)
+    output.methods(chosen, form, Console(no_color=no_color), details=name is not None)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calcli.cli import complete, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 from calcli.metrics import catalog
 
 EXAMPLES = """\
@@ -29,4 +29,4 @@ def metrics(
 ) -> None:
     """List the ways to measure, or describe one."""
     chosen = catalog.rows() if name is None else (catalog.find(name),)
-    output.metrics(chosen, form, Talk(no_color=no_color), details=name is not None)
+    output.metrics(chosen, form, Console(no_color=no_color), details=name is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 from calcli.errors import UsageError
 
 EXAMPLES = """\
@@ -43,7 +43,7 @@ def refit(
     from calcli.verbs.refit import refit as run
     from calcli.verbs.refit import rollback as run_rollback
 
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     if rollback:
         if data:
             raise UsageError("--rollback takes no DATA: it puts the previous generation back")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli uncertainty apply train.sglb new.parquet -o scored.parquet
@@ -43,5 +43,5 @@ def apply(
         output_format=output_format,
         dry_run=dry_run,
     )
-    talk = Talk(quiet=quiet or target == "-", no_color=no_color)
+    talk = Console(quiet=quiet or target == "-", no_color=no_color)
     output.applied(run(request, talk), talk, dry_run=dry_run)

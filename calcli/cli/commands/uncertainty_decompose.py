@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli uncertainty decompose nets.parquet --members net -o out.parquet
@@ -44,5 +44,5 @@ def decompose(
         output_format=output_format,
         bad_rows=bad_rows,
     )
-    talk = Talk(quiet=quiet or target == "-", no_color=no_color)
+    talk = Console(quiet=quiet or target == "-", no_color=no_color)
     output.decomposed(run(request, talk), talk)

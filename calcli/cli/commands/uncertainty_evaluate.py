@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli uncertainty evaluate test.parquet --with train.sglb -o rejection.png
@@ -60,5 +60,5 @@ def evaluate(
         bad_rows=bad_rows,
         seed=seed,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     output.ensemble_evaluated(run(request, talk), form, talk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calcli.cli import arguments, options, output
-from calcli.cli.console import Talk
+from calcli.cli.console import Console
 
 EXAMPLES = """\
 calcli uncertainty fit train.parquet
@@ -73,5 +73,5 @@ def fit(
         seed=seed,
         dry_run=dry_run,
     )
-    talk = Talk(quiet=quiet, no_color=no_color)
+    talk = Console(quiet=quiet, no_color=no_color)
     output.ensemble_fitted(run(request, talk), talk)

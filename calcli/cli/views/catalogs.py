@@ -21,12 +21,12 @@ _ORDER = {
 _SUMS = {"yes": "sums over rows", "binary": "sums over rows, for two classes", "no": "rows"}
 
 
-def method_list(rows: Sequence[methods.Row], screen: Screen) -> list[str]:
+def method_list(rows: Sequence[methods.MethodSpec], screen: Screen) -> list[str]:
     """The methods by family."""
     return _by_family([(row.family, row.name, row.summary) for row in rows], "methods", screen)
 
 
-def metric_list(rows: Sequence[metrics.Row], screen: Screen) -> list[str]:
+def metric_list(rows: Sequence[metrics.MetricSpec], screen: Screen) -> list[str]:
     """The metrics by family."""
     entries = [(row.family, row.name, f"{row.summary}; {row.direction} is better") for row in rows]
     return _by_family(entries, "metrics", screen)
@@ -41,7 +41,7 @@ def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Sc
     return [*lines, f"calcli {command} NAME says more."]
 
 
-def method(row: methods.Row, screen: Screen) -> list[str]:
+def method(row: methods.MethodSpec, screen: Screen) -> list[str]:
     """All that is known of a method without importing it."""
     native = row.multiclass == "native"
     pairs = [
@@ -92,7 +92,7 @@ def _numbers(param: methods.Param) -> str:
     return kind if param.high is None else f"{kind}, at most {param.high:,g}"
 
 
-def metric(row: metrics.Row, screen: Screen) -> list[str]:
+def metric(row: metrics.MetricSpec, screen: Screen) -> list[str]:
     """All that is known of a metric without importing it."""
     pairs = [
         ("family", row.family),

@@ -10,7 +10,7 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
-from calcli.diagrams.captions import reading
+from calcli.diagrams.captions import caption
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
@@ -70,7 +70,7 @@ def readings(result: DiagramResult, screen: Screen) -> list[str]:
     lines: list[str] = []
     for curve in result.shown:
         of = "" if curve.of is None else f", {result.label} = {curve.of}"
-        lines += wrapped(f"{curve.score}{of}: {reading(curve).text}", screen.prose)
+        lines += wrapped(f"{curve.score}{of}: {caption(curve).text}", screen.prose)
     return lines
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.numeric.bins import width_edges
@@ -38,7 +38,7 @@ class Histogram(NamedTuple):
     evidence: float
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(sigmoid(batch.score), batch.labels, batch.weight)
     counts = bin_counts(float(pooled.weight.sum()))
     binning, score = str(params["binning"]), str(params["score"])
@@ -55,7 +55,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State(arrays={"cuts": cuts, "level": np.clip(level, 0.0, 1.0)})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return state.array("level")[np.searchsorted(state.array("cuts"), sigmoid(batch.score), side="left")]
 
 

@@ -1,9 +1,9 @@
 """The rows of the binning methods."""
 
-from calcli.methods.spec import Param, Row
+from calcli.methods.spec import MethodSpec, Param
 
 ROWS = (
-    Row(
+    MethodSpec(
         name="isotonic",
         family="binning",
         target="calcli.methods.binning.isotonic",
@@ -14,7 +14,7 @@ ROWS = (
         order="kept",
         reaches_ends=True,
     ),
-    Row(
+    MethodSpec(
         name="histogram",
         family="binning",
         target="calcli.methods.binning.histogram",
@@ -28,7 +28,7 @@ ROWS = (
             Param("binning", "choice", "mass", "equal-mass or equal-width bins", choices=("mass", "width")),
         ),
     ),
-    Row(
+    MethodSpec(
         name="isotonic-centered",
         family="binning",
         target="calcli.methods.binning.isotonic_centered",
@@ -39,7 +39,7 @@ ROWS = (
         auto="binary",
         order="kept",
     ),
-    Row(
+    MethodSpec(
         name="venn-abers",
         family="binning",
         target="calcli.methods.binning.venn_abers",
@@ -50,7 +50,7 @@ ROWS = (
         interval=True,
         order="kept",
     ),
-    Row(
+    MethodSpec(
         name="scaling-binning",
         family="binning",
         target="calcli.methods.binning.scaling_binning",
@@ -61,7 +61,7 @@ ROWS = (
         order="kept or reversed",
         params=(Param("bins", "int", 30, "number of bins", low=1, high=100_000),),
     ),
-    Row(
+    MethodSpec(
         name="histogram-platt",
         family="binning",
         target="calcli.methods.binning.histogram_platt",
@@ -74,7 +74,7 @@ ROWS = (
             Param("rows", "float", 20.0, "the least weight of either class for a bin's own fit", low=1, high=1e9),
         ),
     ),
-    Row(
+    MethodSpec(
         name="bbq",
         family="binning",
         target="calcli.methods.binning.bbq",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, number
 from calcli.numeric import bins
@@ -16,7 +16,7 @@ from calcli.numeric.links import sigmoid
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     prob = sigmoid(batch.score)
     edges = _edges(prob, batch.weight, int(number(params, "bins")), str(params["binning"]))
     place = bins.assign(prob, edges)
@@ -28,7 +28,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State(arrays={"edges": edges, "rate": rate})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     edges, rate = state.array("edges"), state.array("rate")
     return rate[bins.assign(sigmoid(batch.score), edges)]
 

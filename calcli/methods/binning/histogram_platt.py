@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
@@ -18,7 +18,7 @@ from calcli.numeric.pooled import by_score, mass_cuts
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(batch.score, batch.labels, batch.weight)
     cuts = mass_cuts(pooled, int(number(params, "bins")))
     place = np.searchsorted(cuts, batch.score, side="left")
@@ -36,7 +36,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State(arrays={"cuts": cuts, **coefficients})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     place = np.searchsorted(state.array("cuts"), batch.score, side="left")
     return sigmoid(state.array("a")[place] * batch.score + state.array("b")[place])
 

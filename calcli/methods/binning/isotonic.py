@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.numeric.pooled import by_score, isotonic_blocks
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(batch.score, batch.labels, batch.weight)
     first, last, level = isotonic_blocks(pooled)
     # The two ends of each block: interpolation needs no others. A block of one score has one end.
@@ -24,7 +24,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State(arrays={"score": pooled.score[ends], "level": np.concatenate([level, level])[place]})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return np.interp(batch.score, state.array("score"), state.array("level"))
 
 

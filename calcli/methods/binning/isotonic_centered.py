@@ -17,14 +17,14 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.numeric.pooled import by_score, isotonic_blocks
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(batch.score, batch.labels, batch.weight)
     first, _, level = isotonic_blocks(pooled)
     weight = np.add.reduceat(pooled.weight, first)
@@ -33,7 +33,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State(arrays={"centre": centre, "level": (rows * level + 0.5) / (rows + 1.0)})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     z, centre = batch.score, state.array("centre")
     prob = np.interp(_axis(z), centre, state.array("level"))
     ends = centre[[0, -1]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
@@ -17,7 +17,7 @@ from calcli.numeric.pooled import by_score, mass_cuts
 from calcli.state import State, nest, unnest
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     scaling = platt.fit(batch, sides, {}, seed)
     scaled = platt.predict(scaling, batch, sides)
     pooled = by_score(scaled, batch.labels, batch.weight)
@@ -27,7 +27,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return nest({"platt": scaling, "bins": State(arrays={"cuts": cuts, "mean": mean})})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     parts = unnest(state, ["platt", "bins"])
     scaled = platt.predict(parts["platt"], batch, sides)
     cuts, mean = parts["bins"].array("cuts"), parts["bins"].array("mean")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.numeric.links import one_against_rest
@@ -25,7 +25,7 @@ from calcli.numeric.pooled import by_score
 from calcli.state import State, unnest
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(batch.score, batch.labels, batch.weight)
     p1 = np.append(_with_one_more(pooled.weight, pooled.positive), 1.0)  # above all scores
     mirrored = _with_one_more(pooled.weight[::-1], (pooled.weight - pooled.positive)[::-1])
@@ -42,7 +42,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     )
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     p0, p1 = _binary_interval(state, batch.score)
     return p1 / (1.0 - p0 + p1)
 

@@ -2,12 +2,12 @@
 
 from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.scaling.catalog import ROWS as SCALING
-from calcli.methods.spec import Param, Row
+from calcli.methods.spec import MethodSpec, Param
 
 _INNER = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_features)
 
 ROWS = (
-    Row(
+    MethodSpec(
         name="ccl",
         family="clusters",
         target="calcli.methods.clusters.ccl",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods import catalog
 from calcli.methods.base import Params, Section, number
 from calcli.methods.clusters import explanation, facts, partition
@@ -23,7 +23,7 @@ from calcli.numeric.links import probabilities
 from calcli.state import Json, State, nest, pack_texts, unnest
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = batch.take(batch.weights > 0)
     clusters, near = partition.fit(batch, sides, params, seed)
     name = inner_name(str(params["inner"]), batch.classes)
@@ -56,7 +56,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State({**whole.params, **told}, {**whole.arrays, **arrays}, whole.blobs)
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     parts = unnest(state, ["partition", "mixture"])
     clusters = Partition.of_state(parts["partition"], sides)
     mixture = Mixture.of_state(parts["mixture"], str(state.params["inner"]))
@@ -65,7 +65,7 @@ def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
     return mixture.predict(Batch(batch.score), belongs, tau)
 
 
-def extras(state: State, batch: Batch, sides: Sides) -> Mapping[str, FloatArray]:
+def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
     """The cluster whose centroid is nearest."""
     clusters = Partition.of_state(unnest(state, ["partition"])["partition"], sides)
     return {"cluster": clusters.near(batch, 1).place[:, 0].astype(np.float64)}

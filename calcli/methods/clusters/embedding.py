@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray, IntArray, Sides
+from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.learners import catboost, foreign
 from calcli.learners.encoding import Encoding
@@ -50,7 +50,7 @@ def pieces(features: Mapping[str, Column], rows: int = 8192) -> Iterator[dict[st
         yield {name: column.take(slice(start, start + rows)) for name, column in features.items()}
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> Embedding:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding:
     """The embedding that the parameters ask for, from rows that all weigh something."""
     kind = cast(Kind, params["embedding"])
     features, weight = batch.features, batch.weights
@@ -68,7 +68,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> Embedding:
     return Shap(model, own) if kind == "shap" else Leaves.of(model, own, features)
 
 
-def of_state(state: State, sides: Sides) -> Embedding:
+def of_state(state: State, sides: SideInputs) -> Embedding:
     """The embedding that `to_state` kept; `sides` hold the user's model, if it was one."""
     kind = state.params["kind"]
     if kind == "plain":

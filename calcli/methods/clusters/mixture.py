@@ -20,7 +20,7 @@ from calcli.errors import FitError
 from calcli.methods import calibrator
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.clusters.partition import Shares
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.totals import totals
 from calcli.state import State, nest, unnest
@@ -44,7 +44,7 @@ class Inner:
         Rows of each class that are added to such a rate.
     """
 
-    row: Row
+    row: MethodSpec
     seed: int
     least: float
     prior: float

@@ -14,10 +14,10 @@ from typing import cast
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, IntArray, Sides
+from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.learners.clustering import Clustering, centroids
 from calcli.learners.encoding import feature_codes, weighted_median
-from calcli.learners.points import Near, nearest, on_grid, step_of
+from calcli.learners.points import NearestCentroids, nearest, on_grid, step_of
 from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
 from calcli.methods.clusters.elbow import elbow, homogeneity, tried
@@ -65,7 +65,7 @@ class Shares:
             yield held // self.cluster.shape[1], share[held]
 
 
-def shares(near: Near, temperature: float, spread: float) -> Shares:
+def shares(near: NearestCentroids, temperature: float, spread: float) -> Shares:
     """How much rows belong to the clusters near them; `spread` is s^2."""
     if temperature == 0.0 or spread == 0.0:
         return Shares(near.place[:, :1], np.ones((len(near.place), 1)))
@@ -99,15 +99,17 @@ class Partition:
     def __len__(self) -> int:
         return len(self.centroids)
 
-    def near(self, batch: Batch, count: int = NEAREST) -> Near:
+    def near(self, batch: Batch, count: int = NEAREST) -> NearestCentroids:
         """The nearest clusters of each row."""
         found = [
             nearest(on_grid(self.embedding.points(piece), self.step), self.centroids, count)
             for piece in pieces(batch.features)
         ]
         if not found:
-            return Near(np.zeros((0, 1), dtype=np.int64), np.zeros((0, 1)))
-        return Near(np.concatenate([one.place for one in found]), np.concatenate([one.distance for one in found]))
+            return NearestCentroids(np.zeros((0, 1), dtype=np.int64), np.zeros((0, 1)))
+        return NearestCentroids(
+            np.concatenate([one.place for one in found]), np.concatenate([one.distance for one in found])
+        )
 
     def to_state(self) -> State:
         whole = nest({"embedding": self.embedding.to_state()})
@@ -115,12 +117,12 @@ class Partition:
         return State(params, {**whole.arrays, "centroids": self.centroids}, whole.blobs)
 
     @classmethod
-    def of_state(cls, state: State, sides: Sides) -> Partition:
+    def of_state(cls, state: State, sides: SideInputs) -> Partition:
         embedding = embeddings.of_state(unnest(state, ["embedding"])["embedding"], sides)
         return cls(embedding, state.number("step"), state.array("centroids"), state.number("spread"))
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> tuple[Partition, Near]:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> tuple[Partition, NearestCentroids]:
     """The clusters of these rows, and the nearest ones of each row.
 
     Rows of ``--embedding-data`` are clustered with them. Labels are looked at only to choose the number of clusters.
@@ -135,7 +137,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> tuple[Partitio
     whole = len(sample.label) == len(batch)  # what has been embedded need not be again
     near = nearest(sample.points[: len(batch)], chosen, NEAREST) if whole else first.near(batch)
     order = np.argsort(-totals(near.place[:, 0], batch.weights, len(first)), kind="stable")
-    near = Near(np.argsort(order)[near.place], near.distance)
+    near = NearestCentroids(np.argsort(order)[near.place], near.distance)
     return replace(first, centroids=chosen[order], spread=weighted_median(near.distance[:, 0], batch.weights)), near
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
-from calcli.learners.points import Near
+from calcli.learners.points import NearestCentroids
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, shares
 from calcli.numeric.losses import log_loss
@@ -46,7 +46,7 @@ class Tempered:
 def temper(
     batch: Batch,
     partition: Partition,
-    near: Near,
+    near: NearestCentroids,
     inner: Inner,
     temperatures: Sequence[float],
     taus: Sequence[float],
@@ -72,7 +72,7 @@ def temper(
 class _Folds:
     """Rows by fold. Rows that agree in score and place share one."""
 
-    def __init__(self, batch: Batch, partition: Partition, near: Near, inner: Inner, seed: int) -> None:
+    def __init__(self, batch: Batch, partition: Partition, near: NearestCentroids, inner: Inner, seed: int) -> None:
         self.batch = Batch(batch.score, batch.label, batch.weight)
         self.partition, self.near, self.inner = partition, near, inner
         place = np.column_stack([batch.score, near.place, near.distance])

@@ -20,7 +20,7 @@ _PAIRS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class Adjacency:
     """The neighbours of each row.
 
     Attributes
@@ -46,7 +46,7 @@ class Links:
             raise ValueError("neighbours are none of the rows")
 
     @classmethod
-    def of(cls, sources: IntArray, ends: IntArray, rows: int) -> Links:
+    def of(cls, sources: IntArray, ends: IntArray, rows: int) -> Adjacency:
         """From links in any order, each perhaps repeated."""
         width = int(ends.max(initial=0)) + 1
         keys = np.unique(sources * width + ends)
@@ -54,7 +54,7 @@ class Links:
         return cls(np.concatenate([[0], np.cumsum(count)]).astype(np.int64), keys % width)
 
     @classmethod
-    def both_ways(cls, one: IntArray, other: IntArray, rows: int) -> Links:
+    def both_ways(cls, one: IntArray, other: IntArray, rows: int) -> Adjacency:
         """An undirected graph: every edge is a link in each direction, and no row is its own neighbour."""
         apart = one != other
         one, other = one[apart], other[apart]
@@ -69,12 +69,12 @@ class Links:
         """The row that each link starts from."""
         return np.repeat(np.arange(len(self)), np.diff(self.start))
 
-    def take(self, rows: IntArray) -> Links:
+    def take(self, rows: IntArray) -> Adjacency:
         """The lists of some rows."""
         count = np.diff(self.start)[rows]
         start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         places = np.arange(start[-1]) + np.repeat(self.start[:-1][rows] - start[:-1], count)
-        return Links(start, self.ends[places])
+        return Adjacency(start, self.ends[places])
 
     def spread(self, values: FloatArray, scheme: Scheme) -> FloatArray:
         """One mixing of `values`, which has a row for each row of the graph."""
@@ -85,7 +85,7 @@ class Links:
 
 
 def two_layers_alone(
-    graph: Links, values: FloatArray, links: Links, new: FloatArray, scheme: Scheme, hidden: Hidden
+    graph: Adjacency, values: FloatArray, links: Adjacency, new: FloatArray, scheme: Scheme, hidden: Hidden
 ) -> FloatArray:
     """`two_layers` for the values of `new` rows, each alone with the rows of `graph` and tied to some by `links`."""
     joined = _Joined(graph, values, scheme)
@@ -95,7 +95,7 @@ def two_layers_alone(
     return found
 
 
-def _blocks(links: Links) -> Iterator[IntArray]:
+def _blocks(links: Adjacency) -> Iterator[IntArray]:
     """All rows, so many at a time that their neighbours form a bounded number of pairs."""
     block = np.cumsum(links.degree**2) // _PAIRS
     rows = np.arange(len(links))
@@ -105,7 +105,7 @@ def _blocks(links: Links) -> Iterator[IntArray]:
 class _Joined:
     """A graph that single rows join."""
 
-    def __init__(self, graph: Links, values: FloatArray, scheme: Scheme) -> None:
+    def __init__(self, graph: Adjacency, values: FloatArray, scheme: Scheme) -> None:
         degree = graph.degree
         self.graph = graph
         self.values = values
@@ -116,7 +116,7 @@ class _Joined:
         self.gathered = _sums(graph.sources, (values * scheme.root(degree)[:, None])[graph.ends], len(graph))
         self.keys = graph.sources * len(graph) + graph.ends
 
-    def output(self, links: Links, new: FloatArray, hidden: Hidden) -> FloatArray:
+    def output(self, links: Adjacency, new: FloatArray, hidden: Hidden) -> FloatArray:
         row, neighbour = links.sources, links.ends
         own, root = self.scheme.own(links.degree), self.scheme.sign * self.scheme.root(links.degree)
         near = self.root[neighbour]
@@ -124,7 +124,7 @@ class _Joined:
         theirs = hidden(self._of_neighbours(links, new))
         return own * hidden(first) + root * np.bincount(row, near * theirs, minlength=len(links))
 
-    def _of_neighbours(self, links: Links, new: FloatArray) -> FloatArray:
+    def _of_neighbours(self, links: Adjacency, new: FloatArray) -> FloatArray:
         """The first layer at each neighbour of a new row, of which the row has become a neighbour."""
         row, neighbour = links.sources, links.ends
         around = self.gathered[neighbour] + self._moved(links)
@@ -132,7 +132,7 @@ class _Joined:
         own = self.own[neighbour, None] * self.values[neighbour]
         return own + self.scheme.sign * self.root[neighbour, None] * around
 
-    def _moved(self, links: Links) -> FloatArray:
+    def _moved(self, links: Adjacency) -> FloatArray:
         """What changes in a neighbour's sum, because some of its neighbours are neighbours of the new row too."""
         count = np.diff(links.start)[links.sources]
         link = np.repeat(np.arange(len(links.ends)), count)

@@ -1,9 +1,9 @@
 """The rows of the methods that relate rows to each other."""
 
-from calcli.methods.spec import Param, Row
+from calcli.methods.spec import MethodSpec, Param
 
 ROWS = (
-    Row(
+    MethodSpec(
         name="recal",
         family="graphs",
         target="calcli.methods.graphs.recal",

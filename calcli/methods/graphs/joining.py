@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import Batch, Column, Edges, FloatArray, Sides
+from calcli.batch import Batch, Column, Edges, FloatArray, SideInputs
 from calcli.methods.graphs import adjacency as links
 from calcli.methods.graphs import cliques, relation
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.nearest import Neighbourhood
 from calcli.methods.graphs.relation import Relation
@@ -20,7 +20,7 @@ from calcli.state import pack_texts, unpack_texts
 Arrays = Mapping[str, NDArray[np.generic]]
 
 
-def keep(related: Relation, graph: Links | Cliques, batch: Batch, values: FloatArray, scheme: Scheme) -> Arrays:
+def keep(related: Relation, graph: Adjacency | Cliques, batch: Batch, values: FloatArray, scheme: Scheme) -> Arrays:
     """All that `join` needs of the rows of `batch`; `values` are their scaled logits."""
     if isinstance(graph, Cliques):
         levels = _named("levels", pack_texts(related.levels(batch)))
@@ -37,7 +37,7 @@ def keep(related: Relation, graph: Links | Cliques, batch: Batch, values: FloatA
 
 
 def join(
-    related: Relation, kept: Arrays, batch: Batch, new: FloatArray, sides: Sides, scheme: Scheme, hidden: Hidden
+    related: Relation, kept: Arrays, batch: Batch, new: FloatArray, sides: SideInputs, scheme: Scheme, hidden: Hidden
 ) -> FloatArray:
     """What the graph makes of new rows, each alone beside those that are kept; `new` are their scaled logits."""
     if related.kind == "value":
@@ -51,12 +51,12 @@ def join(
         tied = there.links_from(related.points(batch))
     else:
         tied = ties(kept, relation.node_of(batch), relation.edges_of(sides))
-    graph = Links(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
+    graph = Adjacency(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
     graph.check(len(kept["values"]))
     return links.two_layers_alone(graph, _floats(kept["values"]), tied, new, scheme, hidden)
 
 
-def ties(kept: Arrays, nodes: Column, edges: Edges) -> Links:
+def ties(kept: Arrays, nodes: Column, edges: Edges) -> Adjacency:
     """To which of the kept rows an edge list links new rows with these ids."""
     node = Column("category", kept["node"].astype(np.int32), unpack_texts(_under("nodes", kept)))
     return relation.links_from(edges, node, nodes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.scheme import Scheme
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Mix: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
-def first_mixing(graph: Links | Cliques, values: FloatArray, scheme: Scheme) -> FloatArray:
+def first_mixing(graph: Adjacency | Cliques, values: FloatArray, scheme: Scheme) -> FloatArray:
     """What the hidden layer sees: a row for each row, or where the rows of a group see the same, for each group."""
     if isinstance(graph, Cliques) and scheme.loops:
         mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
@@ -29,9 +29,9 @@ def first_mixing(graph: Links | Cliques, values: FloatArray, scheme: Scheme) -> 
     return graph.spread(values, scheme)
 
 
-def second_mixing(graph: Links | Cliques, scheme: Scheme, device: torch.device) -> Mix:
+def second_mixing(graph: Adjacency | Cliques, scheme: Scheme, device: torch.device) -> Mix:
     """The graph's mixing of one number of each row, or of each group where `first_mixing` gave these."""
-    if isinstance(graph, Links):
+    if isinstance(graph, Adjacency):
         return _convolution(graph, scheme, device)
     import torch
 
@@ -48,7 +48,7 @@ def second_mixing(graph: Links | Cliques, scheme: Scheme, device: torch.device) 
     return against
 
 
-def _convolution(graph: Links, scheme: Scheme, device: torch.device) -> Mix:
+def _convolution(graph: Adjacency, scheme: Scheme, device: torch.device) -> Mix:
     """torch-geometric's GCN layer; its linear map is done before, for several networks at once."""
     import torch
 

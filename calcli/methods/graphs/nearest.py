@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
@@ -46,15 +46,15 @@ class Neighbourhood:
         self.members = _lowest(place.ravel(), self.somewhere, len(self.places), count + 1)
         self.tree: cKDTree | None = cKDTree(self.places) if len(self.places) else None
 
-    def links(self) -> Links:
+    def links(self) -> Adjacency:
         """The graph of these rows: two are linked if either is among the other's nearest."""
         row, near = self._nearest(self.points, np.arange(len(self.points)))
-        return Links.both_ways(row, near, len(self.points))
+        return Adjacency.both_ways(row, near, len(self.points))
 
-    def links_from(self, points: FloatArray) -> Links:
+    def links_from(self, points: FloatArray) -> Adjacency:
         """For other rows, each to its nearest here."""
         row, near = self._nearest(points, None)
-        return Links.of(row, near, len(points))
+        return Adjacency.of(row, near, len(points))
 
     def _nearest(self, points: FloatArray, itself: IntArray | None) -> tuple[IntArray, IntArray]:
         """Pairs of a row and one near it; `itself` are the numbers of the rows, if they are rows of this space."""

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray, Sides
+from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.errors import DataError
 from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, number
 from calcli.methods.graphs import joining
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import first_mixing
 from calcli.methods.graphs.network import Network, Part, logits
@@ -41,7 +41,7 @@ PENALTIES = (0.0, 0.1, 0.5, 1.0)
 """The lambdas that ``lambda=auto`` tries."""
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = _in_order(batch, seed)
     scheme, values = _scheme(params["propagation"]), logits(batch.score)
     scale = float(np.average(np.abs(values).mean(axis=1), weights=batch.weights)) or 1.0
@@ -70,12 +70,12 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return State(known, kept, {WEIGHTS: network.to_bytes()})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     t = extras(state, batch, sides)["temperature"]
     return probabilities(batch.score / (t if batch.score.ndim == 1 else t[:, None]))
 
 
-def extras(state: State, batch: Batch, sides: Sides) -> Mapping[str, FloatArray]:
+def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
     """The temperature of each row."""
     network, scheme = Network.from_bytes(state.blobs[WEIGHTS]), _scheme(state.params["propagation"])
     values = logits(batch.score) / network.scale
@@ -110,7 +110,7 @@ def explain(state: State) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def remarks(state: State, sides: Sides, nodes: Column | None) -> tuple[str, ...]:
+def remarks(state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
     """What relates the rows, which edges are left out, and whether the network is of use."""
     if nodes is not None:
         return _ties(state, sides, nodes)
@@ -125,7 +125,7 @@ def remarks(state: State, sides: Sides, nodes: Column | None) -> tuple[str, ...]
     return tuple(said)
 
 
-def _ties(state: State, sides: Sides, nodes: Column) -> tuple[str, ...]:
+def _ties(state: State, sides: SideInputs, nodes: Column) -> tuple[str, ...]:
     """How the edge list ties new rows."""
     edges = edges_of(sides)
     if state.params[WHOLE_TABLE]:
@@ -163,7 +163,7 @@ def _plan(params: Params) -> Plan:
     )
 
 
-def _facts(related: Relation, graph: Links | Cliques, batch: Batch, sides: Sides) -> dict[str, Json]:
+def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: SideInputs) -> dict[str, Json]:
     """What the relation is, and how many rows it links; a list of edges must link some."""
     if isinstance(graph, Cliques):
         pairs, alone = float((graph.size * (graph.size - 1.0) / 2.0).sum()), int((graph.size == 1.0).sum())

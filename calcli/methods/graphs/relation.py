@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from calcli.batch import Batch, Column, Edges, FloatArray, IntArray, Sides
+from calcli.batch import Batch, Column, Edges, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, number
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.nearest import Neighbourhood
 from calcli.state import Json
@@ -80,7 +80,7 @@ class Relation:
             return np.where(codes < 0, missing, codes)
         return np.where(np.isnan(column.values), missing, column.values).astype(np.int64)
 
-    def graph(self, batch: Batch, sides: Sides) -> Links | Cliques:
+    def graph(self, batch: Batch, sides: SideInputs) -> Adjacency | Cliques:
         """The graph of these rows."""
         if self.kind == "value":
             levels = self.levels(batch)
@@ -90,7 +90,7 @@ class Relation:
         return links_within(edges_of(sides), node_of(batch))
 
 
-def choose(batch: Batch, sides: Sides, params: Params, seed: int) -> Relation:
+def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relation:
     """What ``relation`` asks for; for ``auto`` the edges, if there are some, or else the feature that CatBoost finds
     to tell most about the label (RECAL 3.1).
     """
@@ -136,7 +136,7 @@ def _nearest(batch: Batch, names: tuple[str, ...], params: Params) -> Relation:
     return Relation("nearest", names, int(number(params, "k")), radius)
 
 
-def edges_of(sides: Sides) -> Edges:
+def edges_of(sides: SideInputs) -> Edges:
     """The edge list, which must be there."""
     if sides.edges is None:
         raise UsageError("relation=edges needs an edge list", hint="try: --edges FILE --node-id COLUMN")
@@ -150,12 +150,12 @@ def node_of(batch: Batch) -> Column:
     return batch.node
 
 
-def links_within(edges: Edges, node: Column) -> Links:
+def links_within(edges: Edges, node: Column) -> Adjacency:
     """The graph of rows whose nodes an edge links; other edges are left out."""
     row = np.append(_row_of_node(edges, node), -1)
     one, other = row[edges.pairs].T
     here = (one >= 0) & (other >= 0)
-    return Links.both_ways(one[here], other[here], len(node.values))
+    return Adjacency.both_ways(one[here], other[here], len(node.values))
 
 
 def left_out(edges: Edges, node: Column) -> int:
@@ -164,12 +164,12 @@ def left_out(edges: Edges, node: Column) -> int:
     return int((row[edges.pairs] < 0).any(axis=1).sum())
 
 
-def links_from(edges: Edges, node: Column, new: Column) -> Links:
+def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
     """For new rows, the rows of `node` that they are linked to; a row is never linked to its own node."""
     row = np.append(_row_of_node(edges, node), -1)
     one, other = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
     here = (one >= 0) & (row[other] >= 0) & (one != other)
-    of_node = Links.of(one[here], row[other[here]], len(edges.nodes) + 1)
+    of_node = Adjacency.of(one[here], row[other[here]], len(edges.nodes) + 1)
     return of_node.take(new.recode(edges.nodes, unseen=-1).astype(np.int64) % (len(edges.nodes) + 1))
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from calcli.batch import NO_SIDES, Batch, FloatArray
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray
 from calcli.errors import UsageError
-from calcli.methods.graphs.adjacency import Links
+from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import second_mixing
 from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Network, Part, logits, offset_of
@@ -62,7 +62,7 @@ class Inputs:
 
     parts: Mapping[Part, FloatArray]
     scale: float
-    graph: Links | Cliques | None
+    graph: Adjacency | Cliques | None
     scheme: Scheme
 
 
@@ -289,7 +289,7 @@ def _temperature(batch: Batch) -> float:
     """The one temperature that suits all rows; 1 where no row counts."""
     if not batch.weights.sum() > 0:
         return 1.0
-    return 1.0 / temperature.fit(batch, NO_SIDES, {}, 0).number("inverse_temperature")
+    return 1.0 / temperature.fit(batch, NO_SIDE_INPUTS, {}, 0).number("inverse_temperature")
 
 
 def _shares(weight: FloatArray) -> FloatArray:

@@ -19,9 +19,9 @@ from calcli.methods.heterogeneous import cell_calibrators as cells
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.cell_platt import sums
 from calcli.methods.heterogeneous.coding import Codes, Coding
-from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Mask, Tree, grow
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.distinct_rows import deal
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import probabilities, scores
@@ -68,7 +68,7 @@ class Plan:
         return len(self.depths) == len(self.least) == len(self.taus) == 1
 
 
-def fit(rows: Batch, method: Row, plan: Plan, grower: Grower) -> Partitioned:
+def fit(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Partition:
     """The shared map and the trees that cross-validation asks for."""
     shared = cells.calibrated(method, rows)
     chosen: tuple[float, int, float] | None = None
@@ -77,14 +77,14 @@ def fit(rows: Batch, method: Row, plan: Plan, grower: Grower) -> Partitioned:
     elif max(plan.depths) > 0:
         chosen = _chosen(rows, method, plan, grower)
     if chosen is None:
-        return Partitioned(False, shared, Coding(()), (), ())
+        return Partition(False, shared, Coding(()), (), ())
     least, depth, tau = chosen
     grown = grower(rows, shared, least, depth, plan.trees)
     if all(len(tree.left) == 1 for tree in grown.trees):
-        return Partitioned(False, shared, Coding(()), (), ())
+        return Partition(False, shared, Coding(()), (), ())
     codes = grown.coding.encode(rows.features)
     found = tuple(_cells(tree, codes, rows, shared, tau) for tree in grown.trees)
-    return Partitioned(False, shared, grown.coding, grown.trees, found)
+    return Partition(False, shared, grown.coding, grown.trees, found)
 
 
 def of_labels(partition: Batch, seed: int) -> Grower:
@@ -140,7 +140,7 @@ def _cells(tree: Tree, codes: Codes, rows: Batch, shared: Calibrator, tau: float
     return cells.measured(own, cells.own_share(sums(leaf, told, count), tau), rows, leaf)
 
 
-def _chosen(rows: Batch, method: Row, plan: Plan, grower: Grower) -> tuple[float, int, float] | None:
+def _chosen(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> tuple[float, int, float] | None:
     """The least weight of a cell, the depth and tau of least held-out loss; None where no partition is as good."""
     fold = deal(rows.labels, FOLDS)
     candidates = list(product(plan.least, plan.depths, plan.taus))
@@ -154,7 +154,7 @@ def _chosen(rows: Batch, method: Row, plan: Plan, grower: Grower) -> tuple[float
     return None if best == 0 else candidates[best - 1]
 
 
-def _held_out(seen: Batch, unseen: Batch, method: Row, plan: Plan, grower: Grower) -> Iterator[FloatArray]:
+def _held_out(seen: Batch, unseen: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Iterator[FloatArray]:
     """The losses of rows that were not seen: without a partition, then with each of the plan's."""
     shared = cells.calibrated(method, seen)
     yield log_loss(shared.predict(Batch(unseen.score)), unseen.labels)

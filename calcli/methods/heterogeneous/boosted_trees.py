@@ -19,9 +19,9 @@ from calcli.methods.heterogeneous import cell_calibrators as cells
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.cell_platt import sums
 from calcli.methods.heterogeneous.coding import Codes, Coding
-from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree, grow
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.distinct_rows import deal
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import probabilities, scores
@@ -80,7 +80,7 @@ class Boosting:
         return tree, found
 
 
-def fit(rows: Batch, method: Row, plan: Plan) -> Partitioned:
+def fit(rows: Batch, method: MethodSpec, plan: Plan) -> Partition:
     """The shared map and as many trees as cross-validation asks for."""
     shared = cells.calibrated(method, rows)
     count, least, tau = _chosen(rows, method, plan)
@@ -88,10 +88,10 @@ def fit(rows: Batch, method: Row, plan: Plan) -> Partitioned:
     made: list[tuple[Tree, Cells]] = []
     while len(made) < count and (step := boosting.step(plan, least, tau)) is not None:
         made.append(step)
-    return Partitioned(True, shared, boosting.coding, tuple(tree for tree, _ in made), tuple(each for _, each in made))
+    return Partition(True, shared, boosting.coding, tuple(tree for tree, _ in made), tuple(each for _, each in made))
 
 
-def _chosen(rows: Batch, method: Row, plan: Plan) -> tuple[int, float, float]:
+def _chosen(rows: Batch, method: MethodSpec, plan: Plan) -> tuple[int, float, float]:
     """How many trees, the least weight of a cell and tau, by held-out loss."""
     fold = deal(rows.labels, FOLDS)
     if fold.max(initial=0) < FOLDS - 1:
@@ -107,7 +107,9 @@ def _chosen(rows: Batch, method: Row, plan: Plan) -> tuple[int, float, float]:
     return candidates[least_loss(losses, rows.weights)]
 
 
-def _held_out(rows: Batch, fold: np.ndarray, method: Row, plan: Plan, least: float, tau: float) -> Iterator[FloatArray]:
+def _held_out(
+    rows: Batch, fold: np.ndarray, method: MethodSpec, plan: Plan, least: float, tau: float
+) -> Iterator[FloatArray]:
     """The held-out losses with 0, 1, .. trees, until they have stopped to fall."""
     runs = [
         _losses(rows.take(fold != index), rows.take(fold == index), method, plan, least, tau) for index in range(FOLDS)
@@ -125,7 +127,9 @@ def _held_out(rows: Batch, fold: np.ndarray, method: Row, plan: Plan, least: flo
             return
 
 
-def _losses(seen: Batch, unseen: Batch, method: Row, plan: Plan, least: float, tau: float) -> Iterator[FloatArray]:
+def _losses(
+    seen: Batch, unseen: Batch, method: MethodSpec, plan: Plan, least: float, tau: float
+) -> Iterator[FloatArray]:
     """The losses of unseen rows with 0, 1, .. trees, without end."""
     shared = cells.calibrated(method, seen)
     boosting = Boosting.start(seen, shared)

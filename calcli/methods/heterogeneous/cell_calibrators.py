@@ -16,7 +16,7 @@ from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods import calibrator
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.heterogeneous.cell_platt import platt_each, sums
-from calcli.methods.spec import Row
+from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
 from calcli.state import State
 
@@ -86,7 +86,7 @@ def told(prob: FloatArray, weight: FloatArray) -> FloatArray:
     return weight * (prob * (1.0 - prob) if prob.ndim == 1 else 1.0 - (prob**2).sum(axis=1))
 
 
-def calibrated(method: Row, rows: Batch) -> Calibrator:
+def calibrated(method: MethodSpec, rows: Batch) -> Calibrator:
     """A calibrator of these rows by their scores alone.
 
     It counts as many rows as they weigh: those that were equal have been put into one.
@@ -96,7 +96,7 @@ def calibrated(method: Row, rows: Batch) -> Calibrator:
 
 
 def calibrated_each(
-    method: Row, rows: Batch, cell: IntArray, otherwise: Sequence[Calibrator], *, rising: bool = False
+    method: MethodSpec, rows: Batch, cell: IntArray, otherwise: Sequence[Calibrator], *, rising: bool = False
 ) -> list[Calibrator]:
     """A calibrator for each cell; the one of `otherwise` where there are no rows.
 

@@ -1,4 +1,4 @@
-"""A partition as a formula: what `Partitioned.predict` does, said in terms."""
+"""A partition as a formula: what `Partition.predict` does, said in terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.formula import formula_of
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.conditions import Codeset
-from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree
 from calcli.numeric.links import CLIP, logit
 
@@ -20,7 +20,7 @@ _MOST = float(logit(np.ones(1))[0])
 """The greatest log-odds that a probability is given."""
 
 
-def formula(fitted: Partitioned, score: Terms, features: Inputs) -> Terms:
+def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
     """The probability of the positive class, or of each class."""
     prob = formula_of(fitted.shared, score, {})
     if not fitted.trees:
@@ -38,14 +38,14 @@ def formula(fitted: Partitioned, score: Terms, features: Inputs) -> Terms:
     return tuple(terms.total(own) / float(len(each)) for own in zip(*each, strict=True))
 
 
-def _in_cells(fitted: Partitioned, tree: Tree, cells: Cells, score: Terms, without: Terms, features: Inputs) -> Terms:
+def _in_cells(fitted: Partition, tree: Tree, cells: Cells, score: Terms, without: Terms, features: Inputs) -> Terms:
     """What the calibrator of a row's cell makes of its score, mixed with what it would be without it."""
     own = _by_cell(fitted, tree, [_own(calibrator, score) for calibrator in cells.own], features)
     (share,) = _by_cell(fitted, tree, [(terms.term(float(value)),) for value in cells.share], features)
     return tuple(out + share * (mine - out) for mine, out in zip(own, without, strict=True))
 
 
-def _by_cell(fitted: Partitioned, tree: Tree, values: Sequence[Terms], features: Inputs) -> Terms:
+def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: Inputs) -> Terms:
     """Those of the cell that a row lies in."""
     leaf_index = tree.leaf_index
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
@@ -26,8 +26,8 @@ from calcli.methods.heterogeneous import averaged_trees as averaged
 from calcli.methods.heterogeneous import boosted_trees as boosted
 from calcli.methods.heterogeneous import formula as closed
 from calcli.methods.heterogeneous import rules
-from calcli.methods.heterogeneous.partition import Partitioned
-from calcli.methods.spec import Row
+from calcli.methods.heterogeneous.partition import Partition
+from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.distinct_rows import distinct
 from calcli.state import State
 
@@ -39,7 +39,7 @@ LEAST = (15.0, 50.0)
 """The least weights of a cell that are tried, for each class. A forest takes the first."""
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = _splittable(distinct(batch, seed), str(params["columns"]))
     method = _leaf_method(str(params["leaf"]), batch.classes)
     if params["partition"] == "boosted":
@@ -47,7 +47,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     return averaged.fit(rows, method, _plan(params, batch.classes), _grower(params, sides, rows, seed)).to_state()
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return _unpacked(_Same(state)).predict(batch)
 
 
@@ -69,7 +69,7 @@ def _splittable(rows: Batch, prefix: str) -> Batch:
     return replace(rows, features=found)
 
 
-def _leaf_method(asked: str, classes: int) -> Row:
+def _leaf_method(asked: str, classes: int) -> MethodSpec:
     """The method that calibrates cells; ``auto`` is `platt` for two classes and `sms` for more."""
     return catalog.find(("platt" if classes == 2 else "sms") if asked == AUTO else asked)
 
@@ -95,7 +95,7 @@ def _plan(params: Params, classes: int) -> averaged.Plan:
     )
 
 
-def _boosted_plan(params: Params, sides: Sides, classes: int) -> boosted.Plan:
+def _boosted_plan(params: Params, sides: SideInputs, classes: int) -> boosted.Plan:
     if PARTITION_DATA in sides.batches or params["target"] == "label":
         what = f"--{PARTITION_DATA}" if PARTITION_DATA in sides.batches else "target=label"
         raise UsageError(
@@ -115,7 +115,7 @@ def _count(params: Params, default: int) -> int:
     return default if params["trees"] == AUTO else int(number(params, "trees"))
 
 
-def _grower(params: Params, sides: Sides, rows: Batch, seed: int) -> averaged.Grower:
+def _grower(params: Params, sides: SideInputs, rows: Batch, seed: int) -> averaged.Grower:
     """Trees grown on other rows tell labels; the model has seen these, and what it left of them says little."""
     other = sides.batches.get(PARTITION_DATA)
     if other is None:
@@ -145,5 +145,5 @@ class _Same:
 
 
 @lru_cache(maxsize=16)
-def _unpacked(same: _Same) -> Partitioned:
-    return Partitioned.from_state(same.state)
+def _unpacked(same: _Same) -> Partition:
+    return Partition.from_state(same.state)

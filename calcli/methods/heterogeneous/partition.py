@@ -25,7 +25,7 @@ _NUMBERS = ("share", "weight", "label", "said")
 
 
 @dataclass(frozen=True)
-class Partitioned:
+class Partition:
     """The map that all rows share, and trees with calibrators in their cells.
 
     Attributes
@@ -82,7 +82,7 @@ class Partitioned:
         return State({**whole.params, "facts": facts}, whole.arrays, whole.blobs)
 
     @classmethod
-    def from_state(cls, state: State) -> Partitioned:
+    def from_state(cls, state: State) -> Partition:
         """What `to_state` gave."""
         facts, parts = state.params["facts"], unnest(state, _PARTS)
         if not isinstance(facts, dict) or not isinstance(facts["rows"], list):

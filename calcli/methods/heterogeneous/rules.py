@@ -7,12 +7,12 @@ import numpy as np
 from calcli.methods.base import Section
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.heterogeneous.conditions import Codeset
-from calcli.methods.heterogeneous.partition import Partitioned
+from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Mask, Tree
 from calcli.state import Json
 
 
-def sections(fitted: Partitioned) -> tuple[Section, ...]:
+def sections(fitted: Partition) -> tuple[Section, ...]:
     """The cells of all trees."""
     binary = fitted.shared.classes == 2
     start = f"All rows: {_map(fitted.shared)}."
@@ -47,7 +47,7 @@ def _map(calibrator: Calibrator) -> str:
     return f"{state.number('a'):.6g} z {state.number('b'):+.6g}"
 
 
-def _paths(fitted: Partitioned, tree: Tree) -> list[str]:
+def _paths(fitted: Partition, tree: Tree) -> list[str]:
     """The conditions of each leaf, those on one feature said once."""
     allowed: list[dict[int, Mask]] = [{} for _ in tree.left]
     for node in np.flatnonzero(~tree.is_leaf):

@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import NO_SIDES, Batch, FloatArray, Sides
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, Section, number
@@ -29,17 +29,17 @@ from calcli.methods.mbct.forest import Forest, prob_of
 from calcli.methods.mbct.formula import calibrated
 from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.parameter_search import Chosen, choose
-from calcli.methods.mbct.search_grid import LINKS, most_trees, ways_of_boosting
+from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
 from calcli.methods.scaling import platt
 from calcli.numeric.links import sigmoid
 from calcli.state import Json, State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if batch.weight is not None and not (held := batch.weight > 0).all():
         batch = batch.take(held)
     start = _Start.of(batch, params, seed)
-    ways = ways_of_boosting(batch, params)
+    ways = boosting_settings(batch, params)
     names = most_important(batch.features, batch.labels, batch.weight, count=int(number(params, "features")), seed=seed)
     coder = learn_codes(
         batch,
@@ -73,7 +73,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     )
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     model = _unpacked(_Same(state))
     z = model.start.of_scores(batch.score)
     if len(model.forest) == 0:
@@ -113,7 +113,7 @@ class _Start:
         """Platt scaling, or the raw score."""
         if params["start"] == "raw":
             return cls(1.0, 0.0)
-        found = platt.fit(batch, NO_SIDES, {}, seed)
+        found = platt.fit(batch, NO_SIDE_INPUTS, {}, seed)
         return cls(found.number("a"), found.number("b"))
 
     def of_scores(self, score: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ MOST_TREES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Setting:
     """What is tried where a parameter is left open."""
 
     link: str
@@ -30,11 +30,11 @@ class _Way:
     rate: float = 0.3
 
 
-WAYS = (_Way("odds", 30.0), _Way("odds", 100.0), _Way("odds", 10.0), _Way("linear", 30.0))
+WAYS = (_Setting("odds", 30.0), _Setting("odds", 100.0), _Setting("odds", 10.0), _Setting("linear", 30.0))
 """The first is the one to begin with. Other depths and rates did not pay on real files."""
 
 
-def ways_of_boosting(batch: Batch, params: Params) -> list[Boosting]:
+def boosting_settings(batch: Batch, params: Params) -> list[Boosting]:
     """All that the parameters admit, each once."""
     least, loss = least_of(batch, params), cast(SplitLoss, params["split_loss"])
     found: list[Boosting] = []

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import curves
@@ -27,7 +27,7 @@ from calcli.numeric.links import sigmoid, softplus
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sample = Sample.of_cells(gather(batch, params).arrays)
     theta = _fitted(sample)
     if sample.coarseness(_basis, theta) > curves.COARSE:
@@ -43,7 +43,7 @@ def finish(sums: Sums, params: Params) -> State:
     return _state(_fitted(Sample.of_cells(sums.arrays)))
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     z = batch.score
     right = softplus(z)
     return sigmoid(state.number("a") * (z - right) + state.number("b") * right + state.number("c"))

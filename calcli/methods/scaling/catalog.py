@@ -1,6 +1,6 @@
 """The rows of the scaling methods."""
 
-from calcli.methods.spec import Param, Row
+from calcli.methods.spec import MethodSpec, Param
 
 _BIAS = Param(
     "bias",
@@ -20,7 +20,7 @@ _OFF_DIAGONAL = Param(
 )
 
 ROWS = (
-    Row(
+    MethodSpec(
         name="identity",
         family="scaling",
         target="calcli.methods.scaling.identity",
@@ -34,7 +34,7 @@ ROWS = (
         keeps_top_class=True,
         sums="yes",
     ),
-    Row(
+    MethodSpec(
         name="temperature",
         family="scaling",
         target="calcli.methods.scaling.temperature",
@@ -48,7 +48,7 @@ ROWS = (
         keeps_top_class=True,
         sums="binary",
     ),
-    Row(
+    MethodSpec(
         name="platt",
         family="scaling",
         target="calcli.methods.scaling.platt",
@@ -60,7 +60,7 @@ ROWS = (
         order="kept or reversed",
         sums="yes",
     ),
-    Row(
+    MethodSpec(
         name="quadratic",
         family="scaling",
         target="calcli.methods.scaling.quadratic",
@@ -72,7 +72,7 @@ ROWS = (
         order="kept",
         sums="yes",
     ),
-    Row(
+    MethodSpec(
         name="beta",
         family="scaling",
         target="calcli.methods.scaling.beta",
@@ -84,7 +84,7 @@ ROWS = (
         order="kept",
         sums="yes",
     ),
-    Row(
+    MethodSpec(
         name="vector",
         family="scaling",
         target="calcli.methods.scaling.vector",
@@ -95,7 +95,7 @@ ROWS = (
         multiclass="native",
         params=(_BIAS,),
     ),
-    Row(
+    MethodSpec(
         name="sms",
         family="scaling",
         target="calcli.methods.scaling.sms",
@@ -106,7 +106,7 @@ ROWS = (
         auto="multiclass",
         multiclass="native",
     ),
-    Row(
+    MethodSpec(
         name="dirichlet",
         family="scaling",
         target="calcli.methods.scaling.dirichlet",
@@ -117,7 +117,7 @@ ROWS = (
         multiclass="native",
         params=(_OFF_DIAGONAL, _BIAS),
     ),
-    Row(
+    MethodSpec(
         name="matrix",
         family="scaling",
         target="calcli.methods.scaling.matrix",
@@ -128,7 +128,7 @@ ROWS = (
         multiclass="native",
         params=(_OFF_DIAGONAL, _BIAS),
     ),
-    Row(
+    MethodSpec(
         name="spline",
         family="scaling",
         target="calcli.methods.scaling.spline",

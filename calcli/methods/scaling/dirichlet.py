@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import beta, odir
@@ -18,14 +18,14 @@ from calcli.numeric.multinomial import linear
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if batch.classes == 2:
         return beta.fit(batch, sides, {}, seed)
     W, b = odir.fit(_log_probabilities(batch), batch, params, seed, diagonal=False)
     return State(arrays={"coefficients": np.column_stack([W, b])})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     if batch.classes == 2:
         return beta.predict(state, batch, sides)
     return softmax(linear(_log_probabilities(batch), state.array("coefficients")))

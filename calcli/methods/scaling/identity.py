@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric.links import probabilities
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     return finish(gather(batch, params), params)
 
 
@@ -22,7 +22,7 @@ def finish(sums: Sums, params: Params) -> State:
     return State()
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return probabilities(batch.score)
 
 

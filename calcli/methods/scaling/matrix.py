@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import odir, platt
@@ -19,13 +19,13 @@ from calcli.numeric.multinomial import linear
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if batch.classes == 2:
         return platt.fit(batch, sides, {}, seed)
     return fit_centred(batch, params, seed, diagonal=False)
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     if batch.classes == 2:
         return platt.predict(state, batch, sides)
     return softmax(linear(centred(batch.score), state.array("coefficients")))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
@@ -28,7 +28,7 @@ COARSE = 0.1
 """Cells within which a z + b varies by more than twice this are too coarse: the error is then above 1e-7."""
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = ScoreMoments.of(moments.gather(batch.score, batch.labels, batch.weight))
     a, b = slope_and_intercept(rows, rows.softplus)
     if rows.coarseness(a) > COARSE:
@@ -47,7 +47,7 @@ def finish(sums: Sums, params: Params) -> State:
     return State({"a": a, "b": b})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     u = batch.score * state.number("a")
     u += state.number("b")
     return sigmoid(u, out=u)

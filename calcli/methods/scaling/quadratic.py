@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import curves
@@ -32,7 +32,7 @@ HELD = 30.0
 """Scores beyond this are held at it while fitting."""
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sample = Sample.of_cells(gather(batch, params).arrays)
     theta = _fitted(sample)
     if sample.coarseness(_Parabola(*sample.ends), theta) > curves.COARSE:
@@ -50,7 +50,7 @@ def finish(sums: Sums, params: Params) -> State:
     return _state(sample, _fitted(sample))
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     low, high = state.number("low"), state.number("high")
     held = np.clip(batch.score, low, high)
     beyond = batch.score - held

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import temperature
@@ -20,7 +20,7 @@ from calcli.numeric.multinomial import Multinomial, linear, with_constant
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     beta = temperature.fit(batch, sides, {}, seed).number("inverse_temperature")
     held = batch.weights > 0
     batch = batch.take(held)
@@ -38,7 +38,7 @@ def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
     )
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     x = _log_probabilities(batch, state.number("inverse_temperature"), state.number("rows"))
     prob = softmax(linear(x, state.array("coefficients")))
     return prob[:, 1] if batch.classes == 2 else prob

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, number
 from calcli.numeric import curves
@@ -35,7 +35,7 @@ STRENGTHS = (np.inf, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3)
 """The c that are tried: the penalty is c/n times the roughness on an axis on which the knots span a length of 1."""
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sums = gather(batch, params)
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
@@ -56,7 +56,7 @@ def finish(sums: Sums, params: Params) -> State:
     return curve.state(curve.fitted(sample, _chosen(curve, sums)))
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     pieces = state.array("pieces")
     piece, d = locate(state.array("knots"), batch.score)
     one, first, second, third = pieces.T

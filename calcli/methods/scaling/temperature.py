@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
@@ -22,7 +22,7 @@ from calcli.state import State
 BOUND = float(np.exp(10.0))
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if batch.classes == 2:
         return finish(gather(batch, params), params)
     return State({"inverse_temperature": many_classes(batch)})
@@ -44,7 +44,7 @@ def finish(sums: Sums, params: Params) -> State:
     return State({"inverse_temperature": root_between(slope, 1 / BOUND, BOUND, 1.0)})
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     beta = state.number("inverse_temperature")
     scaled = batch.score * beta
     return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)

@@ -6,20 +6,20 @@ two classes it is Platt scaling.
 
 from __future__ import annotations
 
-from calcli.batch import Batch, FloatArray, Sides
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import matrix, platt
 from calcli.state import State
 
 
-def fit(batch: Batch, sides: Sides, params: Params, seed: int) -> State:
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if batch.classes == 2:
         return platt.fit(batch, sides, {}, seed)
     return matrix.fit_centred(batch, params, seed, diagonal=True)
 
 
-def predict(state: State, batch: Batch, sides: Sides) -> FloatArray:
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return matrix.predict(state, batch, sides)
 
 

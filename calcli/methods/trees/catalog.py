@@ -2,12 +2,12 @@
 
 from calcli.methods.binning.catalog import ROWS as BINNING
 from calcli.methods.scaling.catalog import ROWS as SCALING
-from calcli.methods.spec import Param, Row
+from calcli.methods.spec import MethodSpec, Param
 
 _AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
 
-_MBCT = Row(
+_MBCT = MethodSpec(
     name="mbct",
     family="trees",
     target="calcli.methods.mbct.mbct",
@@ -109,7 +109,7 @@ _MBCT = Row(
 
 _LEAVES = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_features)
 
-_HETEROGENEOUS = Row(
+_HETEROGENEOUS = MethodSpec(
     name="heterogeneous",
     family="trees",
     target="calcli.methods.heterogeneous.heterogeneous",
@@ -188,7 +188,7 @@ _HETEROGENEOUS = Row(
     presets={"paper": {"partition": "tree", "target": "label", "tau": 0.0}},
 )
 
-_BOOST = Row(
+_BOOST = MethodSpec(
     name="boost",
     family="trees",
     target="calcli.methods.boost",

@@ -19,7 +19,7 @@ _WAIT = 1.0
 _DIGEST = hashlib.sha256().digest_size
 
 
-class Unfinished:
+class Checkpoint:
     """The parts of one run."""
 
     def __init__(self, folder: Path, key: str) -> None:
@@ -51,7 +51,7 @@ class Unfinished:
         return self.folder / f"{self._key}-{part}"
 
 
-class Forgetful(Unfinished):
+class NullCheckpoint(Checkpoint):
     """Where there is no artifact, nothing is kept."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Forgetful(Unfinished):
 
 
 @contextmanager
-def unfinished(artifact: Path | None, key: str) -> Iterator[Unfinished]:
+def checkpoint(artifact: Path | None, key: str) -> Iterator[Checkpoint]:
     """What an earlier run with the same key has kept; no other run can be at the same artifact meanwhile.
 
     Parameters
@@ -77,14 +77,14 @@ def unfinished(artifact: Path | None, key: str) -> Iterator[Unfinished]:
         Stands for all that the parts depend on: a word of hexadecimal digits.
     """
     if artifact is None:
-        yield Forgetful()
+        yield NullCheckpoint()
         return
     folder = artifact.with_name(f".{artifact.name}.unfinished")
     made: list[Path] = []
     with ExitStack() as stack:
         with files.disk_errors(f"cannot write {folder}"):
             stack.enter_context(files.locked(folder / _LOCK, _WAIT, made))
-        parts = Unfinished(folder, key)
+        parts = Checkpoint(folder, key)
         try:
             yield parts
         finally:

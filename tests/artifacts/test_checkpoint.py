@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.store import exists
-from calcli.artifacts.unfinished import unfinished
 from calcli.errors import CalcliError, FileSystemError
 from calcli.tables.paths import find_inputs
 
@@ -19,7 +19,7 @@ class Killed(Exception):
 
 
 def run(target: Path, key: str, parts: dict[str, bytes]) -> None:
-    with unfinished(target, key) as kept:
+    with checkpoint(target, key) as kept:
         for name, content in parts.items():
             kept.put(name, content)
         raise Killed
@@ -36,7 +36,7 @@ def names(folder: Path) -> list[str]:
 
 def test_the_same_run_finds_its_parts(tmp_path: Path) -> None:
     stopped(tmp_path / "ens", "aa", one=b"1", two=b"2")
-    with unfinished(tmp_path / "ens", "aa") as kept:
+    with checkpoint(tmp_path / "ens", "aa") as kept:
         assert (kept.get("one"), kept.get("two"), kept.get("three")) == (b"1", b"2", None)
         kept.finish()
     assert names(tmp_path) == []
@@ -44,7 +44,7 @@ def test_the_same_run_finds_its_parts(tmp_path: Path) -> None:
 
 def test_another_run_finds_nothing_and_sweeps_in_the_end(tmp_path: Path) -> None:
     stopped(tmp_path / "ens", "aa", one=b"1")
-    with unfinished(tmp_path / "ens", "bb") as kept:
+    with checkpoint(tmp_path / "ens", "bb") as kept:
         assert kept.get("one") is None
         kept.finish()
     assert names(tmp_path) == []
@@ -78,21 +78,21 @@ def test_damaged_parts_are_not_taken(tmp_path: Path) -> None:
     stopped(tmp_path / "ens", "aa", one=b"1")
     part = next(path for path in (tmp_path / ".ens.unfinished").iterdir() if path.name.endswith("one"))
     part.write_bytes(part.read_bytes()[:-1] + b"2")
-    with unfinished(tmp_path / "ens", "aa") as kept:
+    with checkpoint(tmp_path / "ens", "aa") as kept:
         assert kept.get("one") is None
 
 
 def test_two_runs_at_one_artifact_are_one_too_many(tmp_path: Path) -> None:
     with (
-        unfinished(tmp_path / "ens", "aa") as kept,
+        checkpoint(tmp_path / "ens", "aa") as kept,
         pytest.raises(FileSystemError, match="another calcli is writing"),
-        unfinished(tmp_path / "ens", "aa"),
+        checkpoint(tmp_path / "ens", "aa"),
     ):
         raise AssertionError(kept)
 
 
 def test_without_an_artifact_nothing_is_kept() -> None:
-    with unfinished(None, "aa") as kept:
+    with checkpoint(None, "aa") as kept:
         kept.put("one", b"1")
         assert kept.get("one") is None
         kept.finish()
