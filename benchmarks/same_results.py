@@ -109,22 +109,12 @@ def _elsewhere() -> Iterator[tuple[str, list[str]]]:
     rows, edges = str(SAMPLES / "graph_rows.parquet"), str(SAMPLES / "graph_edges.parquet")
     train, test = str(SAMPLES / "train.parquet"), str(SAMPLES / "test.parquet")
     members, ood = str(SAMPLES / "members.parquet"), str(SAMPLES / "ood.parquet")
-    graph = [
-        "--edges",
-        edges,
-        "--node-id",
-        "home_id",
-        "--set",
-        "epochs=30",
-        "--holdout",
-        "0.3",
-        "-o",
-        "graph.recal",
-        "--format",
-        "json",
-    ]
-    yield "graph/fit recal", ["fit", rows, "-m", "recal", *graph, "--set", "epochs=30", "--holdout", "0.3",
-                              "-o", "graph.recal", "--format", "json"]  # fmt: skip
+    graph = ["--edges", edges]
+    yield (
+        "graph/fit recal",
+        ["fit", rows, "-m", "recal", *graph, "--node-id", "node_id", "--set", "epochs=30", "--holdout", "0.3"]
+        + ["-o", "graph.recal", "--format", "json"],
+    )
     yield "graph/apply recal", ["apply", "graph.recal", rows, "-o", "applied.parquet", *graph]
     yield "mbct paper", ["fit", train, "-m", "mbct", "--preset", "paper", "--holdout", "none", "-o", "paper.mbct"]
     yield "auto small", ["fit", test, "--ignore", "user_id", "--budget", "3000", "-o", "t.auto", "--format", "json"]
