@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shlex.split(os.environ.get("CALCLI", f"{sys.executable} -m calcli"))
-SAMPLES = Path(__file__).parent.parent / "sample_data"
+TABLES, SAMPLES = Path("tables"), Path("samples")
+"""Links in the directory where commands run, so that no report depends on where the data is."""
 VOLATILE = {"seconds", "created", "version", "versions", "platform", "python", "hardware", "written", "fitted"}
 """Keys of JSON whose values differ from run to run."""
 
@@ -46,11 +47,12 @@ def main() -> int:
     comparer = sub.add_parser("compare")
     comparer.add_argument("before", type=Path)
     comparer.add_argument("after", type=Path)
+    comparer.add_argument("--subset", action="store_true", help="allow commands that only one record has")
     options = parser.parse_args()
     if options.verb == "record":
         options.output.write_text(json.dumps(_record(options.data, options.only), indent=1, sort_keys=True))
         return 0
-    return _compare(json.loads(options.before.read_text()), json.loads(options.after.read_text()))
+    return _compare(json.loads(options.before.read_text()), json.loads(options.after.read_text()), options.subset)
 
 
 def _commands(data: Path | None) -> Iterator[tuple[str, list[str]]]:
@@ -62,7 +64,7 @@ def _commands(data: Path | None) -> Iterator[tuple[str, list[str]]]:
     tables["classes"] = (SAMPLES / "classes_train.csv", SAMPLES / "classes_test.csv", 4)
     for name in () if data is None else REAL:
         classes = 5 if name.startswith("house") else 2
-        tables[name] = (data / f"{name}.cal.parquet", data / f"{name}.test.parquet", classes)
+        tables[name] = (TABLES / f"{name}.cal.parquet", TABLES / f"{name}.test.parquet", classes)
     for table, (train, test, classes) in tables.items():
         yield from _on_table(table, str(train), str(test), classes, methods)
     yield from _elsewhere()
@@ -112,8 +114,23 @@ def _elsewhere() -> Iterator[tuple[str, list[str]]]:
     graph = ["--edges", edges]
     yield (
         "graph/fit recal",
-        ["fit", rows, "-m", "recal", *graph, "--node-id", "node_id", "--set", "epochs=30", "--holdout", "0.3"]
-        + ["-o", "graph.recal", "--format", "json"],
+        [
+            "fit",
+            rows,
+            "-m",
+            "recal",
+            *graph,
+            "--node-id",
+            "node_id",
+            "--set",
+            "epochs=30",
+            "--holdout",
+            "0.3",
+            "-o",
+            "graph.recal",
+            "--format",
+            "json",
+        ],
     )
     yield "graph/apply recal", ["apply", "graph.recal", rows, "-o", "applied.parquet", *graph]
     yield "mbct paper", ["fit", train, "-m", "mbct", "--preset", "paper", "--holdout", "none", "-o", "paper.mbct"]
@@ -136,6 +153,9 @@ def _record(data: Path | None, only: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
+        (here / SAMPLES).symlink_to(Path(__file__).resolve().parent.parent / "sample_data")
+        if data is not None:
+            (here / TABLES).symlink_to(data.resolve())
         for name, words in _commands(data):
             if only not in name:
                 continue
@@ -162,9 +182,9 @@ def _hashes(here: Path) -> dict[str, str]:
     """Every file beneath, then what is not an artifact is removed."""
     found = {}
     for path in sorted(here.rglob("*")):
-        if not path.is_file() or "previous" in path.parts:
-            continue
         name = str(path.relative_to(here))
+        if not path.is_file() or name.startswith((f"{SAMPLES}/", f"{TABLES}/")):
+            continue
         if path.suffix == ".json":
             found[name] = hashlib.sha256(_plain(path.read_text()).encode()).hexdigest()[:16]
         elif path.suffix == ".html":
@@ -196,9 +216,10 @@ def _without_numbers_of_time(text: str) -> str:
     return re.sub(r" +", " ", text)
 
 
-def _compare(before: dict[str, Any], after: dict[str, Any]) -> int:
+def _compare(before: dict[str, Any], after: dict[str, Any], subset: bool) -> int:
     same, differs = 0, 0
-    for name in sorted(before.keys() | after.keys()):
+    names = before.keys() & after.keys() if subset else before.keys() | after.keys()
+    for name in sorted(names):
         if before.get(name) == after.get(name):
             same += 1
             continue
