@@ -12,7 +12,7 @@ import pytest
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
-from tests.shell import ROOT, blocks, commands, readers_folder, run
+from tests.support.shell import ROOT, blocks, commands, readers_folder, run
 
 NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
 DRIFT = (ROOT / "docs/drift.md").read_text()

@@ -11,11 +11,8 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
-from tests.shell import ROOT
+from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
-
-REPORT = json.loads((ROOT / "docs/report.schema.json").read_text())
-ANSWERS = json.loads((ROOT / "docs/answers.schema.json").read_text())
 
 
 @pytest.fixture
@@ -61,7 +58,7 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
 )
 def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = answered(arguments, capsys)
-    jsonschema.validate(report, REPORT)
+    jsonschema.validate(report, REPORT_SCHEMA)
     assert report["command"] == arguments.partition(" ")[0]
 
 
@@ -80,7 +77,7 @@ def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_other_answers(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    jsonschema.validate(answered(arguments, capsys), ANSWERS)
+    jsonschema.validate(answered(arguments, capsys), ANSWERS_SCHEMA)
 
 
 def test_the_schema_of_answers_is_strict_enough_to_fail(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,4 +85,4 @@ def test_the_schema_of_answers_is_strict_enough_to_fail(here: Path, capsys: pyte
     for key in ("created", "payloads", "binding"):
         broken = {**found, "manifest": {name: part for name, part in found["manifest"].items() if name != key}}
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(broken, ANSWERS)
+            jsonschema.validate(broken, ANSWERS_SCHEMA)

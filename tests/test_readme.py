@@ -10,7 +10,7 @@ import pytest
 
 from calcli import errors
 from calcli.tables.binding import LABEL_NAMES
-from tests.shell import ROOT, blocks, commands, readers_folder, run
+from tests.support.shell import ROOT, blocks, commands, readers_folder, run
 
 README = (ROOT / "README.md").read_text()
 

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from calcli.artifacts import codecs
 from calcli.state import State, nest, unnest
-from tests.artifacts.making import same, state
-from tests.artifacts.test_npz import BAD_NAMES, arrays
-from tests.artifacts.test_strictjson import text, values
+from tests.support.artifacts import BAD_NAMES, same, state
+from tests.support.strategies import arrays, json_text, json_values
 
 states = st.builds(
     State,
-    params=st.dictionaries(text, values, max_size=3),
+    params=st.dictionaries(json_text, json_values, max_size=3),
     arrays=st.dictionaries(st.sampled_from(["a", "0/edges", "1/edges"]), arrays()),
     blobs=st.dictionaries(st.sampled_from(["model.cbm", "0/m.safetensors", "README", "a.b.parquet"]), st.binary()),
 )

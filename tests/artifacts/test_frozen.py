@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from calcli.artifacts import store, upgrade
-from tests.artifacts.making import leftovers, put, same
 from tests.frozen import write_v1_minimal
+from tests.support.artifacts import leftovers, put, same
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 ARTIFACTS = sorted(path for path in FROZEN.iterdir() if store.exists(path))

@@ -9,8 +9,9 @@ import pytest
 
 from calcli.artifacts import store
 from calcli.errors import FileSystemError
-from tests.artifacts import probe, scenarios
-from tests.artifacts.making import draft, leftovers, put
+from tests.support import artifact_scenarios as scenarios
+from tests.support import disk_probe as probe
+from tests.support.artifacts import draft, leftovers, put
 
 CODES = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT]
 

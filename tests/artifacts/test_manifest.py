@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from calcli.artifacts import upgrade
 from calcli.artifacts.manifest import Manifest, Payload, is_old_manifest, is_payload
 from calcli.errors import ArtifactError
-from tests.artifacts.making import draft
-from tests.artifacts.test_strictjson import text, values
+from tests.support.artifacts import draft
+from tests.support.strategies import json_text, json_values
 
 SHA = "ab" * 32
 PAYLOAD = Payload("state", f"state-{SHA}.json", SHA, 12, "json")
@@ -57,7 +57,7 @@ def test_comes_back_as_it_was():
     assert Manifest.from_json(FULL.to_json()) == FULL
 
 
-@given(st.dictionaries(text, values, max_size=4), st.integers(), text)
+@given(st.dictionaries(json_text, json_values, max_size=4), st.integers(), json_text)
 def test_comes_back_whatever_is_in_it(nested, seed, words):
     one = replace(FULL, params=nested, fit=nested, features=(nested,), seed=seed, method=words, requires=(words,))
     again = Manifest.from_json(one.to_json())
@@ -154,7 +154,7 @@ def test_what_is_no_manifest_is_an_artifact_error(data):
         Manifest.from_json(data, "somewhere")
 
 
-@given(st.binary(max_size=40) | values.map(lambda value: json.dumps(value).encode()))
+@given(st.binary(max_size=40) | json_values.map(lambda value: json.dumps(value).encode()))
 def test_whatever_the_bytes_only_an_artifact_error(data):
     with pytest.raises(ArtifactError):
         Manifest.from_json(data)

@@ -12,27 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from calcli.artifacts import npz
-from tests.artifacts.making import same_array
-
-WIDE = ["i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8"]
-KINDS = ["?", "i1", "u1", *(order + kind for order in "<>" for kind in WIDE)]
-
-
-@st.composite
-def arrays(draw):
-    """Any bits in any shape, so that NaN payloads, -0.0 and subnormals are among them."""
-    dtype = np.dtype(draw(st.sampled_from(KINDS)))
-    shape = draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3))
-    size = int(np.prod(shape, dtype=int)) * dtype.itemsize
-    data = draw(st.binary(min_size=size, max_size=size))
-    if dtype.kind == "b":
-        data = bytes(byte & 1 for byte in data)
-    array = np.frombuffer(data, dtype).reshape(shape)
-    return array.copy(order=draw(st.sampled_from("CF")))
-
+from tests.support.artifacts import BAD_NAMES, npy, same_array, zipped
+from tests.support.strategies import arrays
 
 names = st.lists(st.text("aé0 .-_", min_size=1).filter(lambda part: part not in (".", "..")), min_size=1, max_size=3)
 
@@ -89,9 +72,6 @@ def test_refuses_to_write_what_is_no_plain_number(array):
         npz.pack({"a": array})
 
 
-BAD_NAMES = ["", "/a", "a/", "../a", "a/../b", "a//b", ".", "..", "./a", "a\\b", "a\0b", "a\nb", "a" * 501]
-
-
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_refuses_names_that_leave_their_place(name):
     with pytest.raises(ValueError, match="leave its place"):
@@ -101,50 +81,37 @@ def test_refuses_names_that_leave_their_place(name):
 @pytest.mark.parametrize("name", [name for name in BAD_NAMES if "\0" not in name])  # a zip entry ends at NUL
 def test_refuses_to_read_names_that_leave_their_place(name):
     with pytest.raises(ValueError, match="leave its place"):
-        npz.unpack(_zip({f"{name}.npy": _npy("<f8", "()", bytes(8))}))
-
-
-def _zip(entries, compression=zipfile.ZIP_STORED):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", compression) as archive:
-        for name, data in entries.items():
-            archive.writestr(name, data)
-    return out.getvalue()
-
-
-def _npy(descr, shape, data, order="False", header=None):
-    text = header or f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
+        npz.unpack(zipped({f"{name}.npy": npy("<f8", "()", bytes(8))}))
 
 
 def test_reads_what_the_forger_below_would_write_honestly():
-    assert npz.unpack(_zip({"a.npy": _npy("<f8", "(1,)", bytes(8))}))["a"].tolist() == [0.0]
+    assert npz.unpack(zipped({"a.npy": npy("<f8", "(1,)", bytes(8))}))["a"].tolist() == [0.0]
 
 
 @pytest.mark.parametrize(
     "npy",
     [
-        _npy("<f8", "(1000000000000000,)", bytes(8)),
-        _npy("<f8", "(4294967296, 4294967296)", bytes(8)),
-        _npy("<f8", "(2, 9223372036854775807)", bytes(8)),
-        _npy("<f8", "(0, 9999999999999999999)", b""),
-        _npy("<f8", "(-1,)", bytes(8)),
-        _npy("<f8", "(2,)", bytes(8)),
-        _npy("<f8", "(1,)", bytes(16)),
-        _npy("<f8", "(" + "1, " * 40 + ")", bytes(8)),
-        _npy("|O", "(1,)", bytes(8)),
-        _npy("O", "(1,)", bytes(8)),
-        _npy("<U2", "(1,)", bytes(8)),
-        _npy("<c16", "(1,)", bytes(16)),
-        _npy("<M8[s]", "(1,)", bytes(8)),
-        _npy("<f1", "(8,)", bytes(8)),
-        _npy("", "", bytes(8), header="{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }\n"),
-        _npy("", "", bytes(8), header="__import__('os').abort()\n"),
-        _npy("", "", bytes(8), header="(" * 9000 + "\n"),
-        _npy("", "", bytes(8), header="é\n"),
+        npy("<f8", "(1000000000000000,)", bytes(8)),
+        npy("<f8", "(4294967296, 4294967296)", bytes(8)),
+        npy("<f8", "(2, 9223372036854775807)", bytes(8)),
+        npy("<f8", "(0, 9999999999999999999)", b""),
+        npy("<f8", "(-1,)", bytes(8)),
+        npy("<f8", "(2,)", bytes(8)),
+        npy("<f8", "(1,)", bytes(16)),
+        npy("<f8", "(" + "1, " * 40 + ")", bytes(8)),
+        npy("|O", "(1,)", bytes(8)),
+        npy("O", "(1,)", bytes(8)),
+        npy("<U2", "(1,)", bytes(8)),
+        npy("<c16", "(1,)", bytes(16)),
+        npy("<M8[s]", "(1,)", bytes(8)),
+        npy("<f1", "(8,)", bytes(8)),
+        npy("", "", bytes(8), header="{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }\n"),
+        npy("", "", bytes(8), header="__import__('os').abort()\n"),
+        npy("", "", bytes(8), header="(" * 9000 + "\n"),
+        npy("", "", bytes(8), header="é\n"),
         b"",
         b"\x93NUMPY",
-        b"\x93NUMPY\x02\x00" + _npy("<f8", "()", bytes(8))[8:],
+        b"\x93NUMPY\x02\x00" + npy("<f8", "()", bytes(8))[8:],
         b"\x93NUMPY\x01\x00\xff\xff{}",
     ],
 )
@@ -152,21 +119,21 @@ def test_refuses_headers_that_lie_before_it_allocates(npy):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError):  # noqa: PT011 - several checks may be the first
-            npz.unpack(_zip({"a.npy": npy}))
+            npz.unpack(zipped({"a.npy": npy}))
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
 
 
 def test_refuses_a_zip_bomb():
-    bomb = _zip({"a.npy": _npy("<f8", "(4000000,)", bytes(32_000_000))}, zipfile.ZIP_DEFLATED)
+    bomb = zipped({"a.npy": npy("<f8", "(4000000,)", bytes(32_000_000))}, zipfile.ZIP_DEFLATED)
     assert len(bomb) < 100_000
     with pytest.raises(ValueError, match="compressed"):
         npz.unpack(bomb)
 
 
 def test_refuses_entries_that_share_their_bytes():
-    honest = _zip({"a.npy": _npy("<f8", "(1000,)", bytes(8000)), "b.npy": b""})
+    honest = zipped({"a.npy": npy("<f8", "(1000,)", bytes(8000)), "b.npy": b""})
     central = honest.index(b"PK\x01\x02")
     first, rest = honest[central:].split(b"PK\x01\x02")[1:]
     crowd = b"".join(b"PK\x01\x02" + first.replace(b"a.npy", bytes([letter]) + b".npy") for letter in b"abcdefgh")
@@ -181,15 +148,15 @@ def test_refuses_entries_that_share_their_bytes():
 def test_refuses_two_arrays_of_the_same_name():
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("a.npy", _npy("<f8", "()", bytes(8)))
-        archive.writestr("a.npy", _npy("<f8", "()", bytes(8)))
+        archive.writestr("a.npy", npy("<f8", "()", bytes(8)))
+        archive.writestr("a.npy", npy("<f8", "()", bytes(8)))
     with pytest.raises(ValueError, match="same name"):
         npz.unpack(out.getvalue())
 
 
 def test_refuses_an_entry_that_is_no_array():
     with pytest.raises(ValueError, match="is not an array"):
-        npz.unpack(_zip({"a.pkl": b""}))
+        npz.unpack(zipped({"a.pkl": b""}))
 
 
 SOUND = npz.pack({"a": np.arange(4.0), "b/c": np.zeros((2, 2), np.int8, order="F")})

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifacts import probe, scenarios
+from tests.support import artifact_scenarios as scenarios
+from tests.support import disk_probe as probe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks up open files in /proc")
 

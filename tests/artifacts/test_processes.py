@@ -6,17 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.shell import ROOT
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-ROOT = Path(__file__).parents[2]
 
 
 def run(what):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.artifacts.process_harness", what],
+        [sys.executable, "-m", "tests.support.artifact_processes", what],
         cwd=ROOT,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,

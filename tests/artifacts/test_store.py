@@ -14,7 +14,7 @@ import pytest
 from calcli.artifacts import files, store
 from calcli.errors import ArtifactError, FileSystemError
 from calcli.state import State
-from tests.artifacts.making import draft, generation, leftovers, put, same, side, state
+from tests.support.artifacts import draft, generation, leftovers, put, same, side, state
 
 
 def test_what_was_written_is_read(tmp_path):

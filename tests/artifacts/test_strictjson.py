@@ -10,17 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.artifacts import strictjson
-
-finite = st.floats(allow_nan=False, allow_infinity=False)
-text = st.text(st.characters(exclude_categories=["Cs"]))
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | finite | text,
-    lambda parts: st.lists(parts, max_size=4) | st.dictionaries(text, parts, max_size=4),
-    max_leaves=20,
-)
+from tests.support.strategies import json_values
 
 
-@given(values)
+@given(json_values)
 def test_comes_back_exactly(value):
     assert repr(strictjson.loads(strictjson.dumps(value).encode())) == repr(_sorted(value))
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from calcli.artifacts import store
 from calcli.errors import ArtifactError
-from tests.artifacts.making import draft, generation, put, replace_payload, rewrite_manifest, state
-from tests.artifacts.test_npz import _npy, _zip
+from tests.support.artifacts import draft, generation, npy, put, replace_payload, rewrite_manifest, state, zipped
 
 PLACES = range(5)  # the payloads of `put`
 
@@ -139,11 +138,11 @@ def test_a_forger_who_changes_nothing_is_not_noticed(artifact):
         b"",
         b"PK\x05\x06",
         pickle.dumps([1, 2, 3]),
-        _zip({"a.npy": _npy("|O", "(1,)", pickle.dumps([1]))}),
-        _zip({"a.npy": _npy("<f8", "(1000000000000000,)", bytes(8))}),
-        _zip({"../a.npy": _npy("<f8", "()", bytes(8))}),
-        _zip({"/a.npy": _npy("<f8", "()", bytes(8))}),
-        _zip({"a.py": b"import os"}),
+        zipped({"a.npy": npy("|O", "(1,)", pickle.dumps([1]))}),
+        zipped({"a.npy": npy("<f8", "(1000000000000000,)", bytes(8))}),
+        zipped({"../a.npy": npy("<f8", "()", bytes(8))}),
+        zipped({"/a.npy": npy("<f8", "()", bytes(8))}),
+        zipped({"a.py": b"import os"}),
     ],
 )
 def test_forged_arrays(artifact, npz):
@@ -178,7 +177,7 @@ def test_nothing_is_unpickled(artifact):
     array = np.array([_Bomb()], dtype=object)
     header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n"
     npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + pickle.dumps(array)
-    replace_payload(artifact, "npz", _zip({"a.npy": npy}))
+    replace_payload(artifact, "npz", zipped({"a.npy": npy}))
     refused(artifact)
 
 

@@ -19,8 +19,8 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
+from tests.support.shell import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")

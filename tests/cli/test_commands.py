@@ -16,10 +16,10 @@ import pytest
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
-from tests.cli.making import ROOT, environment
+from tests.support.reports import REPORT_SCHEMA
+from tests.support.shell import environment
 
 Run = Callable[..., tuple[int, str, str]]
-SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
 
 
 def test_fit_prints_the_path_and_nothing_else(here: Path, run: Run) -> None:
@@ -37,7 +37,7 @@ def test_fit_reports_on_stdout_if_asked(here: Path, run: Run) -> None:
     code, out, err = run("fit", "train.parquet", "-m", "platt", "-o", "kept", "--format", "json")
     assert (code, err) == (0, "")
     report = json.loads(out)
-    jsonschema.validate(report, SCHEMA)
+    jsonschema.validate(report, REPORT_SCHEMA)
     assert (report["command"], report["artifact"]) == ("fit", "kept")
     assert out.endswith("}\n")
     assert out.count("\n") == 1
@@ -115,7 +115,7 @@ def test_evaluate_prints_on_stdout(here: Path, run: Run) -> None:
 def test_evaluate_as_json_keeps_to_the_schema(here: Path, run: Run) -> None:
     words = ("evaluate", "test.csv", "--with", "train.platt", "--with", "twin=train.platt", "--metrics", "nll,ece")
     report = json.loads(run(*words, "--bins", "7", "--format", "json")[1])
-    jsonschema.validate(report, SCHEMA)
+    jsonschema.validate(report, REPORT_SCHEMA)
     assert [score["name"] for score in report["scores"]] == ["raw", "train.platt", "twin"]
     assert report["definitions"]["ece"]["bins"] == 7
 

@@ -10,7 +10,7 @@ from calcli.cli.app import COMMANDS
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
 from calcli.reports.gates import FIELDS
-from tests.cli.making import calcli, environment
+from tests.support.shell import calcli, environment
 
 
 def completed(line: str, here: Path) -> list[str]:

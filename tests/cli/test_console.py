@@ -10,7 +10,7 @@ from calcli.cli import output
 from calcli.cli.console import Console
 from calcli.engines.listener import Listener, stage
 from calcli.reports.schema import ReportWarning
-from tests.cli.making import better, warned
+from tests.support.reports import better, warned
 
 
 def test_a_note_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.making import ROOT, calcli, environment
-from tests.cli.test_terminal import ESCAPE, FIT, on_terminal
+from tests.support.reports import ANSWERS_SCHEMA
+from tests.support.shell import ESCAPE, calcli, environment, on_terminal
 
 Run = Callable[..., tuple[int, str, str]]
 DIAGRAM = ("diagram", "test.csv", "--with", "train.platt")
-ANSWERS = json.loads((ROOT / "docs/answers.schema.json").read_text())
+FIT = ("fit", "train.parquet", "-m", "platt", "-o", "kept")
 
 
 def test_the_picture_goes_to_stdout(here: Path, run: Run) -> None:
@@ -82,7 +82,7 @@ def test_the_numbers_as_json_and_csv(here: Path, run: Run) -> None:
         code, out, _ = run(*DIAGRAM, "--kind", kind, "--format", "json")
         assert code == 0
         found = json.loads(out)
-        jsonschema.validate(found, ANSWERS)
+        jsonschema.validate(found, ANSWERS_SCHEMA)
         points = found["curves"]["rejection" if kind == "rejection" else "reliability"]
         code, out, _ = run(*DIAGRAM, "--kind", kind, "--format", "csv")
         rows = list(csv.DictReader(out.splitlines()))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from calcli.cli.app import GROUPS, build, every_command
-from tests.cli.making import ROOT
+from tests.support.shell import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,7 +12,7 @@ import pytest
 
 from calcli.cli import serial
 from calcli.reports.schema import Difference, MetricValue, Seconds
-from tests.cli.making import report, score
+from tests.support.reports import report, score
 
 AWKWARD = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789]
 

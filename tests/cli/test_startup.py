@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import calcli
-from tests.cli.making import ROOT, environment
+from tests.support.shell import ROOT, environment
 
 HEAVY = ("numpy", "polars", "pyarrow", "scipy", "sklearn", "pandas", "torch", "catboost", "matplotlib", "plotly")
 SAMPLE = ROOT / "sample_data"

@@ -9,32 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.making import environment
+from tests.support.shell import ESCAPE, environment, on_terminal
 
 pty = pytest.importorskip("pty")
-
-ESCAPE = "\x1b["
-
-
-def on_terminal(*words: str, cwd: Path, **more: str) -> tuple[int, str]:
-    """Exit code, and what appears on a terminal that is stdin, stdout and stderr."""
-    ours, theirs = pty.openpty()
-    env = environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **more})
-    command = [sys.executable, "-m", "calcli", *words]
-    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            part = os.read(ours, 1 << 16)
-        except OSError:
-            break
-        if not part:
-            break
-        seen += part
-    os.close(ours)
-    return process.wait(timeout=30), seen.decode().replace("\r\n", "\n")
-
 
 FIT = ("fit", "train.parquet", "-m", "platt", "-o", "kept")
 

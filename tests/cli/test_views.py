@@ -13,7 +13,7 @@ from calcli.cli.views import report as view
 from calcli.reporting import findings
 from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report
-from tests.cli.making import BINDING, better, nll_change, report, score
+from tests.support.reports import BINDING, better, nll_change, report, score
 
 PLAIN = Screen()
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from calcli.diagrams.captions import amount, axes, caption, decimals, extent, percent, short, ticks
-from tests.diagrams.making import OVER, bars, line, rejection
+from tests.support.curves import OVER, bars, line, rejection
 
 
 @pytest.mark.parametrize(

@@ -19,24 +19,10 @@ from calcli.metrics.base import Options, Scored
 from calcli.metrics.ece import ece
 from calcli.metrics.ranking import accuracy
 from calcli.metrics.smooth import smooth_ece
-from tests import strategies
+from tests.support import strategies
+from tests.support.curves import classes, sample, traced
 
 KINDS: tuple[Kind, ...] = ("reliability", "smooth", "rejection")
-
-
-def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
-    made = curve_sums("raw", "1", kind, **how)
-    made.add(problem(rows, None if kind == "rejection" else 1))
-    return made.curve()
-
-
-def sample(rows: int = 2000, seed: int = 0, *, slope: float = 1.0, weighted: bool = False) -> Scored:
-    """Labels of chance `p`, under scores whose log-odds are `slope` times too large."""
-    rng = np.random.default_rng(seed)
-    z = rng.normal(-0.5, 1.2, rows)
-    label = (rng.random(rows) < 1 / (1 + np.exp(-z))).astype(np.int64)
-    weight = rng.integers(1, 4, rows).astype(float) if weighted else None
-    return Scored(label, 1 / (1 + np.exp(-slope * z)), weight)
 
 
 def columns(curve: Curve) -> tuple[np.ndarray, ...]:
@@ -324,13 +310,6 @@ def test_nothing_is_gained_by_rejecting_in_any_order() -> None:
 
 
 # Problems
-
-
-def classes(rows: int = 900, seed: int = 0) -> Scored:
-    rng = np.random.default_rng(seed)
-    prob = rng.dirichlet((0.6, 0.5, 0.4), rows)
-    label = (rng.random(rows)[:, None] > prob.cumsum(axis=1)).sum(axis=1)
-    return Scored(label, prob)
 
 
 def test_the_predicted_class_of_two() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.cli.making import environment
-from tests.shell import ROOT, commands
+from tests.support.shell import ROOT, commands, environment
 
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = ROOT / "docs" / "gallery"

@@ -17,9 +17,8 @@ from PIL import Image
 
 from calcli.diagrams import image
 from calcli.diagrams.image import figure, render
-from tests.cli.making import environment
-from tests.diagrams.making import OVER, bars, line, rejection
-from tests.diagrams.test_curves import sample, traced
+from tests.support.curves import OVER, bars, line, rejection, sample, traced
+from tests.support.shell import environment
 
 
 def rectangles(axes: Any) -> list[tuple[float, float, float, float, str]]:
@@ -201,7 +200,7 @@ def test_a_name_is_no_formula() -> None:
 
 def test_pyplot_stays_out_of_it() -> None:
     code = (
-        "import sys; from calcli.diagrams.image import render; from tests.diagrams.making import *; "
+        "import sys; from calcli.diagrams.image import render; from tests.support.curves import *; "
         "render([bars(*OVER)], 'y', 'none', 'png'); print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run(

@@ -10,8 +10,7 @@ import pytest
 
 from calcli.diagrams import page, svg
 from calcli.diagrams.curves import Curve
-from tests.diagrams.making import OVER, bars, line, rejection
-from tests.diagrams.test_curves import classes, sample, traced
+from tests.support.curves import OVER, bars, classes, line, rejection, sample, traced
 
 
 class Parsed(HTMLParser):

@@ -11,8 +11,7 @@ from calcli.diagrams import curves as made
 from calcli.diagrams.canvas import Canvas, Line, cells, shortened
 from calcli.diagrams.curves import Curve
 from calcli.diagrams.terminal import Look, abreast, draw
-from tests.diagrams.making import OVER, bars, line, rejection
-from tests.diagrams.test_curves import sample, traced
+from tests.support.curves import OVER, bars, line, rejection, sample, traced
 
 
 def text(lines: list[Line]) -> str:

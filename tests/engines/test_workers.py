@@ -17,8 +17,9 @@ import pytest
 from calcli.batch import Batch, Column
 from calcli.engines import workers
 from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
-from tests.engines import duties
-from tests.shell import ROOT
+from tests.support import worker_tasks
+from tests.support.shell import ROOT
+from tests.support.worker_tasks import all_gone, soon
 
 HOW = {"count": 2, "threads": 1}
 
@@ -32,7 +33,7 @@ def values(events: object) -> dict[object, list[object]]:
 
 
 def test_here_and_beside_the_same_is_done() -> None:
-    job = Job(duties.double, {})
+    job = Job(worker_tasks.double, {})
     expected = {task: [*(2 * value for value in range(task)), None] for task in range(1, 8)}
     assert values(run_here(job, range(1, 8))) == expected
     assert values(run_beside(job, range(1, 8), **HOW)) == expected
@@ -51,7 +52,7 @@ def test_what_is_shared_arrives_bit_for_bit() -> None:
         },
     )
     masks = (np.array([True, False, True]), np.empty(0), np.array([np.nan, -0.0]))
-    (((said, masks_said), _),) = values(run_beside(Job(duties.look, (batch, masks)), [0], **HOW)).values()
+    (((said, masks_said), _),) = values(run_beside(Job(worker_tasks.look, (batch, masks)), [0], **HOW)).values()
     np.testing.assert_array_equal(said.score, batch.score)
     np.testing.assert_array_equal(said.label, batch.label)
     assert said.weight is None
@@ -64,14 +65,14 @@ def test_what_is_shared_arrives_bit_for_bit() -> None:
 
 def test_what_a_process_writes_to_what_is_shared_stays_with_it() -> None:
     ones = np.ones(100_000)
-    found = values(run_beside(Job(duties.scribble, ones), [5, 7], **HOW))
+    found = values(run_beside(Job(worker_tasks.scribble, ones), [5, 7], **HOW))
     assert found == {5: [1e5, None], 7: [1e5, None]}
     assert (ones == 1).all()
 
 
 @pytest.mark.parametrize("here", [True, False])
 def test_an_error_ends_its_task_and_no_other(here: bool) -> None:
-    job, tasks = Job(duties.misbehave, None), ["behave", "raise", "refuse", "behave well"]
+    job, tasks = Job(worker_tasks.misbehave, None), ["behave", "raise", "refuse", "behave well"]
     assert values(run_here(job, tasks) if here else run_beside(job, tasks, **HOW)) == {
         "behave": ["behave", None],
         "raise": ["FloatingPointError: sparks"],
@@ -82,7 +83,7 @@ def test_an_error_ends_its_task_and_no_other(here: bool) -> None:
 
 def test_so_does_the_death_of_a_process() -> None:
     tasks = ["be killed", "exit", "crash", *(f"behave {index}" for index in range(4))]
-    found = values(run_beside(Job(duties.misbehave, None), tasks, **HOW))
+    found = values(run_beside(Job(worker_tasks.misbehave, None), tasks, **HOW))
     assert found.pop("be killed") == ["its process was ended by SIGKILL, perhaps because memory ran out"]
     assert found.pop("exit") == ["its process ended with exit code 3"]
     assert found.pop("crash") == ["its process was ended by SIGSEGV"]
@@ -90,7 +91,7 @@ def test_so_does_the_death_of_a_process() -> None:
 
 
 def test_a_warning_is_given_here() -> None:
-    job = Job(duties.misbehave, None)
+    job = Job(worker_tasks.misbehave, None)
     with pytest.warns(RuntimeWarning, match="careful"):
         assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", None]}
     with warnings.catch_warnings():
@@ -111,7 +112,7 @@ def test_tasks_are_taken_when_a_process_is_free() -> None:
             yield f"behave {len(taken)}"
 
     taken: list[str] = []
-    for event in run_beside(Job(duties.misbehave, None), tasks(), count=1, threads=1):  # type: ignore[arg-type]
+    for event in run_beside(Job(worker_tasks.misbehave, None), tasks(), count=1, threads=1):  # type: ignore[arg-type]
         taken.append(event.task)
         done += [event.task] if isinstance(event, Finished) else []
     assert taken == ["refuse"]
@@ -122,27 +123,27 @@ def test_what_still_works_at_the_end_of_the_time_is_killed(tmp_path: Path, monke
     clock = SimpleNamespace(monotonic=lambda: 1e6 if len(list(tmp_path.iterdir())) == 2 else 0.0)
     monkeypatch.setattr(workers, "time", clock)
     monkeypatch.setattr(workers, "_LONGEST_WAIT", 0.05)
-    assert list(run_beside(Job(duties.nap, str(tmp_path)), [1, 2, 3], until=1e3, **HOW)) == []
+    assert list(run_beside(Job(worker_tasks.nap, str(tmp_path)), [1, 2, 3], until=1e3, **HOW)) == []
     assert len(list(tmp_path.iterdir())) == 2
     assert all_gone(tmp_path)
 
 
 def test_nothing_is_begun_after_the_end_of_the_time() -> None:
-    past, job = time.monotonic() - 1, Job(duties.double, {})
+    past, job = time.monotonic() - 1, Job(worker_tasks.double, {})
     assert list(run_beside(job, [1, 2], until=past, **HOW)) == []
     assert list(run_here(job, [2, 3], until=past)) == [Progressed(2, 0)]
     assert list(run_here(job, [2], until=math.inf)) == [Progressed(2, 0), Progressed(2, 2), Finished(2, None)]
 
 
 def test_whoever_stops_listening_stops_the_work(tmp_path: Path) -> None:
-    events = run_beside(Job(duties.nap, str(tmp_path)), [0, 1], count=1, threads=1)
+    events = run_beside(Job(worker_tasks.nap, str(tmp_path)), [0, 1], count=1, threads=1)
     assert next(events) == Progressed(0, 0)
     events.close()
     assert all_gone(tmp_path)
 
 
 def test_a_process_has_its_threads_and_keeps_its_words_to_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    job = Job(duties.surroundings, None)
+    job = Job(worker_tasks.surroundings, None)
     found = values(run_beside(job, ["pid", "main", "environment", "modules"], count=1, threads=3))
     assert found["pid"][0] != os.getpid()
     assert found["main"][0] is None
@@ -156,14 +157,14 @@ def test_a_file_beside_the_user_takes_no_modules_place(tmp_path: Path, monkeypat
     for name in ("random", "tempfile", "queue", "select", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.chdir(tmp_path)
-    assert values(run_beside(Job(duties.double, {}), [1], **HOW)) == {1: [0, None]}
+    assert values(run_beside(Job(worker_tasks.double, {}), [1], **HOW)) == {1: [0, None]}
 
 
 @pytest.mark.parametrize("program", [None, "", "/usr/sbin/httpd", "/nowhere/python3"])
 def test_where_no_python_can_be_started_it_says_so(program: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", program)
     with pytest.raises(NoWorkersError):
-        list(run_beside(Job(duties.double, {}), [1], **HOW))
+        list(run_beside(Job(worker_tasks.double, {}), [1], **HOW))
 
 
 def test_a_process_that_cannot_begin_is_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +173,7 @@ def test_a_process_that_cannot_begin_is_no_process(tmp_path: Path, monkeypatch: 
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
     with pytest.raises(NoWorkersError, match="before it was ready"):
-        list(run_beside(Job(duties.double, {}), [1], **HOW))
+        list(run_beside(Job(worker_tasks.double, {}), [1], **HOW))
 
 
 def test_a_full_disk_is_no_place_for_what_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +182,7 @@ def test_a_full_disk_is_no_place_for_what_is_shared(monkeypatch: pytest.MonkeyPa
         pytest.skip("no /dev/full here")
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering: full.open("wb", buffering))
     with pytest.raises(NoWorkersError, match="No space left"):
-        list(run_beside(Job(duties.look, np.ones(100_000)), [1], **HOW))
+        list(run_beside(Job(worker_tasks.look, np.ones(100_000)), [1], **HOW))
 
 
 SCRIPT = """
@@ -191,9 +192,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tes
 for one in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(one, signal.SIG_DFL)
 from calcli.engines.workers import Job, run_beside
-from tests.engines import duties
+from tests.support import worker_tasks
+from tests.support.worker_tasks import all_gone, soon
 print("begun", flush=True)
-list(run_beside(Job(duties.nap, sys.argv[1]), [1, 2], count=2, threads=1))
+list(run_beside(Job(worker_tasks.nap, sys.argv[1]), [1, 2], count=2, threads=1))
 """
 
 
@@ -220,27 +222,3 @@ def test_nothing_is_left_however_the_program_ends(how: signal.Signals, tmp_path:
         assert process.wait(timeout=60) == -how
     assert soon(lambda: all_gone(signed_in))
     assert list(temporary.iterdir()) == []
-
-
-def soon(true: object) -> bool:
-    """Whether it comes true within a time that is long even for a busy machine."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if true():  # type: ignore[operator]
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def all_gone(signed_in: Path) -> bool:
-    return not any(map(alive, signed_in.iterdir()))
-
-
-def alive(signed: Path) -> bool:
-    """Whether the process runs; one that has ended and that nobody has asked after does not."""
-    try:
-        os.kill(int(signed.name), 0)
-        status = Path(f"/proc/{signed.name}/stat")
-        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -19,9 +19,8 @@ from calcli.evaluation import score_buffer as collect
 from calcli.fitting.side_inputs import SideFiles
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
+from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 
-DOCS = Path(__file__).parents[2] / "docs"
-SCHEMA, ANSWERS = (json.loads((DOCS / f"{name}.schema.json").read_text()) for name in ("report", "answers"))
 SITES = np.array(["north", "west", None, "east"], dtype=object)
 
 
@@ -178,7 +177,7 @@ def test_rules_are_shown(clustered: Path, capsys: pytest.CaptureFixture[str]) ->
         assert part in shown
     assert main(["inspect", "m.ccl", "--rules", "--format", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    jsonschema.validate(answer, ANSWERS)
+    jsonschema.validate(answer, ANSWERS_SCHEMA)
     assert [len(section["rows"]) for section in answer["rules"]] == [10, 3, 6, 6]
     assert main(["inspect", "m.ccl"]) == 0
     plain = capsys.readouterr().out
@@ -212,7 +211,7 @@ def test_apply_streams_what_the_whole_table_gets(clustered: Path) -> None:
 def test_rejection_is_in_the_report_and_on_the_screen(clustered: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = calcli.evaluate("test.parquet", artifacts=("m.ccl",), rejection=True)
     text = json.loads(json.dumps(report.to_json(), allow_nan=False))
-    jsonschema.validate(text, SCHEMA)
+    jsonschema.validate(text, REPORT_SCHEMA)
     points = text["rejection"]
     frame = visits(seed=1)
     wrong = (frame["logit"] > 0) != (frame["label"] == 1)

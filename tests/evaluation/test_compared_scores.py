@@ -22,6 +22,7 @@ from calcli.numeric.links import sigmoid
 from calcli.state import State
 from calcli.verbs.evaluate import evaluate
 from tests.support.samples import breeds, clicks
+from tests.support.scored import GOLDEN
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_columns_stand_beside_raw_and_artifacts(fitted: Path) -> None:
 
 def test_a_column_is_measured_to_the_last_digit(here: Path) -> None:
     """Values on the edges of bins stay on their side: fifteen rows that have tripped up four libraries."""
-    edge = pl.read_csv(Path(__file__).parents[1] / "metrics" / "golden" / "edge.csv")
+    edge = pl.read_csv(GOLDEN / "edge.csv")
     other = edge.with_columns(again="p")
     report = calcli.evaluate(other, scores=("again",), metrics="ece,nll,brier", options=calcli.Options(bins=10))
     assert report.value("again", "ece") == pytest.approx(0.2733333333333333)  # as scikit-learn says

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import jsonschema
@@ -15,10 +14,8 @@ from calcli.errors import UsageError
 from calcli.evaluation import score_buffer as collect
 from calcli.evaluation.score_buffer import _Growing
 from calcli.reports.schema import Report
-from tests.shell import ROOT
+from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
-
-SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text())
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def test_sums_say_what_held_rows_say(here: Path, monkeypatch, rows: int, weight:
         else:
             assert (one.value, one.lo, one.hi, one.p) == pytest.approx((other.value, other.lo, other.hi, other.p))
     assert summed.score("m").seconds.apply > 0
-    jsonschema.validate(summed.to_json(), SCHEMA)
+    jsonschema.validate(summed.to_json(), REPORT_SCHEMA)
 
 
 def test_more_classes_are_held_in_fewer_rows(here: Path, monkeypatch) -> None:

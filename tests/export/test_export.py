@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -19,8 +17,8 @@ from calcli.export.sql import EXCLUDING, dialects
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from calcli.verbs.export import ExportRequest, export
-from tests.shell import ROOT, blocks
-from tests.support.samples import breeds, clicks
+from tests.support.export import applied, assert_same, in_duckdb
+from tests.support.samples import breeds, clicks, unseen, visits
 
 ROWS = [row for row in catalog.rows() if row.closed_form and not row.needs_features]
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -36,44 +34,6 @@ DIALECTS = (
     "trino",
     "sqlite",
 )
-
-
-def unseen(names: list[str], rows: int = 400, seed: int = 7) -> pl.DataFrame:
-    """Scores wider than those of the fit, and rows that cannot be calibrated."""
-    rng = np.random.default_rng(seed)
-    hard = np.array([np.nan, np.inf, -np.inf, 0.0, 600.0, -600.0])
-    values = {name: np.concatenate([rng.normal(0, 5, rows), hard]) for name in names}
-    frame = pl.DataFrame(values).with_columns(pl.when(pl.int_range(pl.len()) % 50 > 0).then(pl.all()))
-    return frame.with_columns(place=pl.int_range(pl.len()))
-
-
-@pytest.fixture(scope="module")
-def interpreter() -> Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]:
-    names: dict[str, Any] = {}
-    (program,) = blocks((ROOT / "docs" / "formula.md").read_text(), "python")
-    exec(program, names)
-    return names["predict"]
-
-
-def assert_same(got: pl.DataFrame, expected: pl.DataFrame) -> None:
-    added = [name for name in expected.columns if name.startswith("calibrated")]
-    assert added
-    a, b = got.select(added).to_numpy().astype(float), expected.select(added).to_numpy()
-    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
-    np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
-
-
-def in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFrame:
-    connection = duckdb.connect()
-    connection.register("the table", table.to_arrow())
-    text = export(request)
-    return connection.sql(text if request.shape == "query" else f'SELECT {text} FROM "the table"').pl()
-
-
-def applied(artifact: str, table: pl.DataFrame, **more: Any) -> pl.DataFrame:
-    table.write_parquet("unseen.parquet")
-    calcli.apply(artifact, "unseen.parquet", "out.parquet", bad_rows="null", **more)
-    return pl.read_parquet("out.parquet")
 
 
 @EACH
@@ -93,25 +53,6 @@ def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: 
     )
     if classes == 2 and row.name != "bbq":  # of many steps: its expression is refused as too long
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
-
-
-def visits(rows: int, classes: int = 2, seed: int = 0) -> pl.DataFrame:
-    """Scores that are wrong by features of every kind, with missing values."""
-    rng = np.random.default_rng(seed)
-    city = rng.choice(["Oslo", "Riga", "Bern", "O'Hare"], rows, p=[0.3, 0.3, 0.3, 0.1])
-    hours, age, member = rng.exponential(5, rows), rng.integers(18, 80, rows), rng.random(rows) < 0.5
-    wrong = 1.5 * (city == "Riga") - 1.0 * (hours > 4) + 0.03 * age * member
-    z = rng.normal(-0.5, 1.5, (rows, classes if classes > 2 else 1))
-    if classes == 2:
-        scores = {"label": (rng.random(rows) < 1 / (1 + np.exp(-z[:, 0] - wrong))).astype(int), "logit": 2 * z[:, 0]}
-    else:
-        label = (z + np.outer(wrong, np.arange(classes)) / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
-        scores = {"label": label, **{f"logit_{index}": 2 * z[:, index] for index in range(classes)}}
-    frame = pl.DataFrame({**scores, "city": city, "hours": hours, "age": age, "member": member})
-    some = pl.int_range(pl.len()) % 9
-    return frame.with_columns(
-        pl.when(some != 1).then("city"), pl.when(some != 2).then("hours"), pl.when(some != 3).then("member")
-    )
 
 
 @pytest.mark.parametrize(

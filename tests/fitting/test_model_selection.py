@@ -26,10 +26,10 @@ from calcli.fitting.model_selection import Outcome, choose, criterion, cross_val
 from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
-from tests.engines.test_workers import all_gone, soon
-from tests.shell import ROOT
 from tests.support import misfits
 from tests.support.samples import clicks
+from tests.support.shell import ROOT
+from tests.support.worker_tasks import all_gone, soon
 
 HALVES = Holdout("cv", folds=2)
 

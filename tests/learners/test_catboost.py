@@ -12,10 +12,10 @@ import pytest
 from calcli.artifacts import store
 from calcli.learners.catboost import normalise_cbm
 from calcli.state import State
-from tests.artifacts.making import draft
+from tests.support.artifacts import draft
+from tests.support.shell import ROOT
 
 catboost = pytest.importorskip("catboost")
-ROOT = Path(__file__).parents[2]
 
 X = np.random.default_rng(0).normal(size=(300, 3))
 CATEGORIES = np.random.default_rng(1).choice(["a", "b", "c"], 300)

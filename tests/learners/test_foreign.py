@@ -14,7 +14,7 @@ from calcli.learners.foreign import read_model
 from calcli.learners.tree_model import CatBoostTrees
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
-from tests.methods.cases import ordinary
+from tests.support.cases import ordinary
 
 catboost = pytest.importorskip("catboost")
 

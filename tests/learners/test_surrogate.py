@@ -11,7 +11,7 @@ from calcli.batch import Batch, Column
 from calcli.learners.catboost import pool, to_bytes
 from calcli.learners.surrogate import surrogate
 from calcli.numeric.links import log_softmax
-from tests.methods.cases import features, ordinary
+from tests.support.cases import features, ordinary
 
 
 def scored(rows: int = 2000, classes: int = 2, seed: int = 0) -> Batch:

@@ -11,7 +11,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
-from tests.methods.cases import ordinary
+from tests.support.cases import ordinary
 
 ROW = catalog.find("boost")
 

@@ -14,8 +14,8 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities
-from tests.artifacts.making import draft
-from tests.methods.cases import HARD, ordinary
+from tests.support.artifacts import draft
+from tests.support.cases import HARD, ordinary
 
 ROWS = catalog.rows()
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -4,7 +4,7 @@ from hypothesis import given
 
 from calcli.errors import UsageError
 from calcli.metrics.base import Options, Scored
-from tests.strategies import any_rows, binary_rows, multiclass_rows
+from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 
 @given(binary_rows())

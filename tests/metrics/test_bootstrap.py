@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calcli.metrics import catalog, mvce
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
-from tests.strategies import any_rows, binary_rows
+from tests.support.strategies import any_rows, binary_rows
 
 RESAMPLED = [row for row in catalog.rows() if row.kind != "test"]
 dyadic = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])  # sums of these are exact, so that ties stay ties

@@ -13,7 +13,7 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Measured, Options, Scored
 from calcli.metrics.bootstrap import bootstrap
 from calcli.metrics.cece import NO_CLUSTERS, ClusterSums
-from tests.strategies import any_rows, binary_rows
+from tests.support.strategies import any_rows, binary_rows
 
 FORMS = ("cece", "cece_ada", "cece_mce")
 

@@ -6,7 +6,7 @@ from sklearn.isotonic import IsotonicRegression
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.corp import brier_reliability, brier_resolution, brier_uncertainty
 from calcli.metrics.proper import brier
-from tests.strategies import any_rows, binary_rows
+from tests.support.strategies import any_rows, binary_rows
 
 DEFAULT = Options()
 PARTS = (brier_reliability, brier_resolution, brier_uncertainty)

@@ -9,7 +9,7 @@ from calcli.metrics.base import CONVENTIONS, Options, Scored
 from calcli.metrics.conventions import convention
 from calcli.metrics.ece import ada_ece, binned_sums, block_sums, classwise_ece, ece, gap_norm, mce, rmsce, sums_by
 from calcli.numeric.bins import assign, mass_edges, width_edges
-from tests.strategies import any_rows, binary_rows, multiclass_rows
+from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 
 def plain(label, prob, weight, bins) -> float:

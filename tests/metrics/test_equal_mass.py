@@ -13,7 +13,7 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.equal_mass import ECE_MASSES, Masses
 from calcli.numeric.links import sigmoid
-from tests.metrics.test_gathered import gathered, rows_of
+from tests.support.scored import gathered, rows_of
 
 FAMILY = [catalog.find(name) for name in ("ece", "classwise_ece")]
 CELL = 1 / 4096

@@ -9,36 +9,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics import catalog
-from calcli.metrics.base import Clusters, Options, Scored
+from calcli.metrics.base import Options, Scored
 from calcli.metrics.cece import NO_CLUSTERS
-from calcli.metrics.gathered import MANY, Gathered
+from calcli.metrics.gathered import MANY
 from calcli.metrics.paired import paired_sums
 from calcli.metrics.ranking import Cells
-from tests.strategies import any_rows, binary_rows
+from tests.support.scored import gathered, rows_of
+from tests.support.strategies import any_rows, binary_rows
 
 SUMMED = [row for row in catalog.rows() if row.sums is not None]
 PLAIN = Options(bin_size=1)  # the closed form holds for few rows in one bin only
-
-
-def rows_of(n: int, *, seed: int = 0, classes: int = 2, sharpness: float = 1.5, weighted: bool = False) -> Scored:
-    rng = np.random.default_rng(seed)
-    weight = rng.gamma(2.0, size=n) if weighted else None
-    clusters = Clusters(rng.integers(0, 6, n), 7, "drawn")
-    if classes == 2:
-        z = rng.normal(-1, 1.2, n)
-        label = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int64)
-        return Scored(label, 1 / (1 + np.exp(-sharpness * z)), weight, clusters)
-    v = rng.normal(0, 1.5, (n, classes))
-    label = (v + rng.gumbel(size=v.shape)).argmax(axis=1)
-    prob = np.exp(sharpness * v)
-    return Scored(label, prob / prob.sum(axis=1, keepdims=True), weight, clusters)
-
-
-def gathered(scores: list[Scored], chosen, options: Options, cuts: list[int]) -> Gathered:
-    found = Gathered(chosen, options, [one.take(slice(0, 0)) for one in scores])
-    for start, stop in zip([0, *cuts], [*cuts, len(scores[0])], strict=True):
-        found.add([one.take(slice(start, stop)) for one in scores])
-    return found
 
 
 def test_the_default_metrics_can_be_summed():

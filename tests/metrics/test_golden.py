@@ -12,25 +12,17 @@ Left out, because they are no metric of ours or not determined to nine digits:
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calcli.metrics import catalog
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Options
 from calcli.metrics.cumulative import cumulated_range
 from calcli.metrics.sweep import bins_of, sweep_of
+from tests.support.scored import GOLDEN, golden
 
-GOLDEN = Path(__file__).parent / "golden"
 VALUES = json.loads((GOLDEN / "values.json").read_text())
-
-
-def load(name: str, *, weighted: bool = False) -> Scored:
-    table = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    if name == "multi":
-        return Scored(table[:, 3].astype(np.int64), table[:, :3])
-    return Scored(table[:, 1].astype(np.int64), table[:, 0], table[:, 2] if weighted else None)
 
 
 def title(known: dict) -> str:
@@ -40,7 +32,7 @@ def title(known: dict) -> str:
 @pytest.mark.parametrize("known", VALUES, ids=title)
 def test_as_the_peer(known):
     name, _, how = known["data"].partition(" ")
-    rows, options = load(name, weighted=how == "weighted"), Options(**known["options"])
+    rows, options = golden(name, weighted=how == "weighted"), Options(**known["options"])
     measured = catalog.find(known["metric"]).load()(rows, options)
     found = {
         None: lambda: measured.value,

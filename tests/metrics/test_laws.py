@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Measured, Options, Scored
-from tests.strategies import any_rows, binary_rows, weights
+from tests.support.strategies import any_rows, binary_rows, weights
 
 every = pytest.mark.parametrize("name", catalog.names())
 unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows() if row.family != "shuffled"])

@@ -17,7 +17,7 @@ from calcli.metrics.mvce import (
     sampled_floor,
     settled,
 )
-from tests.strategies import any_rows, binary_rows, multiclass_rows
+from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 
 def views(errors, weight, bins, rounds, seed=0) -> np.ndarray:

@@ -7,7 +7,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.proper import brier, brier_rows, brier_sum, nll, nll_rows
-from tests.strategies import any_rows, binary_rows, multiclass_rows
+from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
 

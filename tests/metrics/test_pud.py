@@ -4,7 +4,7 @@ from hypothesis import given
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.pud import pud
-from tests.strategies import binary_rows
+from tests.support.strategies import binary_rows
 
 
 @given(binary_rows())

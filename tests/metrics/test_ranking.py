@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_sco
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ranking import accuracy, auc, pr_auc
-from tests.strategies import any_rows, binary_rows, multiclass_rows
+from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
 

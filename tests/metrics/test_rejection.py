@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from calcli.metrics.base import Scored
 from calcli.metrics.rejection import by_rate, by_threshold
-from tests.strategies import any_rows
+from tests.support.strategies import any_rows
 
 
 def wrong(rows: Scored) -> np.ndarray:

@@ -6,7 +6,7 @@ from scipy import stats
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.cumulative import brownian_range, ecce
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
-from tests.strategies import binary_rows
+from tests.support.strategies import binary_rows
 
 DEFAULT = Options()
 

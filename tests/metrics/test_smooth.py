@@ -4,7 +4,7 @@ from scipy import stats
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.smooth import at_width, cosines, smooth_ece
-from tests.metrics.test_golden import load
+from tests.support.scored import golden
 
 
 def rows_of(n, *, seed=0, weighted=True, classes=2) -> Scored:
@@ -39,9 +39,9 @@ def test_the_width_equals_the_value(seed):
 
 def test_near_the_reference_on_its_coarse_grid():
     """Relplot 1.0.3 has 200 points, halves the width ten times, and divides by the density."""
-    assert at_width(cosines(load("data").blocks), 0.05) == pytest.approx(0.10067326002484189, rel=2e-3)
+    assert at_width(cosines(golden("data").blocks), 0.05) == pytest.approx(0.10067326002484189, rel=2e-3)
     for name, value in (("data", 0.09803257666055734), ("multi", 0.20929979171448168)):
-        assert smooth_ece(load(name), Options()).value == pytest.approx(value, rel=5e-3)
+        assert smooth_ece(golden(name), Options()).value == pytest.approx(value, rel=5e-3)
 
 
 @pytest.mark.oracle

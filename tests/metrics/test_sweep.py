@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ece import ada_ece, ece_debiased
 from calcli.metrics.sweep import ece_sweep, sweep_of
-from tests.strategies import binary_rows
+from tests.support.strategies import binary_rows
 
 DEFAULT = Options()
 

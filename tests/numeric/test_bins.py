@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.numeric.bins import assign, mass_edges, width_edges
-from tests.strategies import probabilities, weights
+from tests.support.strategies import probabilities, weights
 
 many = st.integers(1, 25).flatmap(probabilities)
 

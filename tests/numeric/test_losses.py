@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from calcli.numeric.losses import log_loss, prob_of_label, shuffled_bins, shuffled_gap, shuffled_moments, squared_error
-from tests.strategies import any_rows
+from tests.support.strategies import any_rows
 
 
 @given(any_rows())

@@ -21,7 +21,7 @@ from calcli.reports.schema import (
     ScoreRow,
     ScoreSource,
 )
-from tests.cli.making import better, nll_change, report, score
+from tests.support.reports import better, nll_change, report, score
 
 VOID = {"meta", "br", "link"}
 

@@ -15,10 +15,9 @@ import pytest
 import calcli
 from calcli.cli.main import main
 from calcli.errors import UsageError
-from tests.shell import ROOT
+from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
-SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text())
 PLAIN = "nll,brier,auc,ece,mvce"
 
 
@@ -69,7 +68,7 @@ def test_old_new_and_change_of_every_number(fitted: Path, capsys: pytest.Capture
     sha256 = hashlib.sha256(Path("old.json").read_bytes()).hexdigest()
     assert found.baseline == {"path": "old.json", "sha256": sha256, "version": calcli.__version__}
     text = json.dumps(found.to_json(), allow_nan=False)
-    jsonschema.validate(json.loads(text), SCHEMA)
+    jsonschema.validate(json.loads(text), REPORT_SCHEMA)
     assert json.loads(text) == found.to_json()
 
 

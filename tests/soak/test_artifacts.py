@@ -16,10 +16,10 @@ from calcli.artifacts import store
 from calcli.errors import ArtifactError, CalcliError
 from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
-from tests.soak.forging import harm
-from tests.soak.making import CASES, damaged, nothing_but
-from tests.uncertainty import making as ensembles
-from tests.verbs.test_recal_tables import HOUSE, streets, villages
+from tests.support import ensembles
+from tests.support.damage import CASES, damaged, nothing_but
+from tests.support.forging import harm
+from tests.support.graphs import HOUSE, streets, villages
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, on the way to a refusal
 

@@ -14,7 +14,7 @@ import pytest
 
 import calcli
 from calcli.methods import catalog
-from tests.cli.making import environment
+from tests.support.shell import environment
 
 FITTED = """
 import json, sys

@@ -17,10 +17,10 @@ import pytest
 
 import calcli
 from calcli.artifacts import store
-from tests.cli.making import calcli as run
-from tests.cli.making import environment
-from tests.soak.making import CASES, listing
+from tests.support.damage import CASES, listing
 from tests.support.samples import clicks
+from tests.support.shell import calcli as run
+from tests.support.shell import environment
 
 LOOPS = max(3, CASES // 30)
 ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 import calcli
-from tests.cli.making import environment
-from tests.soak.making import CASES, LARGE
+from tests.support.damage import CASES, LARGE
 from tests.support.samples import clicks
+from tests.support.shell import environment
 
 
 def applied(folder: Path, data: pl.DataFrame | Path, method: str = "platt") -> pl.DataFrame:

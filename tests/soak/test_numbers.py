@@ -15,7 +15,7 @@ from calcli.errors import FitError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import PostProcessing
 from calcli.methods.spec import MethodSpec
-from tests.soak.making import LARGE
+from tests.support.damage import LARGE
 
 CLIP = 1e-12
 """The log-loss is of probabilities no nearer to 0 and 1 than that."""

@@ -17,8 +17,8 @@ from calcli.errors import CalcliError
 from calcli.tables.binding import Flags, bind
 from calcli.tables.load import load
 from calcli.tables.source import open_source
-from tests.soak.making import CASES, damaged, nothing_but
-from tests.tables.making import ordinary, put
+from tests.support.damage import CASES, damaged, nothing_but
+from tests.support.tables import ordinary, put
 
 SUFFIXES = ("csv", "tsv", "parquet", "arrow", "ndjson", "csv.gz", "csv.zst")
 MEMORY = 1 << 30

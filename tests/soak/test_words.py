@@ -14,7 +14,7 @@ from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.reports.gates import parse
-from tests.soak.making import CASES
+from tests.support.damage import CASES
 
 WORDS = "nll ece raw platt max min diff change and or not group p lo hi floor . > < >= <= == != = ( ) [ ] , 0 1e-3 -1"
 TOKENS = (*WORDS.split(" "), "1e999", "nan", "inf", "%", "*", "0x10", "1_000", "é", "'", '"', "x y", "\n", "\0", "  ")

@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 import calcli
-from tests.spark.conftest import Driver
-from tests.spark.making import DAYS, ordered, write_days
 from tests.support.samples import breeds, clicks
+from tests.support.spark import DAYS, Driver, ordered, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

@@ -10,9 +10,8 @@ import pytest
 
 import calcli
 from calcli.metrics.gathered import MANY
-from tests.spark.conftest import Driver
-from tests.spark.making import assert_same_numbers, ordered, write_days
 from tests.support.samples import breeds
+from tests.support.spark import Driver, assert_same_numbers, ordered, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

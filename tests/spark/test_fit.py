@@ -13,9 +13,8 @@ import calcli
 from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import catalog
 from calcli.spark.session import KEY, KEYS
-from tests.spark.conftest import Driver
-from tests.spark.making import assert_near, assert_same_numbers, ordered, parts, write_days
 from tests.support.samples import breeds
+from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell import ROOT, blocks
-from tests.spark.conftest import Driver
-from tests.spark.making import write_days
+from tests.support.shell import ROOT, blocks
+from tests.support.spark import Driver, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

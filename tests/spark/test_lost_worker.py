@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import calcli
-from tests.spark.conftest import Cluster, Driver
 from tests.support.samples import clicks
+from tests.support.spark import Cluster, Driver
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

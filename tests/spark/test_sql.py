@@ -12,9 +12,8 @@ import pytest
 import calcli
 from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export
-from tests.export.test_export import unseen, visits
-from tests.spark.conftest import Driver
-from tests.support.samples import breeds, clicks
+from tests.support.samples import breeds, clicks, unseen, visits
+from tests.support.spark import Driver
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 

@@ -9,13 +9,13 @@ from calcli.methods.base import Params
 from calcli.methods.spec import MethodSpec, Param
 from calcli.numeric.links import sigmoid
 from calcli.state import State
-from tests.engines import duties
+from tests.support import worker_tasks
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if params["where"]:
-        list(duties.nap(str(params["where"]), 1))
-    list(duties.misbehave(None, str(params["how"])))
+        list(worker_tasks.nap(str(params["where"]), 1))
+    list(worker_tasks.misbehave(None, str(params["how"])))
     shift = sum(float(column.values.mean()) for column in batch.features.values())
     return State({"shift": shift + len(sides.blobs.get("model", b"")) + seed})
 

@@ -30,3 +30,31 @@ def breeds(rows: int = 1500, seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(
         {"label": names[chosen]} | {f"logit_{name}": 2.5 * truth[:, place] for place, name in enumerate(names)}
     )
+
+
+def unseen(names: list[str], rows: int = 400, seed: int = 7) -> pl.DataFrame:
+    """Scores wider than those of the fit, and rows that cannot be calibrated."""
+    rng = np.random.default_rng(seed)
+    hard = np.array([np.nan, np.inf, -np.inf, 0.0, 600.0, -600.0])
+    values = {name: np.concatenate([rng.normal(0, 5, rows), hard]) for name in names}
+    frame = pl.DataFrame(values).with_columns(pl.when(pl.int_range(pl.len()) % 50 > 0).then(pl.all()))
+    return frame.with_columns(place=pl.int_range(pl.len()))
+
+
+def visits(rows: int, classes: int = 2, seed: int = 0) -> pl.DataFrame:
+    """Scores that are wrong by features of every kind, with missing values."""
+    rng = np.random.default_rng(seed)
+    city = rng.choice(["Oslo", "Riga", "Bern", "O'Hare"], rows, p=[0.3, 0.3, 0.3, 0.1])
+    hours, age, member = rng.exponential(5, rows), rng.integers(18, 80, rows), rng.random(rows) < 0.5
+    wrong = 1.5 * (city == "Riga") - 1.0 * (hours > 4) + 0.03 * age * member
+    z = rng.normal(-0.5, 1.5, (rows, classes if classes > 2 else 1))
+    if classes == 2:
+        scores = {"label": (rng.random(rows) < 1 / (1 + np.exp(-z[:, 0] - wrong))).astype(int), "logit": 2 * z[:, 0]}
+    else:
+        label = (z + np.outer(wrong, np.arange(classes)) / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+        scores = {"label": label, **{f"logit_{index}": 2 * z[:, index] for index in range(classes)}}
+    frame = pl.DataFrame({**scores, "city": city, "hours": hours, "age": age, "member": member})
+    some = pl.int_range(pl.len()) % 9
+    return frame.with_columns(
+        pl.when(some != 1).then("city"), pl.when(some != 2).then("hours"), pl.when(some != 3).then("member")
+    )

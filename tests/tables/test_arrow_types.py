@@ -18,7 +18,7 @@ import pytest
 from calcli.errors import DataError
 from calcli.tables.sink import write
 from calcli.tables.source import Source, open_source
-from tests.tables.making import get_arrow, put_arrow
+from tests.support.tables import get_arrow, put_arrow
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 DECIMALS = [pa.decimal32(5, 1), pa.decimal64(12, 1), pa.decimal128(10, 2), pa.decimal128(38, 2)]

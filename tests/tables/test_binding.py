@@ -15,7 +15,7 @@ import pytest
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
 from calcli.tables.source import open_source
-from tests.tables.making import ordinary, put, put_text, table
+from tests.support.tables import ordinary, put, put_text, table
 
 LABELS = {
     "01": [0, 1, 0, 1],

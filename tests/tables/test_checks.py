@@ -19,7 +19,7 @@ from calcli.tables.load import Loaded, load
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source, open_source
-from tests.tables.making import ordinary, put, put_text, table
+from tests.support.tables import ordinary, put, put_text, table
 
 INF = float("inf")
 NAN = float("nan")

@@ -12,7 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.tables import features
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.source import open_source
-from tests.tables.making import ordinary, put
+from tests.support.tables import ordinary, put
 
 ROWS = 60
 

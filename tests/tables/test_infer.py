@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from calcli.tables import text
 from calcli.tables.infer import MISSING, infer_schema
 from calcli.tables.source import open_source
-from tests.tables.making import ordinary, put_text
+from tests.support.tables import ordinary, put_text
 
 
 @pytest.mark.parametrize(

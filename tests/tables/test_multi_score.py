@@ -16,7 +16,7 @@ from calcli.tables.multi_score import read_together
 from calcli.tables.row_counts import Tally
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source, open_source
-from tests.tables.making import table
+from tests.support.tables import table
 
 ROWS = {
     "label": [0, 1, 1, 0, 1, 0],

@@ -20,7 +20,7 @@ from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemErr
 from calcli.tables.replacing import replacing
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
-from tests.tables.making import ordinary
+from tests.support.tables import ordinary
 
 SUFFIXES = ["parquet", "csv", "tsv", "arrow", "ndjson"]
 NAMES = {"arrow": "ipc"}

@@ -21,7 +21,7 @@ import pytest
 from calcli.errors import CalcliError, DataError, FileSystemError, UsageError
 from calcli.tables.sink import write
 from calcli.tables.source import FileFact, open_source
-from tests.tables.making import ordinary, put, put_text
+from tests.support.tables import ordinary, put, put_text
 
 SUFFIXES = ["parquet", "csv", "tsv", "arrow", "ndjson"]
 FRAME = pl.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"], "c": [0.5, None, -1.0], "d": [True, None, False]})

@@ -16,7 +16,7 @@ from calcli.errors import CalcliError, DataError
 from calcli.tables import text
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
-from tests.tables.making import put_text
+from tests.support.tables import put_text
 
 VALUE = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 TRICKY = st.sampled_from(

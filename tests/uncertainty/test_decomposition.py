@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calcli.uncertainty.decomposition import Members, decompose, expected_kl, reverse_information
-from tests.uncertainty.making import ensemble, table
+from tests.support.ensembles import ensemble, table
 
 catboost = pytest.importorskip("catboost")
 

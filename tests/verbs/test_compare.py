@@ -18,8 +18,8 @@ from calcli.methods.scaling import platt, temperature
 from calcli.numeric.folds import folds
 from calcli.numeric.rng import stream
 from calcli.verbs.compare import CompareRequest, compare
+from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
-from tests.verbs.test_evaluate import SCHEMA
 
 FEW = "platt,temperature,histogram"
 
@@ -60,7 +60,7 @@ def test_differences_are_to_no_calibration_and_to_the_chosen(here: Path) -> None
 def test_the_report_keeps_to_the_schema(here: Path) -> None:
     for frame in (clicks(), breeds()):
         report = run(frame, methods="platt,isotonic").report
-        jsonschema.validate(json.loads(json.dumps(report.to_json(), allow_nan=False)), SCHEMA)
+        jsonschema.validate(json.loads(json.dumps(report.to_json(), allow_nan=False)), REPORT_SCHEMA)
 
 
 def test_nothing_beats_scores_that_are_right() -> None:
@@ -89,7 +89,7 @@ def test_a_method_that_fails_is_a_row_with_its_reason(here: Path, monkeypatch: p
     assert report.score("platt").status == "failed"
     assert report.score("platt").reason == "FloatingPointError: sparks"
     assert report.score("histogram").status == "ok"
-    jsonschema.validate(report.to_json(), SCHEMA)
+    jsonschema.validate(report.to_json(), REPORT_SCHEMA)
 
 
 def test_the_budget_skips_all_but_the_identity(here: Path) -> None:

@@ -10,9 +10,8 @@ from sklearn.metrics import log_loss
 
 import calcli
 from calcli.errors import ArtifactError, DataError, UsageError
+from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
-
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_every_report_keeps_to_the_schema(here: Path, frame) -> None:
     fitted = calcli.fit(frame, method="temperature", output="m").report
     for report in (fitted, calcli.evaluate(frame), calcli.evaluate(frame, artifacts=("m",))):
         text = json.dumps(report.to_json(), allow_nan=False)
-        jsonschema.validate(json.loads(text), SCHEMA)
+        jsonschema.validate(json.loads(text), REPORT_SCHEMA)
         assert json.loads(text) == report.to_json()
 
 
@@ -64,10 +63,10 @@ def test_the_schema_is_strict_enough_to_fail(here: Path) -> None:
     plain = calcli.evaluate(clicks()).to_json()
     for broken in ({"seed": "0"}, {"scores": {}}, {"schema": "calcli.report/2"}, {"curves": {}}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(plain | broken, SCHEMA)
+            jsonschema.validate(plain | broken, REPORT_SCHEMA)
     missing = {key: value for key, value in plain.items() if key != "definitions"}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(missing, SCHEMA)
+        jsonschema.validate(missing, REPORT_SCHEMA)
 
 
 def test_names_are_unique_and_raw_is_taken(fitted: Path) -> None:

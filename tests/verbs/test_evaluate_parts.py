@@ -12,8 +12,7 @@ import calcli
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
 from tests.support.samples import breeds, clicks
-
-GOLDEN = Path(__file__).parents[1] / "metrics" / "golden"
+from tests.support.scored import GOLDEN
 
 
 @pytest.fixture

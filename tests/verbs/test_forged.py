@@ -17,8 +17,8 @@ from calcli.errors import ArtifactError
 from calcli.fitting.side_inputs import SideFiles
 from calcli.state import State
 from calcli.verbs.export import ExportRequest, export
-from tests.uncertainty import making as ensembles
-from tests.verbs.test_recal_tables import HOUSE, streets, villages
+from tests.support import ensembles
+from tests.support.graphs import HOUSE, streets, villages
 
 
 def rows() -> pl.DataFrame:

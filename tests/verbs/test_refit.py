@@ -13,8 +13,8 @@ import pytest
 import calcli
 from calcli.errors import ArtifactError, UsageError
 from calcli.verbs.refit import IN_PLACE, MARGIN, RefitRequest, refit, rollback
+from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
-from tests.verbs.test_evaluate import SCHEMA
 
 
 def night(seed: int, *, shift: float = 0.0, rows: int = 4000) -> pl.DataFrame:
@@ -77,7 +77,7 @@ def test_a_worse_recipe_on_new_rows_changes_nothing(fitted: Path) -> None:
     result = run(night(4, rows=300).with_columns(loud))
     assert "in place" in (result.kept or "")
     assert bytes_of("m") == before
-    jsonschema.validate(json.loads(json.dumps(result.report.to_json(), allow_nan=False)), SCHEMA)
+    jsonschema.validate(json.loads(json.dumps(result.report.to_json(), allow_nan=False)), REPORT_SCHEMA)
 
 
 def test_the_margin_is_a_share_of_the_loss_without_calibration(fitted: Path) -> None:

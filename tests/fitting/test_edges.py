@@ -1,0 +1,264 @@
+"""RECAL from tables: edge lists, the columns that applying needs, and rows that are predicted together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.engines.listener import Silent
+from calcli.errors import DataError, UsageError
+from calcli.fitting.requests import FitRequest
+from calcli.fitting.side_inputs import SideFiles
+from calcli.verbs.apply import ApplyRequest
+from calcli.verbs.apply import apply as run_apply
+from calcli.verbs.fit import fit as run_fit
+from tests.support.graphs import HOUSE, streets, villages
+
+TOLD = {"relation": "edges", "margin": "0", "epochs": "30"}
+
+
+class Notes(Silent):
+    """A listener that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.said.append(message)
+
+
+@pytest.fixture
+def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pl.DataFrame:
+    """Tables of houses to fit on and to apply to, and the streets between all of them."""
+    monkeypatch.chdir(tmp_path)
+    train, new = villages(400, 0), villages(300, 1, 1000)
+    train.write_parquet("train.parquet")
+    new.write_parquet("new.parquet")
+    streets(pl.concat([train, new]), 0).write_parquet("streets.parquet")
+    return new
+
+
+def fit(**more: object) -> calcli.Model:
+    given = {"method": "recal", "holdout": "none", "output": "kept", **more}
+    model = calcli.fit("train.parquet", **given).model
+    assert model is not None
+    return model
+
+
+def by_edges(**more: object) -> calcli.Model:
+    return fit(sides=SideFiles(edges="streets.parquet"), flags=HOUSE, params=TOLD, **more)
+
+
+def test_edges_are_kept_and_predict_again(town: pl.DataFrame) -> None:
+    model = by_edges(holdout="0.3")
+    expected = model.predict(town)
+    Path("streets.parquet").unlink()
+    again = calcli.load("kept")
+    np.testing.assert_array_equal(again.predict(town), expected)
+    (side,) = again.manifest.sides
+    assert (side["role"], side["name"]) == ("edges", "streets.parquet")
+    assert again.manifest.contains_rows
+    calcli.refit("kept", "new.parquet")  # the same streets, without naming them
+
+
+def test_features_are_neither_needed_nor_read_with_edges(town: pl.DataFrame) -> None:
+    by_edges()
+    bare = town.select("house", "logit")
+    np.testing.assert_array_equal(calcli.load("kept").predict(bare), calcli.load("kept").predict(town))
+    with pytest.raises(DataError, match="--node-id: no column 'house'"):
+        calcli.load("kept").predict(town.select("logit"))
+    pl.read_parquet("train.parquet").select("house", "label", "logit").write_parquet("train.parquet")
+    by_edges()
+
+
+def test_ids_in_text_are_the_same_ids(town: pl.DataFrame) -> None:
+    by_edges()
+    town.select("house", "logit").write_csv("new.csv")
+    calcli.apply("kept", "new.csv", "out.csv")
+    np.testing.assert_allclose(pl.read_csv("out.csv")["calibrated"], calcli.load("kept").predict(town), rtol=1e-12)
+
+
+def test_new_rows_can_bring_their_edges(town: pl.DataFrame) -> None:
+    """Streets to houses that were built after the fit."""
+    known = pl.read_parquet("train.parquet")
+    everything = pl.read_parquet("streets.parquet")
+    everything.filter(pl.col("src") < 1000, pl.col("dst") < 1000).write_parquet("old.parquet")
+    whole, expected = by_edges(), by_edges().predict(town)
+    fit(sides=SideFiles(edges="old.parquet"), flags=HOUSE, params=TOLD, output="old")
+    alone, tied = calcli.load("old"), calcli.load("old", edges="streets.parquet")
+    np.testing.assert_array_equal(alone.predict(known), whole.predict(known))
+    assert np.abs(alone.predict(town) - expected).max() > 1e-3
+    np.testing.assert_array_equal(tied.predict(town), expected)
+    calcli.apply("old", town, "out.parquet", edges="streets.parquet")
+    np.testing.assert_array_equal(pl.read_parquet("out.parquet")["calibrated"], expected)
+
+
+def test_edges_that_are_left_out_are_counted(town: pl.DataFrame) -> None:
+    """Beside counts by joins."""
+    notes, train = Notes(), pl.read_parquet("train.parquet")["house"]
+    sides, flags = SideFiles(edges="streets.parquet"), HOUSE
+    run_fit(FitRequest("train.parquet", "recal", "kept", TOLD, sides=sides, flags=flags, holdout="none"), notes)
+    edges = pl.read_parquet("streets.parquet")
+    src, dst = (pl.col(end).is_in(train.implode()) for end in ("src", "dst"))
+    left = edges.height - edges.filter(src & dst).height
+    assert f"{left:,} of {edges.height:,} edges are left out: an end of theirs is none" in " ".join(notes.said)
+    notes = Notes()
+    run_apply(ApplyRequest("kept", "new.parquet", "out.parquet"), notes)
+    tied = edges.filter((src & (pl.col("dst") >= 1000) & (pl.col("dst") < 1300)) | (dst & (pl.col("src") >= 1000)))
+    alone = set(town["house"]) - set(tied["src"]) - set(tied["dst"])
+    assert notes.said == [
+        f"{tied.height:,} of {edges.height:,} edges tie these rows to calibration rows, the others are left out; "
+        f"{len(alone):,} of 300 rows have none"
+    ]
+
+
+def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
+    with pytest.raises(UsageError, match=r"--edges links nodes, .*; add --node-id COLUMN"):
+        fit(sides=SideFiles(edges="streets.parquet"))
+    with pytest.raises(UsageError, match="needs an edge list; try: --edges FILE --node-id COLUMN"):
+        fit(params={"relation": "edges"})
+    with pytest.raises(UsageError, match="--edges is not used here; methods that use it: recal"):
+        fit(method="platt", sides=SideFiles(edges="streets.parquet"), flags=HOUSE)
+    fit(params={"relation": "column:village"})
+    with pytest.raises(UsageError, match="kept was not fitted with --edges"):
+        calcli.apply("kept", "new.parquet", "out.parquet", edges="streets.parquet")
+
+
+def test_a_table_without_features_or_edges_is_refused(town: pl.DataFrame) -> None:
+    pl.read_parquet("train.parquet").select("label", "logit").write_parquet("train.parquet")
+    with pytest.raises(DataError, match="recal calibrates by the columns beside the score"):
+        fit()
+
+
+def test_applying_needs_the_columns_of_the_relation_alone(town: pl.DataFrame) -> None:
+    by_relation = {"column:village": ["village"], "knn:east,north": ["east", "north"], "column:east": ["east"]}
+    for relation, columns in by_relation.items():
+        model = fit(params={"relation": relation})
+        assert [feature.name for feature in model.binding.features] == columns
+        few = town.select("logit", *columns)
+        np.testing.assert_array_equal(calcli.load("kept").predict(few), model.predict(town))
+        with pytest.raises(DataError, match=f"no column {columns[0]!r}, a feature that the artifact was fitted with"):
+            calcli.load("kept").predict(town.select("logit"))
+
+
+def test_a_refit_looks_at_all_features_again(town: pl.DataFrame) -> None:
+    model = fit(params={"relation": "auto"}, holdout="0.3")
+    assert len(model.binding.features) == 1
+    assert set(calcli.load("kept").fitted_binding.to_json()["features"]) == {"village", "east", "north"}
+    calcli.refit("kept", "new.parquet")
+    with pytest.raises(DataError, match="no column"):
+        calcli.refit("kept", town.select("logit", "label", model.binding.features[0].name))
+
+
+def test_offline_all_rows_of_a_table_are_one_graph(town: pl.DataFrame) -> None:
+    """In whatever pieces the file comes; a bad row is nobody's neighbour."""
+    told = {"relation": "knn:east,north", "apply": "offline", "margin": "0", "epochs": "30"}
+    model = fit(params=told)
+    rows = town.with_columns(logit=pl.when(pl.col("house") % 7 == 0).then(None).otherwise(pl.col("logit")))
+    rows.write_parquet("new.parquet", row_group_size=40)
+    good = rows["logit"].is_not_null()
+    expected = model.predict(rows.filter(good))
+    assert np.abs(expected - model.predict(town)[good.to_numpy()]).max() > 1e-6
+    calcli.apply("kept", "new.parquet", "out.parquet", bad_rows="null")
+    found = pl.read_parquet("out.parquet")["calibrated"]
+    assert found.is_null().to_list() == (~good).to_list()
+    np.testing.assert_array_equal(found.drop_nulls(), expected)
+    with pytest.raises(DataError, match="43 bad rows of 300"):
+        calcli.apply("kept", "new.parquet", "out.parquet")
+    with pytest.raises(UsageError, match="predicts all rows of a table at once"):
+        calcli.apply("kept", "new.parquet", "out", engine="spark")
+
+
+def test_the_temperature_is_an_extra_column(town: pl.DataFrame) -> None:
+    model = fit(params={"relation": "column:village"})
+    calcli.apply("kept", "new.parquet", "out.parquet", extra=True)
+    out = pl.read_parquet("out.parquet")
+    assert out.columns[-1] == "calibrated__temperature"
+    expected = town["logit"] / out["calibrated__temperature"]
+    np.testing.assert_allclose(out["calibrated__logit"], expected, rtol=1e-9)
+    assert model.calibrator.row.contains_rows
+
+
+def test_the_rules_say_what_relates_the_rows(town: pl.DataFrame) -> None:
+    by_edges()
+    relation, training = calcli.inspect("kept", rules=True).to_json()["rules"]
+    assert relation["rows"][0]["linked by"] == "the edges of --edges"
+    assert relation["rows"][0]["rows"] == 400
+    assert training["rows"][0]["rate"] == 0.01
+
+
+def test_a_long_fit_says_how_far_it_has_come(town: pl.DataFrame) -> None:
+    class Steps(Silent):
+        def __init__(self) -> None:
+            self.said: list[tuple[int, str]] = []
+
+        def advance(self, steps: int, what: str = "") -> None:
+            self.said.append((steps, what))
+
+    steps = Steps()
+    told = {"relation": "column:village", "epochs": "25"}
+    run_fit(FitRequest("train.parquet", "recal", "kept", told, holdout="none"), steps)
+    assert steps.said[:3] == [(0, f"epoch {epoch} at rate 0.01") for epoch in (0, 10, 20)]
+
+
+def test_evaluate_measures_the_variation_over_edges(town: pl.DataFrame) -> None:
+    """Beside a join, of the good rows alone."""
+    model = by_edges()
+    rows = town.with_columns(logit=pl.when(pl.col("house") % 7 == 0).then(None).otherwise(pl.col("logit")))
+    rows.write_parquet("new.parquet", row_group_size=40)
+    report = calcli.evaluate(
+        "new.parquet", ("kept",), metrics="tv,nll", edges="streets.parquet", bad_rows="null", flags=HOUSE
+    )
+    good = rows.filter(pl.col("logit").is_not_null())
+    for name, prob in (("raw", 1 / (1 + (-good["logit"]).exp())), ("kept", pl.Series(model.predict(good)))):
+        confident = good.select("house", c=pl.max_horizontal(prob, 1 - prob))
+        ends = pl.read_parquet("streets.parquet").unique().join(confident, left_on="src", right_on="house")
+        ends = ends.join(confident, left_on="dst", right_on="house")
+        assert report.value(name, "tv") == pytest.approx((ends["c"] - ends["c_right"]).abs().sum(), rel=1e-9)
+
+
+def test_evaluate_knows_what_edges_are_for(town: pl.DataFrame) -> None:
+    fit(params={"relation": "column:village"})
+    with pytest.raises(UsageError, match="--edges is of use to the metric tv, and to artifacts"):
+        calcli.evaluate("new.parquet", ("kept",), edges="streets.parquet")
+    with pytest.raises(UsageError, match="add --node-id COLUMN"):
+        calcli.evaluate("new.parquet", ("kept",), metrics="tv", edges="streets.parquet")
+    report = calcli.evaluate("new.parquet", ("kept",), metrics="tv")
+    assert report.value("kept", "tv") is None
+
+
+def test_evaluate_gives_new_edges_to_the_artifacts_that_have_some(town: pl.DataFrame) -> None:
+    pl.read_parquet("streets.parquet").head(40).write_parquet("few.parquet")
+    by_edges()
+    fit(method="platt", output="plain")
+    found = calcli.evaluate("new.parquet", ("kept", "plain"), edges="few.parquet")
+    tied = calcli.load("kept", edges="few.parquet").predict(town)
+    expected = -np.log(np.where(town["label"] == 1, tied, 1 - tied)).mean()
+    assert found.value("kept", "nll") == pytest.approx(expected, rel=1e-9)
+
+
+def test_evaluate_shows_rows_that_are_one_graph_all_at_once(town: pl.DataFrame) -> None:
+    model = fit(params={"relation": "knn:east,north", "apply": "offline", "margin": "0", "epochs": "30"})
+    fit(method="platt", output="plain")
+    town.write_parquet("new.parquet", row_group_size=40)
+    report = calcli.evaluate("new.parquet", ("kept", "plain"))
+    prob = model.predict(town)
+    expected = -np.log(np.where(town["label"] == 1, prob, 1 - prob)).mean()
+    assert report.value("kept", "nll") == pytest.approx(expected, rel=1e-9)
+
+
+def test_more_rows_than_are_held_cannot_be_one_graph(town: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calcli.evaluation.score_buffer.HELD", 100)
+    fit(params={"relation": "column:village", "apply": "offline"})
+    with pytest.raises(UsageError, match="kept needs all rows at once, and more than 100 are not held"):
+        calcli.evaluate("new.parquet", ("kept",))
+
+
+def test_edges_from_a_frame_are_kept_as_those_from_a_file_are(town: pl.DataFrame) -> None:
+    expected = by_edges(output="file").predict(town)
+    fit(sides=SideFiles(edges=pl.read_parquet("streets.parquet")), flags=HOUSE, params=TOLD, output="frame")
+    np.testing.assert_array_equal(calcli.load("frame").predict(town), expected)

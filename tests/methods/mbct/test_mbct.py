@@ -1,0 +1,360 @@
+"""MBCT as a method: what it learns, what it says, and what it does with rows that break others."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column
+from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import Calibrator
+from calcli.methods.mbct.coding import learn_codes
+from calcli.methods.mbct.search_grid import least_by_equation_13, least_by_rows
+from calcli.methods.trees import compiled
+from calcli.numeric.links import sigmoid
+from tests.support.cases import ordinary
+from tests.support.mbct_oracle import Node, Oracle
+
+ROW = catalog.find("mbct")
+
+
+def clicks(rows: int = 4000, seed: int = 0, *, effect: float = 1.0) -> Batch:
+    """Scores that are wrong by place and by number, and a feature that says nothing."""
+    rng = np.random.default_rng(seed)
+    place, number = rng.integers(-1, 5, rows).astype(np.int32), rng.normal(size=rows)
+    score = rng.normal(-1.0, 1.0, rows)
+    shift = np.array([0.9, -0.8, 0.0, 0.4, -0.4, 0.6])[place] + 0.7 * (number > 0.5)
+    label = (rng.random(rows) < sigmoid(score + effect * shift)).astype(np.int64)
+    number[rng.random(rows) < 0.05] = np.nan
+    columns = {
+        "place": Column("category", place, ("a", "b", "c", "d", "e")),
+        "number": Column("number", number),
+        "noise": Column("boolean", rng.integers(0, 2, rows).astype(float)),
+    }
+    return Batch(score, label, None, columns)
+
+
+def fitted(batch: Batch, preset: str | None = None, seed: int = 0, **params: object) -> Calibrator:
+    return calibrator.fit(ROW, batch, ROW.resolve(params, preset), seed=seed)
+
+
+def log_loss(model: Calibrator, batch: Batch) -> float:
+    prob = model.predict(batch)
+    return float(-np.log(np.where(batch.labels == 1, prob, 1 - prob)).mean())
+
+
+def platt(batch: Batch) -> Calibrator:
+    return calibrator.fit(catalog.find("platt"), batch, {})
+
+
+def test_it_learns_what_the_score_does_not_know() -> None:
+    train, test = clicks(), clicks(seed=1)
+    truth_known = log_loss(platt(clicks(effect=0.0)), clicks(seed=1, effect=0.0))
+    model = fitted(train)
+    assert model.state.number("trees") > 0
+    assert log_loss(model, test) < 0.97 * log_loss(platt(train), test)
+    assert truth_known > 0  # the table is no constant
+
+
+def test_features_that_say_nothing_leave_platt_scaling() -> None:
+    train = clicks(effect=0.0)
+    model = fitted(train)
+    assert model.state.number("trees") == 0
+    np.testing.assert_array_equal(model.predict(train), platt(train).predict(train))
+
+
+def test_the_papers_preset_is_the_tree_of_the_definition() -> None:
+    """Linear, from the raw score, without shrinkage, clipped at 1; here with one tree."""
+    train = clicks(3000)
+    model = fitted(train, "paper", trees=1, min_rows=100, depth=3, bins=8)
+    coder = learn_codes(train, list(train.features), least=100, bins=8, score_bins=100, score_by="width")
+    codes, raw = coder.encode(train).astype(int), sigmoid(train.score)
+    oracle = Oracle(codes, raw, train.labels.astype(float), np.ones(3000), "linear", "mvce", 3, 100.0, 0.0)
+    prob = np.empty(3000)
+    for leaf in leaves(oracle.grow()):
+        prob[leaf.rows] = leaf.pattern * raw[leaf.rows]
+    assert len(np.unique(prob / raw)) > 5
+    np.testing.assert_allclose(model.predict(train), np.clip(prob, 0, 1 - 1e-16), rtol=1e-7)
+
+
+def leaves(node: Node) -> list[Node]:
+    return [leaf for child in node.children.values() for leaf in leaves(child)] if node.children else [node]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"trees": 5},
+        {"preset": "paper", "min_rows": 100},
+        {"link": "linear", "trees": 3, "split_loss": "mvce", "depth": 3},
+    ],
+)
+def test_the_rules_read_by_hand_give_the_predictions(how) -> None:
+    train, test = clicks(3000), clicks(60, seed=3)
+    model = fitted(train, **how)
+    rules, splits = model.explain(("0", "1"))
+    odds = model.state.params["link"] == "odds"
+    slope, intercept = model.state.number("a"), model.state.number("b")
+    prob = model.predict(test)
+    assert len(rules.rows) > 5
+    for row in range(len(test)):
+        z = slope * test.score[row] + intercept
+        p = 1 / (1 + np.exp(-z))
+        for tree in sorted({rule[0] for rule in rules.rows}):
+            pattern = the_one_that_holds([rule for rule in rules.rows if rule[0] == tree], test, row)
+            z, p = z + pattern, min(p * pattern, 1.0)
+        wanted = 1 / (1 + np.exp(-z)) if odds else min(p, np.nextafter(1, 0))
+        assert prob[row] == pytest.approx(wanted, rel=1e-12)
+    assert sum(rule[2] for rule in rules.rows if rule[0] == 1) == len(train)
+    assert next(split[2] for split in splits.rows if split[0] == 1) in {"place", "number", "score"}
+
+
+def the_one_that_holds(rules: list[tuple], batch: Batch, row: int) -> float:
+    """The pattern of the rule whose conditions hold; another value is one that no other rule of the split names."""
+    paths = [tuple(rule[1].split(" and ")) for rule in rules]
+    found = []
+    for path, rule in zip(paths, rules, strict=True):
+        holds = True
+        for depth, condition in enumerate(path):
+            if condition.endswith("is another value"):
+                siblings = {p[depth] for p in paths if p[:depth] == path[:depth]} - {condition}
+                holds &= not any(true_of(each, batch, row) for each in siblings)
+            else:
+                holds &= true_of(condition, batch, row)
+        if holds:
+            found.append(rule[5])
+    assert len(found) == 1
+    return found[0]
+
+
+def true_of(condition: str, batch: Batch, row: int) -> bool:
+    if match := re.fullmatch(r"(\w+) is (.+)", condition):
+        name, value = match.groups()
+        column = batch.features[name]
+        here = column.values[row]
+        if value == "missing":
+            return bool(here == -1 if column.role == "category" else np.isnan(here))
+        if column.role == "category":
+            return bool(here >= 0) and column.levels[here] == value
+        return bool(here == {"true": 1.0, "false": 0.0}[value])
+    match = re.fullmatch(r"(?:(\S+) < )?(\w+)(?: <= (\S+))?", condition)
+    assert match, condition
+    low, name, high = match.groups()
+    value = sigmoid(batch.score[row : row + 1])[0] if name == "score" else batch.features[name].values[row]
+    return bool((low is None or value > float(low)) and (high is None or value <= float(high)) and value == value)
+
+
+def test_rules_tell_rows_pud_and_the_bound_of_theorem_1() -> None:
+    train = clicks(2000)
+    model = fitted(train, "paper", trees=1, depth=1, min_rows=100, features=1)
+    rules, splits = model.explain(("0", "1"))
+    assert splits.rows[0][:4] == (1, "all rows", "place", 7)
+    raw, place = sigmoid(train.score), train.features["place"].values
+    for _, condition, rows, rate, pud, pattern, bound in rules.rows:
+        code = {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4, "missing": -1}.get(condition.removeprefix("place is "))
+        inside = place == code if code is not None else np.zeros(2000, dtype=bool)
+        assert rows == inside.sum()
+        if not rows:
+            assert (rate, pud, bound) == (None, None, None)
+            continue
+        y = train.labels[inside].mean()
+        assert rate == pytest.approx(y)
+        assert pud == pytest.approx(raw[inside].mean() / y, rel=1e-6)
+        assert pattern == pytest.approx(1 / pud, rel=1e-9)
+        log = np.log(3 * len(rules.rows) / 0.05)
+        assert bound == pytest.approx(np.sqrt(2 * y * (1 - y) * log / rows) + 3 * log / rows)
+
+
+def test_values_that_were_never_seen_take_the_rest() -> None:
+    train = clicks()
+    model = fitted(train, link="odds", trees=4)
+    levels = ("a", "b", "c", "d", "e")
+    row = train.take(np.array([7]))
+
+    def with_place(code: int, known: tuple[str, ...]) -> float:
+        column = Column("category", np.array([code], dtype=np.int32), known)
+        return float(model.predict(Batch(row.score, None, None, {**row.features, "place": column}))[0])
+
+    assert with_place(0, ("new",)) == with_place(0, ("other new",))
+    assert with_place(0, ("new",)) != with_place(0, levels)
+    assert with_place(1, ("new", "a")) == with_place(0, levels)
+
+
+def test_the_order_of_columns_and_what_else_is_there_do_not_matter() -> None:
+    train, test = clicks(), clicks(500, seed=2)
+    model = fitted(train)
+    shuffled = dict(reversed(test.features.items())) | {"more": Column("number", np.zeros(500))}
+    np.testing.assert_array_equal(model.predict(Batch(test.score, None, None, shuffled)), model.predict(test))
+
+
+def test_rows_without_weight_are_as_if_they_were_not_there() -> None:
+    train = clicks(3000)
+    held = np.arange(3000) % 3 > 0
+    weighted = Batch(train.score, train.label, held.astype(float), train.features)
+    part = train.take(held)
+    ones = Batch(part.score, part.label, np.ones(len(part)), part.features)
+    np.testing.assert_array_equal(fitted(weighted).predict(train), fitted(ones).predict(train))
+
+
+@pytest.mark.parametrize("preset", [None, "paper"])
+def test_the_number_of_threads_changes_no_bit(preset, monkeypatch) -> None:
+    train = clicks(3000)
+    states = []
+    for threads in ("1", "4"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        states.append(fitted(train, preset, **({"min_rows": 50} if preset else {})).state)
+    assert states[0].params == states[1].params
+    for name, array in states[0].arrays.items():
+        np.testing.assert_array_equal(array, states[1].arrays[name])
+
+
+def test_fewer_rows_than_a_branch_must_have() -> None:
+    train = clicks(60)
+    np.testing.assert_array_equal(fitted(train, min_rows=61).predict(train), platt(train).predict(train))
+    paper = fitted(train, "paper")
+    k = train.labels.sum() / sigmoid(train.score).sum()
+    np.testing.assert_allclose(paper.predict(train), np.minimum(k * sigmoid(train.score), 1 - 1e-16), rtol=1e-7)
+
+
+BROKEN = {
+    "constant": lambda rows: Column("number", np.full(rows, 2.5)),
+    "nothing": lambda rows: Column("number", np.full(rows, np.nan)),
+    "no category": lambda rows: Column("category", np.full(rows, -1, dtype=np.int32), ()),
+    "one category": lambda rows: Column("category", np.zeros(rows, dtype=np.int32), ("a",)),
+    "as many categories as rows": lambda rows: Column(
+        "category", np.arange(rows, dtype=np.int32), tuple(f"v{i:06}" for i in range(rows))
+    ),
+    "as many numbers as rows": lambda rows: Column("number", np.random.default_rng(0).normal(size=rows)),
+    "infinite": lambda rows: Column("number", np.where(np.arange(rows) % 2, np.inf, -np.inf)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_features_that_are_no_use_do_no_harm(name) -> None:
+    plain, test = clicks(2500), clicks(2500, seed=1)
+    odd = BROKEN[name](2500)
+    train, other = (Batch(b.score, b.label, None, {**b.features, "odd": odd}) for b in (plain, test))
+    assert log_loss(fitted(train), other) < 0.99 * log_loss(platt(train), other)
+    paper = fitted(train, "paper", min_rows=100).predict(other)
+    assert ((paper > 0) & (paper < 1)).all()
+    if name not in ("as many numbers as rows", "infinite"):
+        np.testing.assert_array_equal(paper, fitted(plain, "paper", min_rows=100).predict(test))
+    alone = Batch(train.score, train.label, None, {"odd": odd})
+    for preset in (None, "paper"):
+        prob = fitted(alone, preset).predict(alone)
+        assert ((prob > 0) & (prob < 1)).all()
+
+
+def test_seventy_thousand_categories() -> None:
+    rows = 150_000
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 70_000, rows).astype(np.int32)
+    score = rng.normal(size=rows)
+    label = (rng.random(rows) < sigmoid(score)).astype(np.int64)
+    column = Column("category", place, tuple(f"v{i:05}" for i in range(70_000)))
+    train = Batch(score, label, None, {"place": column})
+    prob = fitted(train, trees=1, min_rows=2, link="odds").predict(train)
+    assert np.isfinite(prob).all()
+
+
+def test_saturated_scores() -> None:
+    """Log-odds of hundreds, many of them wrong: every link and loss gives probabilities."""
+    train = clicks(1500)
+    loud = Batch(400 * np.sign(train.score) + train.score, train.label, None, train.features)
+    for link in ("odds", "linear"):
+        for start in ("platt", "raw"):
+            prob = fitted(loud, link=link, start=start, trees=4, min_rows=50).predict(loud)
+            assert ((prob > 0) & (prob < 1)).all()
+    assert log_loss(fitted(loud), loud) <= log_loss(platt(loud), loud)
+
+
+def test_more_features_than_are_wanted() -> None:
+    train = clicks(2000)
+    rng = np.random.default_rng(5)
+    noise = {f"noise{place:02}": Column("number", rng.normal(size=2000)) for place in range(20)}
+    wide = Batch(train.score, train.label, None, {**noise, **train.features})
+    _, splits = fitted(wide, features=3, trees=4, link="odds").explain(("0", "1"))
+    assert {split[2] for split in splits.rows} <= {"place", "number", "score", *noise}
+    assert len({split[2] for split in splits.rows} - {"score"}) <= 3
+    assert "place" in {split[2] for split in splits.rows}
+
+
+@pytest.mark.parametrize("loss", ["mvce", "mvce-sampled", "ece", "ece-sweep"])
+def test_every_split_loss_fits(loss) -> None:
+    train = clicks(1200)
+    model = fitted(train, split_loss=loss, trees=2, min_rows=100, depth=2, link="odds", rate=0.5, **{"lambda": 10})
+    assert log_loss(model, train) < log_loss(platt(train), train)
+    _, splits = model.explain(("0", "1"))
+    assert loss in splits.note
+    assert all(split[5] < split[4] for split in splits.rows)
+
+
+def test_each_class_against_the_rest() -> None:
+    batch = ordinary(3000, 3)
+    model = fitted(batch, trees=3, link="odds")
+    prob = model.predict(batch)
+    np.testing.assert_allclose(prob.sum(axis=1), 1.0)
+    titles = [section.title for section in model.explain(("x", "y", "z"))]
+    assert titles == ["x: rules", "x: splits", "y: rules", "y: splits", "z: rules", "z: splits"]
+
+
+def test_equation_13_as_printed() -> None:
+    """39,359 for the calibration rows of Porto Seguro, where the paper has 800."""
+    found = least_by_equation_13(0.036448, 208_000, alpha=0.05, error=0.1)
+    assert found == 39_359
+
+    def right_side(c: float) -> float:
+        log = np.log(3 * 208_000 / (c * 0.05))
+        return (np.sqrt(2 * 0.036448 * (1 - 0.036448) * log / c) + 3 * log / c) / 0.1
+
+    assert right_side(found) >= 0.036448 > right_side(found + 1)
+    assert fitted(clicks(500), min_rows="eq13").state.number("min_rows") <= 500
+
+
+def test_branches_grow_with_the_root_of_the_rows() -> None:
+    assert [least_by_rows(rows) for rows in (100.0, 10_000.0, 12e6)] == [10, 30, 1039]
+
+
+def test_compiled_code_is_kept_where_the_platform_keeps_such(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(compiled.sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert compiled.cache_directory().startswith(str(tmp_path / "cache" / "calcli"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert compiled.cache_directory().startswith(str(tmp_path / ".cache" / "calcli"))
+
+
+def test_without_a_place_for_it_code_is_compiled_and_forgotten(monkeypatch, tmp_path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert compiled.cache_directory() == ""
+    monkeypatch.setattr(compiled, "cache_directory", lambda: "")
+    assert compiled.compiled(lambda x: x + 1)(2) == 3
+
+
+def test_predictions_from_several_threads_at_once() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    train = clicks(3000)
+    model = fitted(train)
+    wanted = model.predict(train)
+    parts = [slice(start, start + 50) for start in range(0, 3000, 50)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda part: model.predict(train.take(part)), parts))
+    np.testing.assert_array_equal(np.concatenate(found), wanted)
+    with ThreadPoolExecutor(4) as pool:
+        fits = list(pool.map(lambda seed: fitted(train, seed=seed).predict(train), [0, 0, 0, 0]))
+    for fit in fits:
+        np.testing.assert_array_equal(fit, wanted)
+
+
+def test_state_of_one_fit_is_not_taken_for_that_of_another() -> None:
+    train = clicks(2000)
+    models = [fitted(train, trees=trees, link="odds", min_rows=40) for trees in (1, 2, 3)]
+    first = [model.predict(train) for model in models]
+    again = [calibrator.bound_method(ROW, 2).predict(model.state, train, NO_SIDE_INPUTS) for model in models]
+    assert not np.array_equal(first[0], first[1])
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)

@@ -1,0 +1,81 @@
+"""Curves of which everything is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcli.diagrams.curve_sums import curve_sums, problem
+from calcli.diagrams.curves import Curve, Kind, Point
+from calcli.metrics.base import Scored
+
+
+def bars(
+    *points: tuple[float, float, float],
+    score: str = "raw",
+    of: str | None = "1",
+    off: bool = True,
+    band: float | None = 0.1,
+    chance: bool = False,
+) -> Curve:
+    """Bars over as many bins of equal width as there are points (x, y, n); none where n is 0."""
+    found = [
+        (
+            Point(x, y, n, *((None, None) if band is None else (x - band, x + band)), off),
+            (place / len(points), (place + 1) / len(points)),
+        )
+        for place, (x, y, n) in enumerate(points)
+        if n
+    ]
+    total = sum(point.n for point, _ in found)
+    error = sum(point.n * abs(point.y - point.x) for point, _ in found) / total
+    return Curve(
+        score,
+        of,
+        "reliability",
+        tuple(point for point, _ in found),
+        error,
+        total,
+        chance,
+        tuple(ends for _, ends in found),
+    )
+
+
+OVER = ((0.1, 0.3, 40), (0.3, 0.4, 20), (0.5, 0.5, 10), (0.7, 0.6, 20), (0.9, 0.7, 40))
+"""Too low below one half and too high above it."""
+
+
+def line(kind: Kind, *points: tuple[float, float, float], score: str = "raw", of: str | None = "1") -> Curve:
+    """A curve without bins."""
+    found = tuple(Point(x, y, n, max(0.0, x - 0.05), min(1.0, x + 0.05), True) for x, y, n in points)
+    return Curve(score, of, kind, found, 0.1, 100.0, chance=False)
+
+
+def rejection(*rates: float, score: str = "raw") -> Curve:
+    """Error rates at equal steps of the share rejected."""
+    points = tuple(
+        Point(place / len(rates), rate, 100.0 * (1 - place / len(rates)), rate / 2, rate)
+        for place, rate in enumerate(rates)
+    )
+    return Curve(score, None, "rejection", points, rates[0], 100.0, chance=True)
+
+
+def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
+    made = curve_sums("raw", "1", kind, **how)
+    made.add(problem(rows, None if kind == "rejection" else 1))
+    return made.curve()
+
+
+def sample(rows: int = 2000, seed: int = 0, *, slope: float = 1.0, weighted: bool = False) -> Scored:
+    """Labels of chance `p`, under scores whose log-odds are `slope` times too large."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(-0.5, 1.2, rows)
+    label = (rng.random(rows) < 1 / (1 + np.exp(-z))).astype(np.int64)
+    weight = rng.integers(1, 4, rows).astype(float) if weighted else None
+    return Scored(label, 1 / (1 + np.exp(-slope * z)), weight)
+
+
+def classes(rows: int = 900, seed: int = 0) -> Scored:
+    rng = np.random.default_rng(seed)
+    prob = rng.dirichlet((0.6, 0.5, 0.4), rows)
+    label = (rng.random(rows)[:, None] > prob.cumsum(axis=1)).sum(axis=1)
+    return Scored(label, prob)

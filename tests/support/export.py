@@ -1,0 +1,33 @@
+"""Exported calibrators at work, beside `apply`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import calcli
+from calcli.verbs.export import ExportRequest, export
+
+
+def assert_same(got: pl.DataFrame, expected: pl.DataFrame) -> None:
+    added = [name for name in expected.columns if name.startswith("calibrated")]
+    assert added
+    a, b = got.select(added).to_numpy().astype(float), expected.select(added).to_numpy()
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
+
+
+def in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFrame:
+    connection = duckdb.connect()
+    connection.register("the table", table.to_arrow())
+    text = export(request)
+    return connection.sql(text if request.shape == "query" else f'SELECT {text} FROM "the table"').pl()
+
+
+def applied(artifact: str, table: pl.DataFrame, **more: Any) -> pl.DataFrame:
+    table.write_parquet("unseen.parquet")
+    calcli.apply(artifact, "unseen.parquet", "out.parquet", bad_rows="null", **more)
+    return pl.read_parquet("out.parquet")

@@ -1,0 +1,81 @@
+"""Running what the documents show, as a reader would: in a shell, in a directory of their own, with sample data."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def commands(text: str) -> list[str]:
+    """The lines of all shell blocks."""
+    return [line for block in blocks(text, "sh") for line in block.splitlines() if line.strip()]
+
+
+def readers_folder(folder: Path) -> Path:
+    """A directory with the sample data, and `calcli` on the path of `run`."""
+    shutil.copytree(ROOT / "sample_data", folder / "sample_data")
+    script = folder / "bin" / "calcli"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m calcli "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+def run(command: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """What a shell makes of a line."""
+    path = f"{place / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=place, env=env, capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+def environment(**more: str) -> dict[str, str]:
+    """That of this process, without what changes how calcli or Python print."""
+    dropped = {"PYTHONUNBUFFERED", "NO_COLOR", "COLUMNS", "PYTHONWARNINGS"}
+    kept = {key: value for key, value in os.environ.items() if key not in dropped and not key.startswith("CALCLI_")}
+    return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+
+def calcli(*words: str, cwd: Path, env: dict[str, str] | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run calcli as a user does."""
+    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "text": True, **more}
+    command = [sys.executable, "-m", "calcli", *words]
+    return subprocess.run(command, cwd=cwd, env=env or environment(), check=False, timeout=60, **more)
+
+
+ESCAPE = "\x1b["
+
+
+def on_terminal(*words: str, cwd: Path, **more: str) -> tuple[int, str]:
+    """Exit code, and what appears on a terminal that is stdin, stdout and stderr."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    env = environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **more})
+    command = [sys.executable, "-m", "calcli", *words]
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    return process.wait(timeout=30), seen.decode().replace("\r\n", "\n")
