@@ -12,6 +12,7 @@ import pytest
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
+from tests.support.artifacts import contents
 from tests.support.shell import ROOT, blocks, commands, readers_folder, run
 
 NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
@@ -59,10 +60,6 @@ def night(seed: int, *, shift: float = 0.0, rows: int = 3000) -> pl.DataFrame:
     return pl.DataFrame({"label": label.astype(np.int8), "logit": 1.6 * truth + 0.4})
 
 
-def content(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
 def nightly_commands(page: str) -> list[str]:
     """The command lines of a page's crontab, without times and with cron's escapes undone."""
     lines = [line for line in blocks(page, "crontab")[0].splitlines() if line[0].isdigit()]
@@ -92,9 +89,9 @@ def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
 
 
 def test_an_improving_night_replaces(place: Path) -> None:
-    before = content(place / "clicks.auto")
+    before = contents(place / "clicks.auto")
     assert live_through(place, night(1, shift=0.8))[0] == 0
-    after = content(place / "clicks.auto")
+    after = contents(place / "clicks.auto")
     assert after["manifest.json"] != before["manifest.json"]
     assert len(list((place / "reports").iterdir())) == 1
     assert run("calcli refit clicks.auto --rollback", place).returncode == 0
@@ -103,34 +100,34 @@ def test_an_improving_night_replaces(place: Path) -> None:
 
 def test_a_worsening_night_changes_nothing(place: Path) -> None:
     """So few rows that what they teach is worse than what is known."""
-    before = content(place / "clicks.auto")
+    before = contents(place / "clicks.auto")
     code, said = live_through(place, night(2, rows=40))
     assert code == 1
     assert "nothing was changed" in said
-    assert content(place / "clicks.auto") == before
+    assert contents(place / "clicks.auto") == before
 
 
 def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
     """On them a calibrator that says the base rate of every row is better than the one in place, and still wrong."""
-    before = content(place / "clicks.auto")
+    before = contents(place / "clicks.auto")
     rows = night(3)
     shuffled = np.random.default_rng(3).permutation(rows["label"].to_numpy())
     code, said = live_through(place, rows.with_columns(label=pl.Series(shuffled)))
     assert code == 1
     assert "right labels?" in " ".join(said.split())
-    assert content(place / "clicks.auto") == before
+    assert contents(place / "clicks.auto") == before
 
 
 def test_nights_of_drift_are_refitted_and_quiet_ones_are_not(place: Path) -> None:
     """The shift begins on the third night; once it is found, the fit is another, and the nights begin anew."""
     ask, weekly = nightly_commands(DRIFT)
     yesterday = datetime.date.today() - datetime.timedelta(days=1)
-    before, renewed = content(place / "clicks.auto")["manifest.json"], []
+    before, renewed = contents(place / "clicks.auto")["manifest.json"], []
     for index in range(1, 7):
         night(index, shift=0.5 if index > 2 else 0.0).write_parquet(place / "days" / f"{yesterday}.parquet")
         done = run(ask, place)
         assert done.returncode == 0, done.stderr
-        now = content(place / "clicks.auto")["manifest.json"]
+        now = contents(place / "clicks.auto")["manifest.json"]
         if now != before:
             before = now
             renewed.append(index)

@@ -16,14 +16,12 @@ from tests.support.samples import breeds, clicks
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    clicks().write_parquet("train.parquet")
+def here(here: Path) -> Path:
     breeds().write_csv("breeds.csv")
     assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
     clicks(seed=1).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).write_parquet("test.parquet")
     Path("old.json").write_text(json.dumps(calcli.evaluate("test.parquet", scores=("again=prob",)).to_json()))
-    return tmp_path
+    return here
 
 
 def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:

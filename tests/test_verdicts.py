@@ -9,22 +9,21 @@ import polars as pl
 import pytest
 
 from calcli.cli.main import main
+from tests.support.artifacts import contents
 from tests.support.samples import clicks
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    clicks().write_parquet("good.parquet")
+def here(here: Path) -> Path:
     rng = np.random.default_rng(0)
     noise = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
     noise.write_parquet("noise.parquet")
-    return tmp_path
+    return here
 
 
 def test_a_guard_lets_through_what_helps(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "good.parquet", "--method", "platt", "--guard", "nll"]) == 0
-    assert capsys.readouterr().out == "good.platt\n"
+    assert main(["fit", "train.parquet", "--method", "platt", "--guard", "nll"]) == 0
+    assert capsys.readouterr().out == "train.platt\n"
 
 
 def test_a_guard_stops_what_harms(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,18 +42,18 @@ def test_without_a_guard_it_is_kept_and_said(here: Path, capsys: pytest.CaptureF
 
 
 def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "-q", "good.parquet", "--method", "platt", "-o", "m"]) == 0
-    before = {path.name: path.read_bytes() for path in Path("m").iterdir()}
+    assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
+    before = contents("m")
     capsys.readouterr()
     assert main(["refit", "m", "noise.parquet"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert "nothing was changed" in " ".join(said.err.split())
-    assert {path.name: path.read_bytes() for path in Path("m").iterdir()} == before
+    assert contents("m") == before
 
 
 def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "-q", "good.parquet", "--method", "platt", "-o", "m"]) == 0
+    assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
     before = Path("m/manifest.json").read_bytes()
     clicks(4000, seed=5).write_parquet("next.parquet")
     capsys.readouterr()

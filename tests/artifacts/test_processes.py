@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.shell import ROOT
+from tests.support.shell import ROOT, environment
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -18,7 +18,7 @@ def run(what):
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.artifact_processes", what],
         cwd=ROOT,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        env=environment(OPENBLAS_NUM_THREADS="1"),
         capture_output=True,
         text=True,
         timeout=120,

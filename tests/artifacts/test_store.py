@@ -14,7 +14,7 @@ import pytest
 from calcli.artifacts import files, store
 from calcli.errors import ArtifactError, FileSystemError
 from calcli.state import State
-from tests.support.artifacts import draft, generation, leftovers, put, same, side, state
+from tests.support.artifacts import contents, draft, generation, leftovers, put, same, side, state
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -37,11 +37,7 @@ def test_the_same_fit_has_the_same_bytes(tmp_path):
     )
     store.write(tmp_path / "a", draft(), {"state": one, "edges": side()})
     store.write(tmp_path / "b", draft(), {"edges": side(), "state": other})
-    assert _content(tmp_path / "a") == _content(tmp_path / "b")
-
-
-def _content(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_generations_follow_one_another(tmp_path):
@@ -70,10 +66,10 @@ def test_a_rollback_goes_back_and_forth(tmp_path):
 
 def test_a_rollback_needs_a_previous_generation(tmp_path):
     put(tmp_path, 1)
-    before = _content(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(ArtifactError, match="no previous generation"):
         store.rollback(tmp_path)
-    assert _content(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_a_rollback_to_what_is_damaged_is_refused(tmp_path):
@@ -176,7 +172,7 @@ def test_a_manifest_of_something_else_is_left_alone(tmp_path, content):
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(FileSystemError, match="not calcli's"):
         put(tmp_path, 1)
-    assert _content(tmp_path) == {"manifest.json": content}
+    assert contents(tmp_path) == {"manifest.json": content}
 
 
 @pytest.mark.parametrize("schema", ["calcli.artifact/2", "calcli.artifact/1"])
@@ -185,7 +181,7 @@ def test_a_newer_or_damaged_artifact_is_not_replaced(tmp_path, schema):
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(ArtifactError, match="cannot be replaced"):
         put(tmp_path, 1)
-    assert _content(tmp_path) == {"manifest.json": content}
+    assert contents(tmp_path) == {"manifest.json": content}
 
 
 def test_a_note_in_an_artifact_is_kept(tmp_path):

@@ -1,29 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
 from calcli.cli.main import main
-
-
-def clicks(rows: int = 400, seed: int = 0) -> pl.DataFrame:
-    """Over-confident scores of informative labels."""
-    rng = np.random.default_rng(seed)
-    truth = rng.normal(-1, 1.2, rows)
-    label = (rng.random(rows) < 1 / (1 + np.exp(-truth))).astype(np.int8)
-    return pl.DataFrame({"row_id": np.arange(rows), "label": label, "logit": 2 * truth + 0.5})
+from tests.support.samples import clicks
+from tests.support.shell import Run
 
 
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tables and an artifact; read only."""
     folder = tmp_path_factory.mktemp("tables")
-    clicks().write_parquet(folder / "train.parquet")
-    clicks(seed=1).write_csv(folder / "test.csv")
+    plain = ("row_id", "label", "logit")
+    clicks(400).select(plain).write_parquet(folder / "train.parquet")
+    clicks(400, seed=1).select(plain).write_csv(folder / "test.csv")
     assert main(["fit", "-q", str(folder / "train.parquet"), "-m", "platt", "-o", str(folder / "train.platt")]) == 0
     return folder
 
@@ -44,14 +36,11 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CALCLI_DEBUG", raising=False)
 
 
-Ran = tuple[int, str, str]
-
-
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
     """Run calcli in this process: the exit code, stdout, stderr."""
 
-    def call(*words: str) -> Ran:
+    def call(*words: str) -> tuple[int, str, str]:
         code = main(list(words))
         captured = capfd.readouterr()
         return code, captured.out, captured.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +11,7 @@ import pytest
 from calcli import errors
 from calcli.cli import main as boundary
 from calcli.cli.app import COMMANDS
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.support.shell import Run
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "big.parquet")
 

@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -17,9 +16,7 @@ import pytest
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
 from tests.support.reports import REPORT_SCHEMA
-from tests.support.shell import environment
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.support.shell import Run, environment
 
 
 def test_fit_prints_the_path_and_nothing_else(here: Path, run: Run) -> None:

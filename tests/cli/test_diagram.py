@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from tests.support.reports import ANSWERS_SCHEMA
-from tests.support.shell import ESCAPE, calcli, environment, on_terminal
+from tests.support.shell import ESCAPE, Run, calcli, environment, on_terminal
 
-Run = Callable[..., tuple[int, str, str]]
 DIAGRAM = ("diagram", "test.csv", "--with", "train.platt")
 FIT = ("fit", "train.parquet", "-m", "platt", "-o", "kept")
 

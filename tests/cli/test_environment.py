@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Run = Callable[..., tuple[int, str, str]]
+from tests.support.shell import Run
 
 
 def test_the_environment_gives_what_the_line_does_not(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +12,8 @@ from typing import Any
 import pytest
 
 from calcli.cli.app import GROUPS, build, every_command
-from tests.support.shell import ROOT
+from tests.support.shell import ROOT, Run
 
-Run = Callable[..., tuple[int, str, str]]
 GOLDEN = Path(__file__).parent / "golden"
 PAGES = ROOT / "docs" / "commands"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import jsonschema
@@ -15,18 +15,16 @@ import pytest
 from calcli.cli.main import main
 from tests.support.ensembles import features, table
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
-from tests.support.shell import ROOT, blocks, commands, readers_folder
+from tests.support.shell import ROOT, Run, blocks, commands, readers_folder
 from tests.support.shell import run as shell
 
 FEW = ["--members", "2", "--trees", "6", "--depth", "2", "--learning-rate", "0.2"]
 PAGE = (ROOT / "docs" / "uncertainty.md").read_text()
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
     for task in ("binary", "regression"):
         table(task).write_parquet(folder / f"{task}.parquet")
         table(task, seed=1).write_csv(folder / f"{task}-test.csv")
@@ -37,23 +35,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for path in made.iterdir():
-        (tmp_path / path.name).symlink_to(path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main(["uncertainty", *words])
-        captured = capfd.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def run(run: Run) -> Run:
+    return partial(run, "uncertainty")
 
 
 def test_alone_it_shows_what_there_is(run: Run) -> None:

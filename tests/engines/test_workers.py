@@ -18,7 +18,7 @@ from calcli.batch import Batch, Column
 from calcli.engines import workers
 from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from tests.support import worker_tasks
-from tests.support.shell import ROOT
+from tests.support.shell import environment
 from tests.support.worker_tasks import all_gone, soon
 
 HOW = {"count": 2, "threads": 1}
@@ -211,7 +211,7 @@ def test_nothing_is_left_however_the_program_ends(how: signal.Signals, tmp_path:
     script.write_text(SCRIPT)
     with subprocess.Popen(
         [sys.executable, str(script), str(signed_in)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        env=environment(TMPDIR=str(temporary)),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:

@@ -43,11 +43,10 @@ def visits(rows: int = 1200, seed: int = 0) -> pl.DataFrame:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def here(here: Path) -> Path:
     visits().write_parquet("train.parquet")
     visits(seed=1).write_parquet("test.parquet")
-    return tmp_path
+    return here
 
 
 def over(frame: pl.DataFrame, place: np.ndarray) -> float:

@@ -13,7 +13,6 @@ from sklearn.metrics import log_loss
 
 import calcli
 from calcli.batch import Batch, SideInputs
-from calcli.engines.listener import Silent
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.request import EvaluateRequest
 from calcli.methods import catalog
@@ -21,6 +20,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import sigmoid
 from calcli.state import State
 from calcli.verbs.evaluate import evaluate
+from tests.support.listener import Recorder
 from tests.support.samples import breeds, clicks
 from tests.support.scored import GOLDEN
 
@@ -166,15 +166,10 @@ def test_a_flag_speaks_of_all_artifacts_where_they_read_the_same(fitted: Path) -
 
 
 def test_which_column_an_artifact_reads_is_said(fitted: Path) -> None:
-    said: list[str] = []
-
-    class Notes(Silent):
-        def note(self, message: str) -> None:
-            said.append(message)
-
+    listener = Recorder()
     calcli.fit(scored(seed=0), method="platt", output="of_logit2", flags=calcli.Flags(logit="logit2"))
-    evaluate(EvaluateRequest(scored(), artifacts=("m", "of_logit2"), metrics="nll"), Notes())
-    assert said == ["of_logit2 reads the logit in logit2"]
+    evaluate(EvaluateRequest(scored(), artifacts=("m", "of_logit2"), metrics="nll"), listener)
+    assert listener.notes == ["of_logit2 reads the logit in logit2"]
 
 
 class Sum(ModuleType):

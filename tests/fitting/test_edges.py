@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.engines.listener import Silent
 from calcli.errors import DataError, UsageError
 from calcli.fitting.requests import FitRequest
 from calcli.fitting.side_inputs import SideFiles
@@ -17,18 +16,9 @@ from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.fit import fit as run_fit
 from tests.support.graphs import HOUSE, streets, villages
+from tests.support.listener import Recorder
 
 TOLD = {"relation": "edges", "margin": "0", "epochs": "30"}
-
-
-class Notes(Silent):
-    """A listener that keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, message: str) -> None:
-        self.said.append(message)
 
 
 @pytest.fixture
@@ -99,18 +89,18 @@ def test_new_rows_can_bring_their_edges(town: pl.DataFrame) -> None:
 
 def test_edges_that_are_left_out_are_counted(town: pl.DataFrame) -> None:
     """Beside counts by joins."""
-    notes, train = Notes(), pl.read_parquet("train.parquet")["house"]
+    listener, train = Recorder(), pl.read_parquet("train.parquet")["house"]
     sides, flags = SideFiles(edges="streets.parquet"), HOUSE
-    run_fit(FitRequest("train.parquet", "recal", "kept", TOLD, sides=sides, flags=flags, holdout="none"), notes)
+    run_fit(FitRequest("train.parquet", "recal", "kept", TOLD, sides=sides, flags=flags, holdout="none"), listener)
     edges = pl.read_parquet("streets.parquet")
     src, dst = (pl.col(end).is_in(train.implode()) for end in ("src", "dst"))
     left = edges.height - edges.filter(src & dst).height
-    assert f"{left:,} of {edges.height:,} edges are left out: an end of theirs is none" in " ".join(notes.said)
-    notes = Notes()
-    run_apply(ApplyRequest("kept", "new.parquet", "out.parquet"), notes)
+    assert f"{left:,} of {edges.height:,} edges are left out: an end of theirs is none" in " ".join(listener.notes)
+    listener = Recorder()
+    run_apply(ApplyRequest("kept", "new.parquet", "out.parquet"), listener)
     tied = edges.filter((src & (pl.col("dst") >= 1000) & (pl.col("dst") < 1300)) | (dst & (pl.col("src") >= 1000)))
     alone = set(town["house"]) - set(tied["src"]) - set(tied["dst"])
-    assert notes.said == [
+    assert listener.notes == [
         f"{tied.height:,} of {edges.height:,} edges tie these rows to calibration rows, the others are left out; "
         f"{len(alone):,} of 300 rows have none"
     ]
@@ -192,17 +182,10 @@ def test_the_rules_say_what_relates_the_rows(town: pl.DataFrame) -> None:
 
 
 def test_a_long_fit_says_how_far_it_has_come(town: pl.DataFrame) -> None:
-    class Steps(Silent):
-        def __init__(self) -> None:
-            self.said: list[tuple[int, str]] = []
-
-        def advance(self, steps: int, what: str = "") -> None:
-            self.said.append((steps, what))
-
-    steps = Steps()
+    listener = Recorder()
     told = {"relation": "column:village", "epochs": "25"}
-    run_fit(FitRequest("train.parquet", "recal", "kept", told, holdout="none"), steps)
-    assert steps.said[:3] == [(0, f"epoch {epoch} at rate 0.01") for epoch in (0, 10, 20)]
+    run_fit(FitRequest("train.parquet", "recal", "kept", told, holdout="none"), listener)
+    assert listener.steps[:3] == [(0, f"epoch {epoch} at rate 0.01") for epoch in (0, 10, 20)]
 
 
 def test_evaluate_measures_the_variation_over_edges(town: pl.DataFrame) -> None:

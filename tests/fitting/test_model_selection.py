@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.engines import workers
-from calcli.engines.listener import SILENT, Listener, Silent
+from calcli.engines.listener import SILENT, Listener
 from calcli.engines.workers import Finished
 from calcli.fitting import model_selection as contest
 from calcli.fitting.cross_validation import HeldOutPredictions
@@ -27,8 +26,9 @@ from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from tests.support import misfits
+from tests.support.listener import Recorder
 from tests.support.samples import clicks
-from tests.support.shell import ROOT
+from tests.support.shell import environment
 from tests.support.worker_tasks import all_gone, soon
 
 HALVES = Holdout("cv", folds=2)
@@ -229,26 +229,13 @@ def test_where_no_process_can_be_started_it_is_done_here(beside: None, monkeypat
         np.testing.assert_array_equal(found[name].predicted.prob, outcome.predicted.prob)
 
 
-class Heard(Silent):
-    def __init__(self) -> None:
-        self.total = self.steps = 0
-        self.said: list[str] = []
-        self.threads: set[int] = set()
-
-    def begin(self, task: str, total: int | None) -> None:
-        self.total = total or 0
-
-    def advance(self, steps: int, what: str = "") -> None:
-        self.steps += steps
-        self.said.append(what)
-        self.threads.add(threading.get_ident())
-
-
 def test_progress_is_told_here(beside: None) -> None:
-    listener = Heard()
+    listener = Recorder()
     hold([*named("identity", "platt", "bbq"), misfits.row("be killed")], listener=listener)
-    assert listener.steps == listener.total == 8
-    assert {"platt, fold 1 of 2", "platt, fold 2 of 2", "bbq, fold 2 of 2", "be-killed, failed"} <= set(listener.said)
+    assert listener.done == listener.stages[-1][1] == 8
+    assert {"platt, fold 1 of 2", "platt, fold 2 of 2", "bbq, fold 2 of 2", "be-killed, failed"} <= {
+        what for _, what in listener.steps
+    }
     assert listener.threads == {threading.get_ident()}
 
 
@@ -278,7 +265,7 @@ def test_a_script_is_not_run_again(here: Path, through: str) -> None:
     done = subprocess.run(
         [sys.executable, *words],
         input=UNGUARDED if through == "standard input" else None,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
         capture_output=True,
         text=True,
         check=True,
@@ -304,7 +291,7 @@ def test_ctrl_c_ends_everything_at_once(here: Path) -> None:
     temporary.mkdir()
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, str(signed_in)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        env=environment(TMPDIR=str(temporary)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -324,7 +311,7 @@ def test_the_report_is_the_same_on_one_thread_and_on_two(here: Path) -> None:
     reports = []
     for count in ("1", "2"):
         words = ["compare", "large.parquet", "-q", "--methods", methods, "--threads", count, "--format", "json"]
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        env = environment()
         done = subprocess.run([sys.executable, "-m", "calcli", *words], env=env, capture_output=True, check=True)
         report = json.loads(done.stdout)
         for score in report["scores"]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.shell import ROOT
+from tests.support.shell import ROOT, environment
 from tests.support.spark import HOST, Cluster, Driver, free_port, launch, launch_worker, wait_for
 
 
@@ -21,7 +21,7 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.spark_driver", cluster.url],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": HOST},
+            env=environment(SPARK_LOCAL_IP=HOST),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 import calcli
 from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export
+from tests.support.export import assert_same
 from tests.support.samples import breeds, clicks, unseen, visits
 from tests.support.spark import Driver
 
@@ -28,10 +28,7 @@ def assert_same_in_spark(kept: Path, table: pl.DataFrame, driver: Driver, place:
     driver.begin(query={"text": text, "table": str(scores), "output": str(there)})
     driver.answer()
     expected, got = (pl.read_parquet(path).sort("place") for path in (place / "here.parquet", there / "*.parquet"))
-    added = [name for name in expected.columns if name.startswith("calibrated")]
-    one, other = (frame.select(added).to_numpy().astype(float) for frame in (expected, got))
-    np.testing.assert_array_equal(np.isnan(other), np.isnan(one))
-    np.testing.assert_allclose(other, one, rtol=0, atol=1e-9)
+    assert_same(got, expected)
 
 
 @pytest.mark.parametrize(("name", "classes"), [*((name, 2) for name in SCORE_ONLY), ("sms", 4), ("isotonic", 4)])

@@ -148,3 +148,8 @@ def npy(descr, shape, data, order="False", header=None):
     """An array file that may say anything of itself."""
     text = header or f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
+
+
+def contents(directory: Path | str) -> dict[str, bytes]:
+    """Every file of a directory."""
+    return {path.name: path.read_bytes() for path in Path(directory).iterdir()}

@@ -1,4 +1,4 @@
-"""Curves of which everything is known."""
+"""Curves of which everything is known, and rows to draw others from."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def rejection(*rates: float, score: str = "raw") -> Curve:
 
 
 def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
+    """The curve of some rows."""
     made = curve_sums("raw", "1", kind, **how)
     made.add(problem(rows, None if kind == "rejection" else 1))
     return made.curve()
@@ -75,6 +76,7 @@ def sample(rows: int = 2000, seed: int = 0, *, slope: float = 1.0, weighted: boo
 
 
 def classes(rows: int = 900, seed: int = 0) -> Scored:
+    """Calibrated probabilities of three classes."""
     rng = np.random.default_rng(seed)
     prob = rng.dirichlet((0.6, 0.5, 0.4), rows)
     label = (rng.random(rows)[:, None] > prob.cumsum(axis=1)).sum(axis=1)

@@ -13,14 +13,16 @@ from calcli.verbs.export import ExportRequest, export
 
 
 def assert_same(got: pl.DataFrame, expected: pl.DataFrame) -> None:
+    """The same calibrated columns, null where the other is."""
     added = [name for name in expected.columns if name.startswith("calibrated")]
     assert added
-    a, b = got.select(added).to_numpy().astype(float), expected.select(added).to_numpy()
+    a, b = (frame.select(added).to_numpy().astype(float) for frame in (got, expected))
     np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
 
 def in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFrame:
+    """What DuckDB makes of the exported expression or query."""
     connection = duckdb.connect()
     connection.register("the table", table.to_arrow())
     text = export(request)
@@ -28,6 +30,7 @@ def in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFrame:
 
 
 def applied(artifact: str, table: pl.DataFrame, **more: Any) -> pl.DataFrame:
+    """The table after `apply`."""
     table.write_parquet("unseen.parquet")
     calcli.apply(artifact, "unseen.parquet", "out.parquet", bad_rows="null", **more)
     return pl.read_parquet("out.parquet")

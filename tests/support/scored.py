@@ -20,6 +20,7 @@ def golden(name: str, *, weighted: bool = False) -> Scored:
 
 
 def rows_of(n: int, *, seed: int = 0, classes: int = 2, sharpness: float = 1.5, weighted: bool = False) -> Scored:
+    """Rows in clusters, with labels that follow the scores."""
     rng = np.random.default_rng(seed)
     weight = rng.gamma(2.0, size=n) if weighted else None
     clusters = Clusters(rng.integers(0, 6, n), 7, "drawn")
@@ -34,6 +35,7 @@ def rows_of(n: int, *, seed: int = 0, classes: int = 2, sharpness: float = 1.5, 
 
 
 def gathered(scores: list[Scored], chosen, options: Options, cuts: list[int]) -> Gathered:
+    """The sums of metrics over rows that come in pieces."""
     found = Gathered(chosen, options, [one.take(slice(0, 0)) for one in scores])
     for start, stop in zip([0, *cuts], [*cuts, len(scores[0])], strict=True):
         found.add([one.take(slice(start, stop)) for one in scores])

@@ -1,4 +1,4 @@
-"""Running what the documents show, as a reader would: in a shell, in a directory of their own, with sample data."""
+"""Commands in processes of their own: calcli, with or without a terminal, and what the documents show in a shell."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+
+Run = Callable[..., tuple[int, str, str]]
+"""Runs calcli: the exit code, stdout, stderr."""
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -36,9 +40,14 @@ def readers_folder(folder: Path) -> Path:
 def run(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     """What a shell makes of a line."""
     path = f"{place / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        ["bash", "-c", command], cwd=place, env=env, capture_output=True, text=True, check=False, timeout=600
+        ["bash", "-c", command],
+        cwd=place,
+        env=environment(PATH=path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
 
 

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from tests.support.samples import clicks
-from tests.support.shell import ROOT
+from tests.support.shell import environment
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
@@ -141,14 +141,9 @@ def launch(place: Path, name: str, program: str, *arguments: str) -> subprocess.
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    env = {
-        **os.environ,
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": HOST,
-        "PYTHONPATH": str(ROOT),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
+    env = environment(
+        SPARK_HOME=str(home), SPARK_LOCAL_IP=HOST, PYSPARK_PYTHON=sys.executable, SPARK_DAEMON_MEMORY="256m"
+    )
     with (place / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
             [str(home / "bin" / "spark-class"), program, *arguments],

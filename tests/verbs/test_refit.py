@@ -13,6 +13,7 @@ import pytest
 import calcli
 from calcli.errors import ArtifactError, UsageError
 from calcli.verbs.refit import IN_PLACE, MARGIN, RefitRequest, refit, rollback
+from tests.support.artifacts import contents
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
@@ -23,10 +24,6 @@ def night(seed: int, *, shift: float = 0.0, rows: int = 4000) -> pl.DataFrame:
     truth = rng.normal(-1, 1.2, rows)
     label = rng.random(rows) < 1 / (1 + np.exp(-(truth + shift)))
     return pl.DataFrame({"label": label.astype(np.int8), "logit": 2 * truth + 0.5})
-
-
-def bytes_of(directory: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
 
 
 def run(data: object, **options: object):
@@ -61,22 +58,22 @@ def test_shuffled_labels_change_nothing(fitted: Path) -> None:
     truth = rng.normal(-1, 1.2, 60)
     frame = pl.DataFrame({"label": rng.permutation((rng.random(60) < 0.3).astype(np.int8)), "logit": truth})
     calcli.fit(frame.head(40), method="histogram", output="m", params={"bins": 20})
-    before = bytes_of("m")
+    before = contents("m")
     result = run(frame)
     assert result.kept is not None
     assert "worse than" in result.kept
     assert result.report.chosen == IN_PLACE
-    assert bytes_of("m") == before
+    assert contents("m") == before
 
 
 def test_a_worse_recipe_on_new_rows_changes_nothing(fitted: Path) -> None:
     """The one in place was fitted on many rows; the night brings so few that fine bins of them cannot compete."""
     loud = pl.col("logit") * 4  # so wrong that no calibration is worse than either
     calcli.fit(night(0, rows=20_000).with_columns(loud), method="histogram", output="m", params={"bins": 20})
-    before = bytes_of("m")
+    before = contents("m")
     result = run(night(4, rows=300).with_columns(loud))
     assert "in place" in (result.kept or "")
-    assert bytes_of("m") == before
+    assert contents("m") == before
     jsonschema.validate(json.loads(json.dumps(result.report.to_json(), allow_nan=False)), REPORT_SCHEMA)
 
 
@@ -152,21 +149,21 @@ def test_what_cannot_be_refitted_is_said(here: Path) -> None:
 
 
 def test_labels_that_were_shuffled_are_noticed(fitted: Path) -> None:
-    before = bytes_of("m")
+    before = contents("m")
     frame = night(8)
     shuffled = frame.with_columns(label=pl.Series(np.random.default_rng(0).permutation(frame["label"].to_numpy())))
     result = run(shuffled)
     assert "right labels" in (result.kept or "")
     assert result.report.value("platt", "nll") < result.report.value(IN_PLACE, "nll")  # the comparison alone is fooled
-    assert bytes_of("m") == before
+    assert contents("m") == before
     calcli.fit(shuffled, method="platt", output="never")  # scores that never said anything may go on saying nothing
     assert refit(RefitRequest("never", shuffled)).kept is None
 
 
 def test_labels_that_have_not_come_in_are_noticed(fitted: Path) -> None:
-    before = bytes_of("m")
+    before = contents("m")
     assert "have the others come in yet" in (run(night(8).with_columns(label=pl.lit(0, dtype=pl.Int8))).kept or "")
-    assert bytes_of("m") == before
+    assert contents("m") == before
 
 
 def test_the_guard_against_wrong_labels_needs_no_metric_of_the_report(here: Path) -> None:

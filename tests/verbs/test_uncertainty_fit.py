@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -27,33 +26,10 @@ from calcli.uncertainty.settings import DEPTHS, RATES, Settings
 from calcli.verbs.inspect import inspect
 from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
 from tests.support.ensembles import FEW, ensemble, table
-from tests.support.shell import ROOT
+from tests.support.listener import Recorder
+from tests.support.shell import ROOT, environment
 
 catboost = pytest.importorskip("catboost")
-
-
-class Heard:
-    """A listener that remembers, and can stop the work."""
-
-    def __init__(self, stop_at: str = "") -> None:
-        self.stages: list[tuple[str, int | None]] = []
-        self.steps: list[int] = []
-        self.notes: list[str] = []
-        self.stop_at = stop_at
-
-    def begin(self, task: str, total: int | None) -> None:
-        if self.stop_at and task.startswith(self.stop_at):
-            raise KeyboardInterrupt
-        self.stages.append((task, total))
-
-    def advance(self, steps: int, what: str = "") -> None:
-        self.steps.append(steps)
-
-    def end(self) -> None:
-        pass
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 def payloads(path: Path) -> dict[str, bytes]:
@@ -121,23 +97,23 @@ def test_the_same_fit_has_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_by_model_and_by_tree() -> None:
-    heard = Heard()
+    heard = Recorder()
     fit(EnsembleRequest(table("binary"), **FEW), heard)
     assert ("training", 3) in heard.stages
     assert [stage for stage in heard.stages if stage[0].startswith("model")] == [
         (f"model {place} of 3", 12) for place in (1, 2, 3)
     ]
-    assert sum(heard.steps) == 3 * 12 + 3
+    assert heard.done == 3 * 12 + 3
 
 
 def test_a_stopped_fit_goes_on(tmp_path: Path) -> None:
     ensemble("binary", tmp_path / "whole")
-    heard, request = Heard("model 3"), EnsembleRequest(table("binary"), tmp_path / "e", **FEW)
+    heard, request = Recorder("model 3"), EnsembleRequest(table("binary"), tmp_path / "e", **FEW)
     with pytest.raises(KeyboardInterrupt):
         fit(request, heard)
     assert "2 of 3 models are kept" in heard.notes[-1]
     assert not store.exists(tmp_path / "e")
-    heard = Heard()
+    heard = Recorder()
     fit(request, heard)
     assert "2 of 3 models are there" in heard.notes[0]
     assert [stage for stage in heard.stages if stage[0].startswith("model")] == [("model 3 of 3", 12)]
@@ -150,8 +126,8 @@ def test_a_stopped_fit_goes_on(tmp_path: Path) -> None:
 )
 def test_another_fit_does_not_take_its_members(change: dict, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        fit(EnsembleRequest(table("binary"), tmp_path / "e", **FEW), Heard("model 3"))
-    heard = Heard()
+        fit(EnsembleRequest(table("binary"), tmp_path / "e", **FEW), Recorder("model 3"))
+    heard = Recorder()
     fit(EnsembleRequest(table("binary"), tmp_path / "e", **{**FEW, **change}), heard)
     assert len([stage for stage in heard.stages if stage[0].startswith("model")]) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["e"]
@@ -161,7 +137,7 @@ def test_killed_without_warning(tmp_path: Path) -> None:
     table("binary", 3000).write_parquet(tmp_path / "rows.parquet")
     words = "uncertainty fit rows.parquet --members 3 --trees 150 --learning-rate 0.1 -q -o"
     command = [sys.executable, "-m", "calcli", *words.split()]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = environment()
     process = subprocess.Popen([*command, "e"], cwd=tmp_path, env=env)
     unfinished = tmp_path / ".e.unfinished"
     while process.poll() is None and not (
@@ -178,7 +154,7 @@ def test_killed_without_warning(tmp_path: Path) -> None:
 
 
 def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = Recorder()
     request = EnsembleRequest(table("regression"), tmp_path / "e", members=2, trees=20, tune=True)
     found = fit(request, heard)
     assert [(one.settings.learning_rate, one.settings.depth) for one in found.trials] == [
@@ -191,7 +167,7 @@ def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> Non
     assert facts["holdout"] == {"scheme": "0.2", "rows": 60, "refit_on_all": True}
     assert [one["nll"] for one in facts["trials"]] == [one.loss for one in found.trials]
     with pytest.raises(KeyboardInterrupt):
-        fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True), Heard("model 1"))
+        fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True), Recorder("model 1"))
     again = fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True))
     assert [one.loss for one in again.trials] == [one.loss for one in found.trials]
     assert payloads(tmp_path / "e") == payloads(tmp_path / "f")

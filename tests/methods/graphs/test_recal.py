@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,7 +24,7 @@ from calcli.numeric.losses import log_loss
 from calcli.state import State
 from tests.support.cases import ordinary
 from tests.support.graphs import mixing, nearest
-from tests.support.shell import ROOT
+from tests.support.shell import ROOT, environment
 
 ROW = catalog.find("recal")
 RELATIONS = ["column:place", "column:flag", "column:number", "knn:x,y", "edges"]
@@ -406,7 +405,7 @@ def run(code: str, **values: str) -> str:
     scratch.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", code.format(root=str(ROOT), **values)],
-        env={**os.environ, "TMPDIR": str(scratch)},
+        env=environment(TMPDIR=str(scratch)),
         capture_output=True,
         text=True,
         check=True,
