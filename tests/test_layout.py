@@ -1,0 +1,72 @@
+"""Where things are: helpers in tests/support, tests in the room of what they test, every room on the map."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.shell import ROOT
+
+TESTS = ROOT / "tests"
+MODULES = sorted(TESTS.rglob("*.py"))
+ROOMS = {path.parent.name for path in (ROOT / "calcli").glob("*/__init__.py")}
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(TESTS))
+
+
+def imports_from_tests(path: Path) -> Iterator[str]:
+    """Modules of the tests that a module imports, at its top or inside a function, under their full name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}: a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name for name in names if name.partition(".")[0] == "tests")
+
+
+def test_helpers_are_imported_from_support_alone() -> None:
+    found = {
+        name_of(path): [
+            name
+            for name in imports_from_tests(path)
+            if not f"{name}.".startswith("tests.support.")
+            and not (path.name == "test_frozen.py" and name.startswith("tests.frozen."))
+        ]
+        for path in MODULES
+    }
+    assert {name: imports for name, imports in found.items() if imports} == {}
+
+
+def test_conftests_hold_fixtures_only() -> None:
+    for path in TESTS.rglob("conftest.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+                assert any(text.startswith("pytest.fixture") for text in decorators), f"{name_of(path)}: {node.name}"
+            else:
+                assert isinstance(node, ast.Import | ast.ImportFrom | ast.Expr), f"{name_of(path)}: {ast.unparse(node)}"
+
+
+def test_folders_of_tests_are_rooms() -> None:
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))}
+    assert folders - {"support", "frozen", "browser", "soak"} <= ROOMS
+
+
+def test_the_map_shows_every_room_and_no_other() -> None:
+    rows = re.findall(r"^\| `calcli/(\w+)/` \|", CONTRIBUTING, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(ROOMS)
+
+
+def test_what_contributing_names_is_there() -> None:
+    named = set(re.findall(r"`((?:[\w.-]+/)*[\w.-]+(?:\.py|/))`", CONTRIBUTING))
+    assert len(named) > 30
+    places = [ROOT, TESTS, ROOT / "calcli", ROOT / "calcli/methods", *(ROOT / "calcli" / room for room in ROOMS)]
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
