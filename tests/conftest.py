@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.samples import clicks
+pytest.register_assert_rewrite("tests.support")
+
+from tests.support.samples import clicks  # noqa: E402 only now are its assertions rewritten
 
 
 @pytest.fixture

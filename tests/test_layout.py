@@ -70,3 +70,9 @@ def test_what_contributing_names_is_there() -> None:
     assert len(named) > 30
     places = [ROOT, TESTS, ROOT / "calcli", ROOT / "calcli/methods", *(ROOT / "calcli" / room for room in ROOMS)]
     assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
+def test_tests_that_the_docs_name_are_there() -> None:
+    for page in (ROOT / "docs").rglob("*.md"):
+        for name in re.findall(r"`(tests/[\w/.]+)`", page.read_text()):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
