@@ -1,4 +1,4 @@
-"""Waiting for the disk proves nothing here: whether it is asked to sync, and when, is what `probe` looks at."""
+"""No test here waits for the disk: whether and when it is asked to sync is checked by `tests.support.disk_probe`."""
 
 from __future__ import annotations
 

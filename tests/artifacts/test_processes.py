@@ -1,4 +1,4 @@
-"""Killed writers, writers at once, readers that look meanwhile: see `process_harness`."""
+"""Killed writers, concurrent writers, readers during replacements: see `tests.support.artifact_processes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four ways to change an artifact, each with what was there before and may be there after."""
+"""The four ways to change an artifact, with the generations that a reader may see before and after."""
 
 from __future__ import annotations
 

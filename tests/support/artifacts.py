@@ -1,4 +1,4 @@
-"""Small artifacts to try things on, and ways to look at what became of them."""
+"""Small artifacts, ways to forge them, and checks of their directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for testing methods: ordinary ones, and those that break a calibrator that was not thought through."""
+"""Batches for testing methods: ordinary ones, and degenerate ones (`HARD`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of which everything is known, and rows to draw others from."""
+"""Curves with known points, and labelled probabilities to draw others from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hard to try, and ways to damage things."""
+"""Random damage to bytes, and how many attacks to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at, or a hand in, every operation that changes the disk."""
+"""Observe every operation that changes the disk, or act just before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tables of every task, and ensembles of a few trees."""
+"""Tables of features for every task, and ensembles of a few trees."""
 
 from __future__ import annotations
 

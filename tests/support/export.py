@@ -1,4 +1,4 @@
-"""Exported calibrators at work, beside `apply`."""
+"""Exported calibrators run in DuckDB, and `apply` to compare with."""
 
 from __future__ import annotations
 

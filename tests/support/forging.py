@@ -1,4 +1,4 @@
-"""Artifacts that somebody wrote to do harm, opened in another process: one that crashes or hangs takes only itself.
+"""Forged artifacts, opened in another process, so that a crash or a hang ends only that process.
 
 A calibrator or an ensemble is forged in one place: a value of its manifest, a parameter, an array, the bytes of a
 model. Opening it and predicting with it must give probabilities, or a `CalcliError`. Run as a script with a directory

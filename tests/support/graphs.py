@@ -1,4 +1,4 @@
-"""Rows that are linked, as tables with their edges, and what graphs over them are by definition."""
+"""Tables with edges between their rows, and reference implementations of graph operations."""
 
 from __future__ import annotations
 

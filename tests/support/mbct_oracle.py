@@ -1,4 +1,4 @@
-"""MBCT written out for a few rows: recursion over lists of row numbers, straight from the definitions."""
+"""Reference implementation of MBCT for a few rows: recursion over lists of row numbers, from the definitions."""
 
 from __future__ import annotations
 

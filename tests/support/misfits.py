@@ -1,4 +1,4 @@
-"""Methods that misbehave, for contests in other processes."""
+"""Methods that fail in several ways, for model selection in other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports made by hand, and calcli as a process of its own."""
+"""Reports with known numbers, and the JSON schemas of reports and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tables of scores whose errors are known."""
+"""Small tables of miscalibrated scores."""
 
 from __future__ import annotations
 

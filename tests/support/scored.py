@@ -1,4 +1,4 @@
-"""Labels beside probabilities, and the sums of their parts."""
+"""Labelled probabilities for metrics, and metrics from sums over their parts."""
 
 from __future__ import annotations
 

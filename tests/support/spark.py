@@ -1,4 +1,4 @@
-"""A Spark cluster on this machine, tables for it, and what was written there again."""
+"""A Spark cluster on this machine, tables for it, and comparison of reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that holds one Spark session and does in it what it is told, for Java takes long to start.
+"""A process that holds one Spark session and runs commands in it, because Java takes long to start.
 
 It reads a JSON object in each line of its standard input, and answers with one.
 """

@@ -1,4 +1,4 @@
-"""Hypothesis strategies that several rooms share."""
+"""Hypothesis strategies: probabilities, weights, labelled rows, arrays, JSON values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tables and files for the tests of this room."""
+"""Small tables, and files of every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks for other processes. Each function is found there by its name, as those of calcli are."""
+"""Tasks for worker processes, which import them by name, and whether those processes still run."""
 
 from __future__ import annotations
 
