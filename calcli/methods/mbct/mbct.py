@@ -44,7 +44,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     coder = learn_codes(
         batch,
         names,
-        least=min(how.growth.least for how in ways),
+        least=min(how.growth.min_weight for how in ways),
         bins=int(number(params, "bins")),
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
@@ -63,7 +63,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         "depth": how.growth.depth,
         "rate": how.rate,
         "shrinkage": how.growth.shrink,
-        "min_rows": how.growth.least,
+        "min_rows": how.growth.min_weight,
         "split_loss": how.growth.split_loss,
         "alpha": number(params, "alpha"),
     }

@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.methods.mbct import row_losses as rowlosses
+from calcli.methods.mbct import row_losses
 from calcli.methods.mbct.boosting import Boosted, Boosting
 from calcli.methods.mbct.forest import Forest, score_of
 from calcli.methods.mbct.kernels import Places
@@ -73,7 +73,7 @@ def choose(score: FloatArray, rows: Rows, offsets: Places, ways: Sequence[Boosti
 
 def _on_a_share(how: Boosting, share: float) -> Boosting:
     """The same leaves from a share of the rows: so much fewer must be in each."""
-    return replace(how, growth=replace(how.growth, least=max(1.0, share * how.growth.least)))
+    return replace(how, growth=replace(how.growth, min_weight=max(1.0, share * how.growth.min_weight)))
 
 
 def _tests(score: FloatArray, rows: Rows, seed: int) -> list[Mask]:
@@ -95,7 +95,7 @@ def _curve(seen: Rows, unseen: Rows, offsets: Places, how: Boosting, most: int, 
     before = loss.copy()
     curve = [(float(weight @ loss), 0.0, 0.0)]
     lowest = 0
-    for tree in islice(Boosted(seen, offsets, how, rowlosses.search_for(how.growth, seed)), most):
+    for tree in islice(Boosted(seen, offsets, how, row_losses.search_for(how.growth, seed)), most):
         if len(tree) == 1:
             break
         Forest.of([tree], link, how.rate).calibrate(unseen.codes, score)
