@@ -156,8 +156,8 @@ def grow(
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
-        losses = {"local": choice.local, "split": choice.split, "overall": overall.after(choice)}
-        levels.append(replace(level, feature=choice.feature, first=first, branches=choice.branches, **losses))
+        level = replace(level, feature=choice.feature, first=first, branches=choice.branches)
+        levels.append(replace(level, local=choice.local, split=choice.split, overall=overall.after(choice)))
         leaves[here].append(nodes.take(~made))
         if not made.any():
             break

@@ -55,7 +55,8 @@ class Rows:
 
     def room(self) -> Rows:
         """A second buffer for as many rows."""
-        return Rows(*(np.empty_like(array) for array in self.arrays))
+        codes, prob, label, weight = self.arrays
+        return Rows(np.empty_like(codes), np.empty_like(prob), np.empty_like(label), np.empty_like(weight))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

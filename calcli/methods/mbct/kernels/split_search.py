@@ -139,8 +139,13 @@ def add_totals(rows: RowArrays, link: int, squares: bool, grids: FloatArray, fac
             two += rounded(first * first, grids[1])
             three += rounded(first * second, grids[1])
             four += rounded(second * second, grids[1])
-        mass += rounded(w, grids[0])
-        positive += rounded(w, grids[0]) * y
+        if len(weight):
+            mass += rounded(w, grids[0])
+            positive += rounded(w, grids[0]) * y
+        else:
+            positive += y
+    if len(weight) == 0:
+        mass = float(len(prob))
     for column, total in enumerate((zero, one, two, three, four, mass, positive, float(len(prob)))):
         facts[column] += total
 
@@ -162,10 +167,21 @@ def add_to_histogram(rows: RowArrays, start: int, stop: int, cells: Cells, rule:
     """
     codes, prob, label, weight = rows
     offsets, grids, features = cells.offsets, cells.grids, len(cells.offsets) - 1
-    by_label = sums_by_label(rule.link, rule.squares, cells.weighted)
+    link, squares, weighted = rule.link, rule.squares, len(weight) > 0
+    by_label = sums_by_label(link, squares, weighted)
     for row in range(start, stop):
         p, y = prob[row], np.uint32(label[row])
-        if by_label:
+        if weighted:
+            w = weight[row]
+            first, second = terms(link, p, float(y), w)
+            mass, one, two = rounded(w, grids[0]), rounded(first, grids[0]), rounded(second, grids[0])
+            for feature in range(features):
+                cell = offsets[feature] + codes[row, feature]
+                histogram[cell, y] += mass
+                histogram[cell, 2] += one
+                histogram[cell, 3] += two
+                histogram[cell, 7] += 1.0
+        elif by_label:
             one, two = rounded(p, grids[0]), rounded(p * p, grids[1])
             for feature in range(features):
                 cell = offsets[feature] + codes[row, feature]
@@ -173,17 +189,15 @@ def add_to_histogram(rows: RowArrays, start: int, stop: int, cells: Cells, rule:
                 histogram[cell, np.uint32(2) + y] += one
                 histogram[cell, np.uint32(4) + y] += two
             continue
-        w = weight[row] if cells.weighted else 1.0
-        first, second = terms(rule.link, p, float(y), w)
-        mass, one, two = rounded(w, grids[0]), rounded(first, grids[0]), rounded(second, grids[0])
-        for feature in range(features):
-            cell = offsets[feature] + codes[row, feature]
-            histogram[cell, y] += mass
-            histogram[cell, 2] += one
-            histogram[cell, 3] += two
-            if cells.weighted:
-                histogram[cell, 7] += 1.0
-        if rule.squares:
+        else:
+            first, second = terms(link, p, float(y), 1.0)
+            one, two = rounded(first, grids[0]), rounded(second, grids[0])
+            for feature in range(features):
+                cell = offsets[feature] + codes[row, feature]
+                histogram[cell, y] += 1.0
+                histogram[cell, 2] += one
+                histogram[cell, 3] += two
+        if squares:
             three, four = rounded(first * first, grids[1]), rounded(first * second, grids[1])
             five = rounded(second * second, grids[1])
             for feature in range(features):
