@@ -41,12 +41,12 @@ class Forest:
     feature, first, branches, code
         As in `grow.Tree`, but with ``first`` counted over all trees.
     pattern
-        What is applied: a fraction, the rate, of the step that the rows ask for.
+        b or k as it is applied: a fraction, the rate, of the step that `grow.Tree` has.
     rows, mass, positive, predicted
-        Of the rows of the node when the tree was grown: how many, their weight, that of the positive ones, and the sum
-        of weight times probability before the tree.
+        Of the rows of the node when the tree was grown: their number, their weight, that of the positive ones, and the
+        sum of weight times probability before the tree.
     local, split, overall
-        The loss of the node's rows as they were, after its split, and that of all rows then; NaN for leaves.
+        As in `grow.Tree`.
     """
 
     link: int
@@ -66,12 +66,12 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], link: int, rate: float) -> Forest:
-        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-        before = np.cumsum(sizes) - sizes
-
         def joined(name: str) -> NDArray[np.generic]:
             return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
 
+        # Nodes are numbered over all trees; facts become the few that are reported.
+        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+        before = np.cumsum(sizes) - sizes
         facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
         positive, first_sum = facts[:, kernels.POSITIVE], facts[:, 0]
         feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
@@ -98,7 +98,7 @@ class Forest:
 
     @property
     def roots(self) -> Places:
-        """The number of each tree's root."""
+        """The root of each tree."""
         return np.cumsum(self.sizes) - self.sizes
 
     @property
@@ -133,7 +133,7 @@ class Forest:
         return Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
 
     def _depths(self, parent: Places, child: Places) -> Places:
-        """The most conditions of a leaf, for each tree."""
+        """The most conditions on the way to a leaf, for each tree."""
         depth = np.zeros(len(self.feature), dtype=np.int64)
         while (depth[child] != depth[parent] + 1).any():
             depth[child] = depth[parent] + 1
@@ -185,7 +185,7 @@ class Forest:
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:
-    """What a tree does to its rows: a fraction of the step from doing nothing to its patterns."""
+    """Patterns as they are applied: a fraction of the step from the pattern that changes nothing."""
     return rate * pattern if link == kernels.ODDS else 1.0 + rate * (pattern - 1.0)
 
 
@@ -195,5 +195,5 @@ def score_of(prob: FloatArray, link: int) -> FloatArray:
 
 
 def prob_of(score: FloatArray, link: int) -> FloatArray:
-    """And as it gives them."""
+    """The inverse of `score_of`; may change its argument."""
     return sigmoid(score, out=score) if link == kernels.ODDS else score

@@ -152,7 +152,7 @@ def grow(
         made = choice.feature >= 0
         firsts = np.concatenate([[0], np.cumsum(choice.branches[made])])
 
-        # The level is known: nodes that are split, and leaves.
+        # The level as it will be kept; its leaves rest where they are.
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
@@ -162,7 +162,7 @@ def grow(
         if not made.any():
             break
 
-        # The next level: its nodes, and their rows moved to the other buffer, unless they are leaves for certain.
+        # The next level: its nodes, and their rows moved to the other buffer. Those of the last level stay.
         parents = nodes.take(made)
         code, nodes = _children(parents, choice.base[made], firsts, splits, growth)
         children = Children(choice.feature[made], firsts[:-1], firsts[1:], code)

@@ -20,13 +20,13 @@ from calcli.numeric import losses
 from calcli.numeric.rng import stream
 
 VIEWS = 100
-"""r: how often rows are shuffled for the sampled MVCE."""
+"""r of equation 10: how often rows are shuffled for the sampled MVCE."""
 
 MOST_BINS = 5000
-"""Where the sweep over numbers of bins ends."""
+"""The sweep over numbers of bins ends here."""
 
 Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
-"""Of probabilities, labels and weights."""
+"""A loss of rows, from probabilities, labels and weights."""
 
 
 def search_for(growth: Growth, seed: int) -> Search:
@@ -128,7 +128,7 @@ def _ece(prob: FloatArray, label: FloatArray, weight: FloatArray, bin_size: floa
 
 
 def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float:
-    """The same in as many bins as keep the label means of the bins from falling (Roelofs et al. 2020)."""
+    """`_ece` with the most bins that leave their label means rising (Roelofs et al. 2020)."""
     order = np.argsort(prob, kind="stable")
     weight, error, positive = weight[order], (weight * (prob - label))[order], (weight * label)[order]
     bins = 1
@@ -142,12 +142,12 @@ def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float
 
 
 def _root_mean_square(weight: FloatArray, error: FloatArray, bins: int) -> float:
-    """Of the mean errors of so many bins of rows in order, each counting by its weight."""
+    """The root mean square of the mean errors of so many bins of successive rows, weighted by the bins' weight."""
     starts = _starts(len(weight), bins)
     mass, gap = np.add.reduceat(weight, starts), np.add.reduceat(error, starts)
     return float(np.sqrt((gap**2 / mass).sum() / mass.sum()))
 
 
 def _starts(rows: int, bins: int) -> Places:
-    """Where the bins start if the i-th row is in bin floor(i bins / rows)."""
+    """The first row of each bin, if the i-th row is in bin floor(i bins / rows)."""
     return -(-np.arange(bins) * rows // bins)

@@ -68,13 +68,13 @@ def pattern_of(link: int, first: float, second: float, parent: float, shrink: fl
     """The pattern of a branch with these first two sums, shrunk to its parent's.
 
     ``odds``: the damped Newton step b = sign(s) ln(1 + |s|), s = (lambda b_parent - sum e) / (sum h + lambda).
-    ``linear``: k = (sum y + tau k_parent) / (sum p + tau).
+    ``linear``: k = (sum y + tau k_parent) / (sum p + tau), without shrinkage the inverse of the PUD (equation 6).
     """
     if link == ODDS:
-        bend = second + shrink
-        if bend <= 0.0:
+        curvature = second + shrink
+        if curvature <= 0.0:
             return parent
-        s = (shrink * parent - first) / bend
+        s = (shrink * parent - first) / curvature
         return math.copysign(math.log1p(abs(s)), s)
     mass = first + shrink
     return (second + shrink * parent) / mass if mass > 0.0 else parent
@@ -99,29 +99,29 @@ def square_after(link: int, sums: FloatArray, pattern: float) -> float:
 
 @compiled
 def gain_of(link: int, sums: FloatArray, parent: float, shrink: float) -> float:
-    """By how much the log-loss of a branch must fall if it gets its own pattern, less the penalty.
+    """A lower bound of how far the log-loss of a branch falls if it gets a pattern of its own, less the penalty.
 
     ``odds``: since h changes by no more than a factor e^|b|, the penalised log-loss falls by at least
     H ((1 + a) ln(1 + a) - a), a = |lambda b_parent - sum e| / H, H = sum h + lambda; what the penalty would be without
     a step, lambda b_parent^2 / 2, is taken off. ``linear``: the log-likelihood of counts, sum y ln k - (k - 1) sum p.
     """
     if link == ODDS:
-        bend = sums[1] + shrink
-        if bend <= 0.0:
+        curvature = sums[1] + shrink
+        if curvature <= 0.0:
             return 0.0
-        a = abs(shrink * parent - sums[0]) / bend
-        return float(bend * ((1.0 + a) * math.log1p(a) - a) - shrink * parent * parent / 2.0)
+        a = abs(shrink * parent - sums[0]) / curvature
+        return float(curvature * ((1.0 + a) * math.log1p(a) - a) - shrink * parent * parent / 2.0)
     return gain_with(link, sums, pattern_of(link, sums[0], sums[1], parent, shrink))
 
 
 @compiled
 def gain_with(link: int, sums: FloatArray, pattern: float) -> float:
-    """By how much the log-loss of rows must fall if they get this pattern."""
+    """A lower bound of how far the log-loss of rows falls under this pattern."""
     if link == ODDS:
         size = abs(pattern)
         return float(-pattern * sums[0] - (math.exp(size) - size - 1.0) * sums[1])
-    grown = sums[1] * math.log(pattern) if sums[1] > 0.0 else 0.0
-    return float(grown - (pattern - 1.0) * sums[0])
+    log_term = sums[1] * math.log(pattern) if sums[1] > 0.0 else 0.0
+    return float(log_term - (pattern - 1.0) * sums[0])
 
 
 @compiled
@@ -169,6 +169,7 @@ def add_to_histogram(rows: RowArrays, start: int, stop: int, cells: Cells, rule:
     offsets, grids, features = cells.offsets, cells.grids, len(cells.offsets) - 1
     link, squares, weighted = rule.link, rule.squares, len(weight) > 0
     by_label = sums_by_label(link, squares, weighted)
+    # A loop over the features for each layout: the test for the layout within one loop makes it 5 % slower.
     for row in range(start, stop):
         p, y = prob[row], np.uint32(label[row])
         if weighted:
@@ -241,8 +242,8 @@ def cells_of_rows(codes: Codes, start: int, stop: int, offsets: Table, seen: Fla
 def judge(facts: FloatArray, parent: float, rule: Rule, outcome: FloatArray) -> None:
     """What a split into branches with these facts, the rest first, leaves of the errors of the rows.
 
-    That is the sums of w e and of w^2 e^2, of which the calibration error follows, and by how much the log-loss changes
-    at most. A rest of less than the minimal weight keeps its parent's pattern.
+    That is the sums of w e and of w^2 e^2, from which the calibration error of equation 12 follows, and an upper bound
+    of the change of the log-loss. A rest of less than the minimal weight keeps its parent's pattern.
     """
     error = square = gain = 0.0
     for branch in range(len(facts)):
