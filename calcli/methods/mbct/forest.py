@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.kernels import Codes, Places, Table
-from calcli.methods.mbct.kernels import predict as applying
-from calcli.methods.mbct.level_passes import blocks_of
+from calcli.methods.mbct.kernels import Codes, Places
+from calcli.methods.mbct.kernels.predict import Walk, apply_trees
+from calcli.methods.mbct.level_passes import BLOCK
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
+from calcli.numeric.spans import spans
 
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),
@@ -25,16 +26,6 @@ _TYPES: Mapping[str, type[np.generic]] = {
     "code": np.uint16,
     **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall"), np.float64),
 }
-
-
-class _Walk(NamedTuple):
-    """The arrays of `applying.apply_trees`."""
-
-    roots: Table
-    depths: Places
-    nodes: NDArray[np.uint64]
-    children: Table
-    pattern: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +39,14 @@ class Forest:
     sizes
         How many nodes each tree has.
     feature, first, branches, code
-        As in `growing.Tree`, but with ``first`` counted over all trees.
+        As in `grow.Tree`, but with ``first`` counted over all trees.
     pattern
-        What is applied: a fraction, the rate, of the step that the rows ask for.
+        b or k as it is applied: a fraction, the rate, of the step that `grow.Tree` has.
     rows, mass, positive, predicted
-        Of the rows of the node when the tree was grown: how many, their weight, that of the positive ones, and the sum
-        of weight times probability before the tree.
+        Of the rows of the node when the tree was grown: their number, their weight, that of the positive ones, and the
+        sum of weight times probability before the tree.
     local, split, overall
-        The loss of the node's rows as they were, after its split, and that of all rows then; NaN for leaves.
+        As in `grow.Tree`.
     """
 
     link: int
@@ -75,12 +66,12 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], link: int, rate: float) -> Forest:
-        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-        before = np.cumsum(sizes) - sizes
-
         def joined(name: str) -> NDArray[np.generic]:
             return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
 
+        # Nodes are numbered over all trees; facts become the few that are reported.
+        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+        before = np.cumsum(sizes) - sizes
         facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
         positive, first_sum = facts[:, kernels.POSITIVE], facts[:, 0]
         feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
@@ -107,7 +98,7 @@ class Forest:
 
     @property
     def roots(self) -> Places:
-        """The number of each tree's root."""
+        """The root of each tree."""
         return np.cumsum(self.sizes) - self.sizes
 
     @property
@@ -116,29 +107,33 @@ class Forest:
         return [int(feature) for feature in np.unique(self.feature) if feature >= 0]
 
     def renumbered(self, places: Sequence[int]) -> Forest:
-        """The same where of all features only those at `places` are left."""
+        """The same where only the features at `places` are left, numbered anew."""
         new = np.full(max([*places, -1]) + 2, -1, dtype=np.int32)
         new[list(places)] = np.arange(len(places))
         return replace(self, feature=new[self.feature])
 
     @cached_property
-    def _walk(self) -> _Walk:
+    def _walk(self) -> Walk:
+        """The trees as `apply_trees` takes them."""
+        # Each node but a root as the child of its parent; a parent's children are successive nodes.
         inner = self.feature >= 0
         branches = np.where(inner, self.branches, 0)
         parent = np.repeat(np.arange(len(branches)), branches)
         child = self.first[parent] + np.arange(len(parent)) - (np.cumsum(branches) - branches)[parent]
-        # The children of a node stand in rising order of their codes, so the last has the greatest.
+        # The entries of a node by code: as many as the greatest code, which is its last child's, asks for, and one for
+        # all greater codes. First all lead to the rest, which is the first child; a leaf has one entry, itself.
         span = np.zeros(len(branches), dtype=np.int64)
         span[inner] = self.code[(self.first + branches - 1)[inner]].astype(np.int64) + 1
         base = np.cumsum(span + 1) - (span + 1)
         children = np.repeat(np.where(inner, self.first, np.arange(len(branches))), span + 1).astype(np.uint32)
         children[base[parent] + self.code[child]] = child
+        # A node as one number.
         parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)  # as `apply_trees` takes them apart
         nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
-        return _Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
+        return Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
 
     def _depths(self, parent: Places, child: Places) -> Places:
-        """The most conditions of a leaf, for each tree."""
+        """The most conditions on the way to a leaf, for each tree."""
         depth = np.zeros(len(self.feature), dtype=np.int64)
         while (depth[child] != depth[parent] + 1).any():
             depth[child] = depth[parent] + 1
@@ -147,27 +142,25 @@ class Forest:
     def calibrate(self, codes: Codes, score: FloatArray) -> None:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
 
-        def work(block: tuple[int, int]) -> None:
-            start, stop = block
-            applying.apply_trees(codes, score, start, stop, self.link, *self._walk)
+        def work(block: slice) -> None:
+            apply_trees(codes[block], score[block], self.link, self._walk)
 
-        on_threads(work, blocks_of(0, len(score)))
+        on_threads(work, spans(len(score), BLOCK))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """For an artifact; the link is kept beside them."""
+        """For an artifact, without the link."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "link"}
 
     @classmethod
     def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int]) -> Forest:
-        """What `to_arrays` gave, for features of so many codes; a `ValueError` where these are no trees.
-
-        Compiled loops follow the numbers wherever they lead, so that they are looked at before.
-        """
-        found = cls(link, **arrays)
-        found._check(np.array(codes, dtype=np.int64))
-        return found
+        """From what `to_arrays` gave, for features of so many codes; a `ValueError` where these are no trees."""
+        forest = cls(link, **arrays)
+        forest._check(np.array(codes, dtype=np.int64))
+        return forest
 
     def _check(self, codes: Places) -> None:
+        """Compiled loops do not check indices: those of an artifact must lead to nodes and codes that exist."""
+        # Types and lengths.
         nodes = len(self.feature)
         for field in fields(self):
             array = getattr(self, field.name)
@@ -177,6 +170,7 @@ class Forest:
                 raise ValueError(f"there are {len(array)} {field.name} of {nodes} nodes")
         if (self.sizes < 1).any() or sum(self.sizes.tolist()) != nodes:
             raise ValueError("the trees have not the nodes that they say")
+        # Every node's children come after it in its own tree, and every node but a root is the child of one.
         inner = np.flatnonzero(self.feature >= 0)
         first, last = self.first[inner].astype(np.int64), self.first[inner] + self.branches[inner].astype(np.int64) - 1
         end = np.repeat(np.cumsum(self.sizes), self.sizes)[inner]
@@ -191,7 +185,7 @@ class Forest:
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:
-    """What a tree does to its rows: a fraction of the step from doing nothing to its patterns."""
+    """Patterns as they are applied: a fraction of the step from the pattern that changes nothing."""
     return rate * pattern if link == kernels.ODDS else 1.0 + rate * (pattern - 1.0)
 
 
@@ -201,5 +195,5 @@ def score_of(prob: FloatArray, link: int) -> FloatArray:
 
 
 def prob_of(score: FloatArray, link: int) -> FloatArray:
-    """And as it gives them."""
+    """The inverse of `score_of`; may change its argument."""
     return sigmoid(score, out=score) if link == kernels.ODDS else score

@@ -1,25 +1,28 @@
 """Growing one tree: level by level, each node split by the feature that leaves the least loss (Huang et al. 2022, 4.3).
 
-Rows lie in memory in the order of the nodes that they are in. A level is three steps: sums over the rows of each node
-by branch, the choice of a feature from these sums, and the rows put into the order of the new nodes.
+The rows of a node are a range of a buffer. A level takes three steps: sums over the rows of each node by cell, which
+tell the loss after each split; the choice of a feature for each node (equation 12); and the rows moved to the ranges of
+the new nodes. They cannot move within a buffer, so there are two: rows of level d are in number d % 2, and those of a
+leaf stay where they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
-from calcli.methods.mbct.kernels import Codes, Places
-from calcli.methods.mbct.kernels import split_search as searching
-from calcli.methods.mbct.nodes import Cells, Growth, Mask, Nodes, Rows, Splits
+from calcli.methods.mbct.kernels import Cells, Children, Codes, Places, Splits, split_search
+from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows
 
 Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
-"""Finds out how nodes could be split, as `passes.search` does."""
+"""What each split of each node would do to the loss, as `passes.search` finds it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,17 +32,17 @@ class Tree:
     Attributes
     ----------
     feature
-        By which the node is split; -1 for a leaf.
+        The one that the node is split by; -1 for a leaf.
     first, branches
         Its children are the nodes ``first`` .. ``first + branches - 1``, the first of them the rest.
     code
-        Which code of its parent's feature leads to the node; 0 for a rest.
+        The code of its parent's feature that leads to the node; 0 for a rest.
     pattern
         b or k.
     facts
-        About its rows, see `kernels.FACTS`.
+        Of its rows, see `kernels.FACTS`.
     local, split, overall
-        The loss of its rows, the same once it is split, and that of all rows then; NaN where it is not split.
+        The loss of its rows, the same after the split, and that of all rows then; NaN where there is none.
     """
 
     feature: Places
@@ -67,38 +70,29 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ends:
-    """Nodes whose children are leaves: their rows need not be put into the order of these.
+class LastSplits:
+    """The splits of the last level. Their children are leaves, so their rows are not moved: they lie by parent."""
 
-    `astray` is whether the rows are in the other memory; the rest is what `passes.set_branches` takes.
-    """
-
-    astray: bool
-    nodes: Nodes
-    feature: Places
-    firsts: Places
-    code: Codes
+    buffer: int
+    parents: Nodes
+    children: Children
     pattern: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """A tree, and where its rows have come to rest: in the memory they came in (`home`), or in the other.
-
-    Rows are in order of the leaves that are `home` or `astray`, and of the nodes that are `ends`.
-    """
+    """A tree, and where its rows are: `leaves` has those whose rows are in the first and in the second buffer."""
 
     tree: Tree
-    home: Nodes
-    astray: Nodes
-    ends: Ends | None
+    leaves: tuple[Nodes, Nodes]
+    last: LastSplits | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
     """The best split of each node of a level, an entry for each node; `feature` is -1 where there is none.
 
-    `base` is where its branches stand in the splits, `change` what it changes in what `searching.judge` finds.
+    `base` is where its branches begin in `Splits`, `change` the change of the outcome.
     """
 
     feature: Places
@@ -108,112 +102,119 @@ class _Choice:
     split: FloatArray
     change: FloatArray
 
-    @classmethod
-    def none(cls, nodes: int) -> _Choice:
-        zero, unknown = np.zeros(nodes, dtype=np.int64), np.full(nodes, np.nan)
-        return cls(zero - 1, zero.copy(), zero.copy(), unknown, unknown.copy(), np.zeros((nodes, kernels.FOUND)))
-
-    @property
-    def made(self) -> Mask:
-        return self.feature >= 0
-
 
 @dataclass(slots=True, eq=False)
 class _Overall:
-    """What is known of all rows while nodes are split one by one; only sums tell what becomes of the whole."""
+    """The outcome for all rows while nodes are split one by one: outcomes are sums over rows, so their changes add."""
 
     growth: Growth
     root: Nodes
-    found: FloatArray
+    outcome: FloatArray
 
     @classmethod
     def of(cls, root: Nodes, growth: Growth) -> _Overall:
-        found = np.zeros((1, kernels.FOUND))
-        searching.judge_as_is(root.facts, root.pattern, growth.link, found)
-        return cls(growth, root, found)
+        outcome = np.zeros((1, kernels.OUTCOMES))
+        split_search.judge_unsplit(root.facts[0], float(root.pattern[0]), growth.link, outcome[0])
+        return cls(growth, root, outcome)
 
     def after(self, choice: _Choice) -> FloatArray:
-        """The loss of all rows after each of the splits, in the order of the nodes."""
-        loss = np.full(len(choice.feature), np.nan)
+        """The loss of all rows after each of the splits, in the order of the nodes; NaN where there is none."""
+        loss, made = np.full(len(choice.feature), np.nan), choice.feature >= 0
         if self.growth.split_loss in ("mvce", "nll"):
-            found = self.found + np.cumsum(choice.change[choice.made], axis=0)
-            loss[choice.made] = self.growth.losses(found, self.root.count, self.root.mass)
-            self.found = found[-1:]
+            outcomes = self.outcome + np.cumsum(choice.change[made], axis=0)
+            loss[made] = self.growth.losses(outcomes, self.root.count, self.root.mass)
+            self.outcome = outcomes[-1:]
         return loss
 
 
 def grow(
-    rows: Rows, room: Rows, cells: Cells, facts: FloatArray, growth: Growth, search: Search = passes.search
+    buffers: tuple[Rows, Rows], cells: Cells, facts: FloatArray, growth: Growth, search: Search = passes.search
 ) -> Grown:
-    """Grow a tree on `rows`, about which these are the facts; they move to `room` and back from level to level."""
-    nodes, code = passes.root_of(rows, facts, growth), np.zeros(1, dtype=np.uint16)
+    """Grow a tree on the rows of the first buffer, which have these facts; what the second holds is lost."""
+    nodes, code = passes.root_of(buffers[0], facts, growth), np.zeros(1, dtype=np.uint16)
     overall = _Overall.of(nodes, growth)
     levels: list[Tree] = []
-    resting: tuple[list[Nodes], list[Nodes]] = ([], [])
-    ends: Ends | None = None
-    known = 1
+    leaves: tuple[list[Nodes], list[Nodes]] = ([], [])
+    last: LastSplits | None = None
+    tree_size = 1
     for depth in range(growth.depth):
-        here, there = (rows, room) if depth % 2 == 0 else (room, rows)
+        here, there = depth % 2, 1 - depth % 2
         level = Tree.of_level(nodes, code)
-        wide = nodes.mass >= growth.least
-        if not wide.any():
+        heavy = nodes.mass >= growth.min_weight
+        if not heavy.any():
             levels.append(level)
-            resting[depth % 2].append(nodes)
+            leaves[here].append(nodes)
             break
-        splits = search(here, nodes.where(wide), cells, growth)
-        choice = _choose(splits, nodes, wide, growth)
-        made = choice.made
+
+        # The best split of each node.
+        splits = search(buffers[here], nodes.take(heavy), cells, growth)
+        choice = _choose(splits, nodes, heavy, growth)
+        made = choice.feature >= 0
         firsts = np.concatenate([[0], np.cumsum(choice.branches[made])])
+
+        # The level as it will be kept; its leaves rest where they are.
         first = np.zeros(len(nodes), dtype=np.int64)
-        first[made] = known + firsts[:-1]
-        known += int(firsts[-1])
-        levels.append(
-            replace(
-                level,
-                feature=choice.feature,
-                first=first,
-                branches=choice.branches,
-                local=choice.local,
-                split=choice.split,
-                overall=overall.after(choice),
-            )
-        )
-        resting[depth % 2].append(nodes.where(~made))
+        first[made] = tree_size + firsts[:-1]
+        tree_size += int(firsts[-1])
+        level = replace(level, feature=choice.feature, first=first, branches=choice.branches)
+        levels.append(replace(level, local=choice.local, split=choice.split, overall=overall.after(choice)))
+        leaves[here].append(nodes.take(~made))
         if not made.any():
             break
-        parents, feature = nodes.where(made), choice.feature[made]
+
+        # The next level: its nodes, and their rows moved to the other buffer. Those of the last level stay.
+        parents = nodes.take(made)
         code, nodes = _children(parents, choice.base[made], firsts, splits, growth)
+        children = Children(choice.feature[made], firsts[:-1], firsts[1:], code)
         if depth + 1 < growth.depth:
-            passes.split(here, there, parents, feature, firsts, code, nodes.start)
+            passes.move_to_children(buffers[here], buffers[there], parents, children, nodes.start)
         else:
             levels.append(Tree.of_level(nodes, code))
-            ends = Ends(depth % 2 == 1, parents, feature, firsts, code, nodes.pattern)
-    return Grown(Tree.of_levels(levels), Nodes.joined(resting[0]), Nodes.joined(resting[1]), ends)
+            last = LastSplits(here, parents, children, nodes.pattern)
+    return Grown(Tree.of_levels(levels), (Nodes.joined(leaves[0]), Nodes.joined(leaves[1])), last)
 
 
-def _choose(splits: Splits, nodes: Nodes, wide: Mask, growth: Growth) -> _Choice:
-    """For each node the split of least loss, if that is less than the loss of the node as it is."""
-    some, each = nodes.where(wide), np.arange(int(wide.sum()))
-    after = growth.losses(splits.found, some.count[:, None], some.mass[:, None])
-    after[splits.found[..., kernels.BRANCHES] == 0] = np.inf
+def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
+    """For each node the split of least loss, if that is less than the loss of the node as it is.
+
+    `splits` is about the `heavy` ones of the nodes; the others have none.
+    """
+    # The least loss of all features, for each heavy node.
+    searched, each = nodes.take(heavy), np.arange(int(heavy.sum()))
+    after = growth.losses(splits.outcome, searched.count[:, None], searched.mass[:, None])
+    after[splits.outcome[..., kernels.BRANCHES] == 0] = np.inf
     best = after.argmin(axis=1)
-    local, split = growth.losses(splits.own, some.count, some.mass), after[each, best]
+    outcome, split = splits.outcome[each, best], after[each, best]
+    local = growth.losses(splits.unsplit, searched.count, searched.mass)
     made = split < local
-    choice = _Choice.none(len(nodes))
-    choice.local[wide], choice.split[wide] = local, np.where(made, split, np.nan)
-    choice.feature[wide] = np.where(made, best, -1)
-    choice.branches[wide] = np.where(made, splits.found[each, best, kernels.BRANCHES], 0)
-    choice.base[wide] = splits.bases[each, best]
-    choice.change[wide] = splits.found[each, best] - splits.own
-    return choice
+
+    # The same for all nodes.
+    def spread(values: NDArray[Any], other: float) -> NDArray[Any]:
+        result = np.full((len(nodes), *values.shape[1:]), other, dtype=values.dtype)
+        result[heavy] = values
+        return result
+
+    return _Choice(
+        feature=spread(np.where(made, best, -1), -1),
+        branches=spread(np.where(made, outcome[:, kernels.BRANCHES], 0).astype(np.int64), 0),
+        base=spread(splits.base[each, best], 0),
+        local=spread(local, np.nan),
+        split=spread(np.where(made, split, np.nan), np.nan),
+        change=spread(outcome - splits.unsplit, 0.0),
+    )
 
 
 def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:
-    """The children of split nodes: which code leads to each, and where its rows are once they are in order."""
-    of_parent = np.repeat(bases - firsts[:-1], np.diff(firsts)) + np.arange(firsts[-1])
-    code, facts = splits.code[of_parent], splits.facts[of_parent]
+    """The children of split nodes: which code leads to each, and the node, with its rows where they will be moved to.
+
+    Parents' branches start at `bases` in `splits`; their children are to be number ``firsts[parent]`` on.
+    """
+    # Their facts are those of the branches, and tell their patterns.
+    branch = np.repeat(bases - firsts[:-1], np.diff(firsts)) + np.arange(firsts[-1])
+    code, facts = splits.code[branch], splits.facts[branch]
     pattern = np.empty(len(facts))
-    searching.set_children(facts, firsts, parents.pattern, growth.least, growth.link, growth.shrink, pattern)
+    split_search.fit_children(facts, firsts, parents.pattern, growth.rule, pattern)
+    # Their rows: one child after the other within the range of the parent.
     count = facts[:, kernels.COUNT].astype(np.int64)
     before = np.cumsum(count) - count
     start = before + np.repeat(parents.start - before[firsts[:-1]], np.diff(firsts))

@@ -1,12 +1,15 @@
-"""Multiple boosting calibration trees (Huang et al. 2022): where the score errs, by the features, and by how much.
+"""Multiple boosting calibration trees (Huang et al. 2022): features tell where the score errs, and by how much.
 
-A tree splits the rows by the values of features, a branch for each value, and each node has a bias pattern. The paper's
-is p' = k p (``link=linear``); the default is z' = z + b on log-odds (``odds``), which cannot leave [0, 1]. Patterns are
-shrunk to that of the node above. A split must lower a loss: the log-loss, the multi-view calibration error of the
-paper, or one of those it compares with. The next tree starts from what the ones before it made of the scores, and by
-default the first from Platt scaling.
+A tree splits the rows by the values of features, a branch for each value, and each leaf has a bias pattern. The paper's
+is p' = k p (``link=linear``); the default is z' = z + b on log-odds (``odds``), which cannot leave [0, 1]. The pattern
+of a node is shrunk to its parent's. A split must lower a loss: the log-loss, the paper's multi-view calibration error
+(equation 10), or one of those that the paper compares it with. Each tree is grown on the scores that the trees before
+it have calibrated, by default after Platt scaling.
 
-What the parameters leave open is chosen by log-loss on held-out rows, no trees among the choices.
+What the parameters leave open is chosen by log-loss on held-out rows, with no trees among the candidates.
+
+`coding` makes codes of features, `parameter_search` chooses settings, `boosting` grows tree after tree, `grow` one tree
+level by level with `level_passes` over the rows, whose inner loops are `kernels`; `forest` applies the trees.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, Section, number
 from calcli.methods.mbct import kernels, rules
-from calcli.methods.mbct.boosting import Boosting, fit_trees
+from calcli.methods.mbct.boosting import fit_trees
 from calcli.methods.mbct.coding import Arrays, Coder, learn_codes
 from calcli.methods.mbct.forest import Forest, prob_of
 from calcli.methods.mbct.formula import calibrated
@@ -36,45 +39,50 @@ from calcli.state import Json, State
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    if batch.weight is not None and not (held := batch.weight > 0).all():
-        batch = batch.take(held)
+    # The rows that count, calibrated by the start and coded.
+    if batch.weight is not None and not (positive := batch.weight > 0).all():
+        batch = batch.take(positive)
     start = _Start.of(batch, params, seed)
-    ways = boosting_settings(batch, params)
+    candidates = boosting_settings(batch, params)
     names = most_important(batch.features, batch.labels, batch.weight, count=int(number(params, "features")), seed=seed)
     coder = learn_codes(
         batch,
         names,
-        least=min(how.growth.least for how in ways),
+        least=min(boosting.growth.min_weight for boosting in candidates),
         bins=int(number(params, "bins")),
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
     weight = np.empty(0) if batch.weight is None else batch.weight
     rows = Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
-    chosen = _chosen(batch, rows, coder, ways, params, seed)
-    how = chosen.how
-    forest = Forest.of(fit_trees(rows, coder.offsets, how, chosen.trees, seed), how.growth.link, how.rate)
+
+    # The settings, and the trees on all rows.
+    chosen = Chosen(candidates[0], most_trees(params))
+    if params["trees"] == "auto" or len(candidates) > 1:
+        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed)
+    growth, rate = chosen.boosting.growth, chosen.boosting.rate
+    forest = Forest.of(fit_trees(rows, coder.offsets, chosen.boosting, chosen.trees, seed), growth.link, rate)
+
+    # The state, with the features that the trees split by.
     used = forest.used
-    facts: dict[str, Json] = {
+    values: dict[str, Json] = {
         "a": start.slope,
         "b": start.intercept,
-        "link": next(name for name, link in LINKS.items() if link == how.growth.link),
+        "link": next(name for name, link in LINKS.items() if link == growth.link),
         "trees": len(forest),
-        "depth": how.growth.depth,
-        "rate": how.rate,
-        "shrinkage": how.growth.shrink,
-        "min_rows": how.growth.least,
-        "split_loss": how.growth.split_loss,
+        "depth": growth.depth,
+        "rate": rate,
+        "shrinkage": growth.shrink,
+        "min_rows": growth.min_weight,
+        "split_loss": growth.split_loss,
         "alpha": number(params, "alpha"),
     }
-    return State(
-        facts,
-        {**_under("feature", coder.only(used).to_arrays()), **_under("tree", forest.renumbered(used).to_arrays())},
-    )
+    features, trees = coder.only(used).to_arrays(), forest.renumbered(used).to_arrays()
+    return State(values, {**_with_prefix("feature/", features), **_with_prefix("tree/", trees)})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    model = _unpacked(_Same(state))
+    model = _unpacked(_StateKey(state))
     z = model.start.of_scores(batch.score)
     if len(model.forest) == 0:
         return sigmoid(z, out=z)
@@ -84,18 +92,18 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    model = _unpacked(_Same(state))
+    model = _unpacked(_StateKey(state))
     start = model.start.slope * score[0] + model.start.intercept
     return (calibrated(model.coder, model.forest, score[0], start, features),)
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """The trees as rules, and what each split did to the loss."""
-    model = _unpacked(_Same(state))
+    """The leaves as rules, and the losses before and after each split."""
+    model = _unpacked(_StateKey(state))
     return rules.sections(
         model.coder,
         model.forest,
-        start=model.start.said,
+        start=model.start.text,
         alpha=state.number("alpha"),
         loss=str(state.params["split_loss"]),
     )
@@ -103,7 +111,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the trees start from: z' = slope z + intercept."""
+    """The calibration before the first tree: z' = slope z + intercept."""
 
     slope: float
     intercept: float
@@ -113,8 +121,8 @@ class _Start:
         """Platt scaling, or the raw score."""
         if params["start"] == "raw":
             return cls(1.0, 0.0)
-        found = platt.fit(batch, NO_SIDE_INPUTS, {}, seed)
-        return cls(found.number("a"), found.number("b"))
+        fitted = platt.fit(batch, NO_SIDE_INPUTS, {}, seed)
+        return cls(fitted.number("a"), fitted.number("b"))
 
     def of_scores(self, score: FloatArray) -> FloatArray:
         z = score * self.slope
@@ -122,8 +130,7 @@ class _Start:
         return z
 
     @property
-    def said(self) -> str:
-        """In words."""
+    def text(self) -> str:
         if (self.slope, self.intercept) == (1.0, 0.0):
             return "First the raw score."
         return f"First Platt scaling, z' = {self.slope:.6g} z {self.intercept:+.6g}."
@@ -139,42 +146,33 @@ class _Model:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A state, equal to another that holds the very same arrays: chunks of rows come with one state."""
+class _StateKey:
+    """A state as a cache key, equal to a state with the very same arrays: all chunks of rows come with one state."""
 
     state: State
 
     @property
-    def anchor(self) -> NDArray[Any]:
+    def array(self) -> NDArray[Any]:
         return self.state.arrays["tree/feature"]
 
     def __hash__(self) -> int:
-        return id(self.anchor)
+        return id(self.array)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.anchor is other.anchor
+        return isinstance(other, _StateKey) and self.array is other.array
 
 
 @lru_cache(maxsize=16)
-def _unpacked(same: _Same) -> _Model:
-    state = same.state
-    coder = Coder.from_arrays(_below("feature", state))
-    forest = Forest.from_arrays(LINKS[str(state.params["link"])], _below("tree", state), coder.codes)
+def _unpacked(key: _StateKey) -> _Model:
+    state = key.state
+    coder = Coder.from_arrays(_without_prefix("feature/", state.arrays))
+    forest = Forest.from_arrays(LINKS[str(state.params["link"])], _without_prefix("tree/", state.arrays), coder.codes)
     return _Model(_Start(state.number("a"), state.number("b")), coder, forest)
 
 
-def _under(name: str, arrays: Arrays) -> Arrays:
-    return {f"{name}/{key}": array for key, array in arrays.items()}
+def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    return {prefix + key: array for key, array in arrays.items()}
 
 
-def _below(name: str, state: State) -> dict[str, NDArray[Any]]:
-    start = f"{name}/"
-    return {key.removeprefix(start): array for key, array in state.arrays.items() if key.startswith(start)}
-
-
-def _chosen(batch: Batch, rows: Rows, coder: Coder, ways: list[Boosting], params: Params, seed: int) -> Chosen:
-    """What is left open, chosen on held-out rows."""
-    most = most_trees(params)
-    if params["trees"] != "auto" and len(ways) == 1:
-        return Chosen(ways[0], most)
-    return choose(batch.score, rows, coder.offsets, ways, most, seed)
+def _without_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""What trees are grown from: rows, the nodes that they are in, and the terms of growing."""
+"""What a tree is grown from: the rows, the nodes of a level that they are in, and the settings of growth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
-from calcli.methods.mbct.kernels import Codes, Flags, Places, Table
+from calcli.methods.mbct.kernels import Cells, Codes, Flags, Places, RowArrays, Rule
 from calcli.numeric import exact, losses
 
 Mask = NDArray[np.bool_]
@@ -20,7 +20,10 @@ SplitLoss = Literal["nll", "mvce", "mvce-sampled", "ece", "ece-sweep"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows as MBCT sees them: codes, the probability so far, the label, and weights or an empty array."""
+    """Rows as MBCT sees them: codes, the probability so far, the label, and weights or an empty array.
+
+    A buffer of rows: while trees grow, rows move to other places of it, or to those of a second one.
+    """
 
     codes: Codes
     prob: FloatArray
@@ -41,8 +44,9 @@ class Rows:
         return self.weight if len(self.weight) else np.ones(len(self))
 
     @property
-    def arrays(self) -> tuple[Codes, FloatArray, Flags, FloatArray]:
-        return self.codes, self.prob, self.label, self.weight
+    def arrays(self) -> RowArrays:
+        """For kernels."""
+        return RowArrays(self.codes, self.prob, self.label, self.weight)
 
     def take(self, chosen: Mask | Places | slice) -> Rows:
         """Some of the rows; a slice shares their memory."""
@@ -50,35 +54,14 @@ class Rows:
         return Rows(self.codes[chosen], self.prob[chosen], self.label[chosen], weight)
 
     def room(self) -> Rows:
-        """Memory for as many."""
-        return Rows(
-            np.empty_like(self.codes), np.empty_like(self.prob), np.empty_like(self.label), np.empty_like(self.weight)
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """What stays the same of some rows, in whatever order they are and whatever their probabilities have become.
-
-    Attributes
-    ----------
-    offsets
-        Where the cells of each feature start, and where the last one's end.
-    grids
-        What makes sums over the rows exact: of terms up to their weights, and up to the squares of those.
-    """
-
-    offsets: Table
-    grids: FloatArray
-
-    def room(self, *, wanted: int, weighted: bool) -> FloatArray:
-        """Memory for `searching.add_cells`."""
-        return np.zeros((int(self.offsets[-1]), 8 if wanted > 2 or weighted else 4))
+        """A second buffer for as many rows."""
+        codes, prob, label, weight = self.arrays
+        return Rows(np.empty_like(codes), np.empty_like(prob), np.empty_like(label), np.empty_like(weight))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
-    """Nodes of one level: where their rows are, their pattern, and the facts about their rows (`kernels.FACTS`)."""
+    """Nodes of one level: their rows are ``start`` .. ``stop - 1``; their patterns, and the facts of their rows."""
 
     start: Places
     stop: Places
@@ -106,38 +89,14 @@ class Nodes:
             return cls(none, none, np.zeros(0), np.zeros((0, kernels.FACTS)))
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__match_args__))
 
-    def where(self, chosen: Mask) -> Nodes:
-        if chosen.all():
-            return self
+    def take(self, chosen: Mask | slice) -> Nodes:
+        """Some of the nodes."""
         return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Splits:
-    """How nodes could be split, and what would become of them.
-
-    Attributes
-    ----------
-    own
-        What `searching.judge_as_is` finds of each node, (nodes, `kernels.FOUND`).
-    found
-        What `searching.judge` finds of each node split by each feature, (nodes, features, `kernels.FOUND`).
-    bases
-        Where the branches of each of these splits stand in `code` and `facts`.
-    code, facts
-        Which code leads to a branch, and the facts about its rows.
-    """
-
-    own: FloatArray
-    found: FloatArray
-    bases: Places
-    code: Codes
-    facts: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The terms on which a tree grows.
+    """The settings on which a tree grows.
 
     Attributes
     ----------
@@ -147,39 +106,49 @@ class Growth:
         The loss that a split must lower.
     depth
         The greatest number of conditions on the way to a leaf.
-    least
+    min_weight
         beta: the weight that a node must have to be split, and a branch to be one.
     shrink
-        lambda or tau: how strongly a pattern is held to its parent's.
+        lambda or tau: how strongly a pattern is shrunk to its parent's.
     """
 
     link: int
     split_loss: SplitLoss
     depth: int
-    least: float
+    min_weight: float
     shrink: float
 
     @property
-    def wanted(self) -> int:
-        """How many of the sums of a branch are needed."""
-        return 2 if self.split_loss == "nll" else kernels.SUMS
+    def rule(self) -> Rule:
+        """For kernels; the log-loss needs no sums of squares."""
+        return Rule(self.link, self.split_loss != "nll", float(self.min_weight), self.shrink)
+
+    @property
+    def identity(self) -> float:
+        """The pattern that changes nothing: b = 0 or k = 1."""
+        return 0.0 if self.link == kernels.ODDS else 1.0
 
     @property
     def bin_size(self) -> float:
-        """Of the bins of shuffled rows: the paper wants at least two in every leaf."""
-        return self.least / 2.0
+        """The rows of a bin of the calibration error: the paper wants at least two bins in every leaf."""
+        return self.min_weight / 2.0
 
-    def losses(self, found: FloatArray, count: FloatArray, mass: FloatArray) -> FloatArray:
-        """The loss of so many rows, of which the last axis of `found` holds what `searching.judge` finds."""
+    def losses(self, outcome: FloatArray, count: FloatArray, mass: FloatArray) -> FloatArray:
+        """The split loss of outcomes (`kernels.OUTCOMES`, the last axis) for so many rows of this weight.
+
+        That is the change of the log-loss per row, or MVCE (equation 10) in closed form.
+        """
         if self.split_loss != "mvce":
-            loss: FloatArray = found[..., kernels.LOSS] / mass
+            loss: FloatArray = outcome[..., kernels.LOSS] / mass
             return loss
         bins = np.maximum(1.0, np.floor(count / self.bin_size))
-        mean, variance = losses.shuffled_moments(count, mass, found[..., kernels.ERROR], found[..., kernels.SQUARE])
+        errors, squares = outcome[..., kernels.ERROR], outcome[..., kernels.SQUARE]
+        mean, variance = losses.shuffled_moments(count, mass, errors, squares)
         return losses.shuffled_gap(mean, variance, count, bins)
 
 
 def cells_of(rows: Rows, offsets: Places) -> Cells:
-    """The cells of some rows."""
+    """The cells of these rows; `offsets` as in `Cells`."""
     squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
-    return Cells(offsets.astype(np.uint32), np.array([exact.grid(rows.mass), exact.grid(squares)]))
+    grids = np.array([exact.grid(rows.mass), exact.grid(squares)])
+    return Cells(offsets.astype(np.uint32), grids, len(rows.weight) > 0)

@@ -1,6 +1,6 @@
-"""Losses of a split that need its rows: the paper's own sampled MVCE, and the losses of its ablation (Figure 5).
+"""Split losses that need rows: the paper's own sampled MVCE, and the losses of its ablation (Figure 5).
 
-Sums over branches do not tell them, so that every split is tried on the rows themselves. They are for comparisons, on
+They do not follow from sums over branches, so every split is tried on the rows themselves. They are for comparisons, on
 tables of moderate size.
 """
 
@@ -14,43 +14,42 @@ from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.grow import Search
-from calcli.methods.mbct.kernels import Places
-from calcli.methods.mbct.kernels import split_search as searching
-from calcli.methods.mbct.kernels import update as moving
-from calcli.methods.mbct.nodes import Cells, Growth, Nodes, Rows, Splits
+from calcli.methods.mbct.kernels import Cells, Places, Splits, split_search, update
+from calcli.methods.mbct.nodes import Growth, Nodes, Rows
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
 
 VIEWS = 100
-"""r: how often rows are shuffled for the sampled MVCE."""
+"""r of equation 10: how often rows are shuffled for the sampled MVCE."""
 
 MOST_BINS = 5000
-"""Where the sweep over numbers of bins ends."""
+"""The sweep over numbers of bins ends here."""
 
 Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
-"""Of probabilities, labels and weights."""
+"""A loss of rows, from probabilities, labels and weights."""
 
 
 def search_for(growth: Growth, seed: int) -> Search:
-    """How splits are looked for under the split loss."""
+    """The search for splits under the split loss."""
     if growth.split_loss in ("mvce", "nll"):
         return passes.search
     loss = _loss_for(growth, seed)
 
     def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
+        """The branches as sums tell them, with this loss in the place of the log-loss."""
         splits = passes.search(rows, nodes, cells, growth)
         for place in range(len(nodes)):
-            tried = _Tried(rows, nodes, place, growth, loss)
-            splits.own[place, kernels.LOSS] = tried.as_it_is()
-            for feature in np.flatnonzero(splits.found[place, :, kernels.BRANCHES]):
-                splits.found[place, feature, kernels.LOSS] = tried.split_by(int(feature), splits, place)
+            node = _NodeRows(rows, nodes, place, growth, loss)
+            splits.unsplit[place, kernels.LOSS] = node.unsplit()
+            for feature in np.flatnonzero(splits.outcome[place, :, kernels.BRANCHES]):
+                splits.outcome[place, feature, kernels.LOSS] = node.split_by(int(feature), splits, place)
         return splits
 
     return search
 
 
 def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float]:
-    """The loss of all rows as they are, from the rows and the facts about them."""
+    """The loss of all rows as they are, from the rows and their facts."""
     if growth.split_loss == "nll":
         return lambda rows, facts: passes.log_loss(rows) / rows.mass
     if growth.split_loss == "mvce":
@@ -65,43 +64,42 @@ def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float
 
 
 def _closed_form(facts: FloatArray, growth: Growth) -> float:
-    found, nothing = np.zeros((1, kernels.FOUND)), 0.0 if growth.link == kernels.ODDS else 1.0
-    searching.judge_as_is(facts[None], np.array([nothing]), growth.link, found)
-    return float(growth.losses(found, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
+    """The loss of rows with these facts, from sums."""
+    outcome = np.zeros((1, kernels.OUTCOMES))
+    split_search.judge_unsplit(facts, growth.identity, growth.link, outcome[0])
+    return float(growth.losses(outcome, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
 
 
 def _in_order(rows: Rows) -> Rows:
-    """The rows in an order that follows from what they hold: so a shuffle of them is the same before and after."""
+    """The rows in an order that depends on what they hold alone: so a shuffle of them is the same before and after."""
     return rows.take(np.lexsort((rows.prob, rows.weights, rows.label, *rows.codes.T)))
 
 
-class _Tried:
-    """A node whose splits are tried on its rows."""
+class _NodeRows:
+    """The rows of a node, on which its splits are tried."""
 
     def __init__(self, rows: Rows, nodes: Nodes, place: int, growth: Growth, loss: Loss) -> None:
         self.rows = _in_order(rows.take(slice(nodes.start[place], nodes.stop[place])))
         self.parent = float(nodes.pattern[place])
         self.growth, self.loss = growth, loss
 
-    def _loss(self, patterns: FloatArray) -> float:
-        """The loss times the weight, as `Growth.losses` wants it."""
-        rows, prob = self.rows, np.empty(len(self.rows))
-        moving.calibrate(rows.prob, patterns, self.growth.link, prob)
-        return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass
-
-    def as_it_is(self) -> float:
+    def unsplit(self) -> float:
         return self._loss(np.full(len(self.rows), self.parent))
 
     def split_by(self, feature: int, splits: Splits, place: int) -> float:
-        growth, base = self.growth, splits.bases[place, feature]
-        many = int(splits.found[place, feature, kernels.BRANCHES])
-        facts, patterns = splits.facts[base : base + many], np.empty(many)
-        searching.set_children(
-            facts, np.array([0, many]), np.array([self.parent]), growth.least, growth.link, growth.shrink, patterns
-        )
+        branches, base = int(splits.outcome[place, feature, kernels.BRANCHES]), splits.base[place, feature]
+        facts, patterns = splits.facts[base : base + branches], np.empty(branches)
+        firsts, parents = np.array([0, branches]), np.array([self.parent])
+        split_search.fit_children(facts, firsts, parents, self.growth.rule, patterns)
         branch = np.zeros(1 << 16, dtype=np.int64)
-        branch[splits.code[base + 1 : base + many]] = np.arange(1, many)
+        branch[splits.code[base + 1 : base + branches]] = np.arange(1, branches)
         return self._loss(patterns[branch[self.rows.codes[:, feature]]])
+
+    def _loss(self, patterns: FloatArray) -> float:
+        """The loss under a pattern for each row, times the weight, as `Growth.losses` divides by that."""
+        rows, prob = self.rows, np.empty(len(self.rows))
+        update.calibrate(rows.prob, patterns, self.growth.link, prob)
+        return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass
 
 
 def _loss_for(growth: Growth, seed: int) -> Loss:
@@ -130,7 +128,7 @@ def _ece(prob: FloatArray, label: FloatArray, weight: FloatArray, bin_size: floa
 
 
 def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float:
-    """The same in as many bins as keep the label means of the bins from falling (Roelofs et al. 2020)."""
+    """`_ece` with the most bins that leave their label means rising (Roelofs et al. 2020)."""
     order = np.argsort(prob, kind="stable")
     weight, error, positive = weight[order], (weight * (prob - label))[order], (weight * label)[order]
     bins = 1
@@ -144,12 +142,12 @@ def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float
 
 
 def _root_mean_square(weight: FloatArray, error: FloatArray, bins: int) -> float:
-    """Of the mean errors of so many bins of rows in order, each counting by its weight."""
+    """The root mean square of the mean errors of so many bins of successive rows, weighted by the bins' weight."""
     starts = _starts(len(weight), bins)
     mass, gap = np.add.reduceat(weight, starts), np.add.reduceat(error, starts)
     return float(np.sqrt((gap**2 / mass).sum() / mass.sum()))
 
 
 def _starts(rows: int, bins: int) -> Places:
-    """Where the bins start if the i-th row is in bin floor(i bins / rows)."""
+    """The first row of each bin, if the i-th row is in bin floor(i bins / rows)."""
     return -(-np.arange(bins) * rows // bins)

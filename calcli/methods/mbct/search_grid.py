@@ -1,9 +1,8 @@
-"""From parameters to ways of boosting: those that are tried where the parameters leave something open."""
+"""From parameters to settings of boosting: several candidates where the parameters leave something open."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 from calcli.batch import Batch
@@ -19,41 +18,33 @@ AUTO = "auto"
 MOST_TREES = 64
 """Where the number of trees is left open."""
 
+DEPTH, RATE = 2, 0.3
+"""Where these are left open. Others did not pay on real files."""
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """What is tried where a parameter is left open."""
-
-    link: str
-    shrink: float
-    depth: int = 2
-    rate: float = 0.3
-
-
-WAYS = (_Setting("odds", 30.0), _Setting("odds", 100.0), _Setting("odds", 10.0), _Setting("linear", 30.0))
-"""The first is the one to begin with. Other depths and rates did not pay on real files."""
+GRID = (("odds", 30.0), ("odds", 100.0), ("odds", 10.0), ("linear", 30.0))
+"""Link and shrinkage, each tried where it is left open; the best guess is first."""
 
 
 def boosting_settings(batch: Batch, params: Params) -> list[Boosting]:
-    """All that the parameters admit, each once."""
-    least, loss = least_of(batch, params), cast(SplitLoss, params["split_loss"])
-    found: list[Boosting] = []
-    for way in WAYS:
-        if params["link"] in (AUTO, way.link):
-            depth = way.depth if params["depth"] == AUTO else int(number(params, "depth"))
-            rate = way.rate if params["rate"] == AUTO else number(params, "rate")
-            pull = "lambda" if way.link == "odds" else "tau"
-            shrink = way.shrink if params[pull] == AUTO else number(params, pull)
-            found.append(Boosting(Growth(LINKS[way.link], loss, depth, least, shrink), rate))
-    return list(dict.fromkeys(found))
+    """All candidates that the parameters admit, each once."""
+    min_weight, loss = min_weight_of(batch, params), cast(SplitLoss, params["split_loss"])
+    depth = DEPTH if params["depth"] == AUTO else int(number(params, "depth"))
+    rate = RATE if params["rate"] == AUTO else number(params, "rate")
+    candidates: list[Boosting] = []
+    for link, shrinkage in GRID:
+        if params["link"] in (AUTO, link):
+            name = "lambda" if link == "odds" else "tau"
+            shrink = shrinkage if params[name] == AUTO else number(params, name)
+            candidates.append(Boosting(Growth(LINKS[link], loss, depth, min_weight, shrink), rate))
+    return list(dict.fromkeys(candidates))
 
 
 def most_trees(params: Params) -> int:
-    """How many trees there may be."""
+    """The most trees there may be."""
     return MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
 
 
-def least_of(batch: Batch, params: Params) -> float:
+def min_weight_of(batch: Batch, params: Params) -> float:
     """beta: the least weight of a branch."""
     given, mass = params["min_rows"], float(batch.weights.sum())
     if given == "eq13":
@@ -70,8 +61,8 @@ def least_by_rows(mass: float) -> float:
 def least_by_equation_13(rate: float, rows: float, *, alpha: float, error: float) -> float:
     """The most rows c of a leaf for which rate <= (sqrt(2 V L / c) + 3 L / c) / error.
 
-    V = rate (1 - rate) and L = ln(3 rows / (c alpha)). The right side falls as c grows. As printed, it gives tens of
-    thousands where the paper has hundreds.
+    V = rate (1 - rate) and L = ln(3 rows / (c alpha)). The right side falls as c grows, so bisection finds it. As
+    printed, the equation gives tens of thousands where the paper has hundreds.
     """
 
     def admits(c: float) -> bool:

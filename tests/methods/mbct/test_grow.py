@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.methods.mbct import grow as growing
-from calcli.methods.mbct import kernels
+from calcli.methods.mbct import kernels, row_losses
 from calcli.methods.mbct import level_passes as passes
-from calcli.methods.mbct import row_losses as rowlosses
 from calcli.methods.mbct.boosting import Boosted, Boosting, fit_trees
 from calcli.methods.mbct.forest import Forest, applied, prob_of, score_of
 from calcli.methods.mbct.grow import Grown, Search, Tree
-from calcli.methods.mbct.kernels import split_search as searching
+from calcli.methods.mbct.kernels import split_search
 from calcli.methods.mbct.nodes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from tests.support.mbct_oracle import Node, Oracle, closed_mvce
@@ -39,7 +38,7 @@ def grow(rows: Rows, growth: Growth, search: Search = passes.search) -> Grown:
     """A tree on a copy of the rows."""
     mine = copied(rows)
     cells = cells_of(mine, OFFSETS)
-    return growing.grow(mine, mine.room(), cells, passes.totals(mine, cells, growth.link), growth, search)
+    return growing.grow((mine, mine.room()), cells, passes.totals(mine, cells, growth.link), growth, search)
 
 
 def copied(rows: Rows) -> Rows:
@@ -55,7 +54,7 @@ def oracle_of(rows: Rows, link: str, growth: Growth) -> Node:
         link,
         growth.split_loss,
         growth.depth,
-        growth.least,
+        growth.min_weight,
         growth.shrink,
     )
     return oracle.grow()
@@ -110,19 +109,19 @@ def test_blocks_threads_and_the_order_of_rows_change_no_bit(link, weighted, monk
 
 
 @pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("wanted", [2, kernels.SUMS])
+@pytest.mark.parametrize("squares", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_sums_of_parts_are_the_sums_of_the_whole(link, wanted, weighted) -> None:
+def test_sums_of_parts_are_the_sums_of_the_whole(link, squares, weighted) -> None:
     rows = rows_of(2000, weighted=weighted)
     cells, size = cells_of(rows, OFFSETS), int(OFFSETS[-1])
-    by_label = link == "linear" and wanted > 2 and not weighted
+    by_label = link == "linear" and squares and not weighted
 
     def summed(start: int, stop: int) -> np.ndarray:
-        sums = cells.room(wanted=wanted, weighted=weighted)
-        searching.add_cells(*rows.arrays, start, stop, cells.offsets, LINKS[link], wanted, cells.grids, sums)
-        code, facts = np.zeros(size, dtype=np.uint16), np.zeros((size, kernels.FACTS))
+        histogram, facts = cells.histogram(squares=squares), np.zeros((size, kernels.FACTS))
+        rule = kernels.Rule(LINKS[link], squares, 1.0, 1.0)
+        split_search.add_to_histogram(rows.arrays, start, stop, cells, rule, histogram)
         for cell in range(size):
-            searching.open_branch(sums, cell, cell, 0, by_label, weighted, code, facts)
+            split_search.cell_facts(histogram[cell], by_label, weighted, facts[cell])
         return facts
 
     whole = summed(0, 2000)
@@ -134,7 +133,7 @@ def test_sums_of_parts_are_the_sums_of_the_whole(link, wanted, weighted) -> None
         for code in range(card):
             held = rows.codes[:, feature] == code
             expected = np.array([term[held].sum() for term in terms])
-            kept = [*range(wanted), kernels.MASS, kernels.POSITIVE, kernels.COUNT]
+            kept = [*range(kernels.SUMS if squares else 2), kernels.MASS, kernels.POSITIVE, kernels.COUNT]
             np.testing.assert_allclose(whole[OFFSETS[feature] + code][kept], expected[kept], rtol=1e-9)
     totals = passes.totals(rows, cells, LINKS[link])
     np.testing.assert_allclose(totals, [term.sum() for term in terms], rtol=1e-9)
@@ -149,9 +148,9 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
         growth = Growth(kernels.LINEAR, "mvce", 1, 5.0, 0.0)
         cells = cells_of(rows, offsets)
         root = passes.root_of(rows, passes.totals(rows, cells, kernels.LINEAR), growth)
-        found = passes.search(rows, root, cells, growth).found
-        assert (found[0, :, kernels.BRANCHES] == np.array(CARDS) + 1).all()
-        loss = growth.losses(found[0], root.count, root.mass)
+        outcome = passes.search(rows, root, cells, growth).outcome
+        assert (outcome[0, :, kernels.BRANCHES] == np.array(CARDS) + 1).all()
+        loss = growth.losses(outcome[0], root.count, root.mass)
         brier = []
         for feature in range(len(CARDS)):
             after = rows.prob.copy()
@@ -183,12 +182,12 @@ def test_a_damped_step_never_raises_the_penalised_log_loss(seed, shrink, parent,
 
     if sums[1] + shrink < 1e-9:
         return  # saturated scores without shrinkage: no step at all would be finite
-    step = searching.pattern_of(kernels.ODDS, sums[0], sums[1], parent, shrink)
+    step = split_search.pattern_of(kernels.ODDS, sums[0], sums[1], parent, shrink)
     for rate in (0.1, 0.5, 1.0):
         assert penalised(rate * step) <= penalised(0.0) + 1e-9 * (1 + abs(penalised(0.0)))
-    promised = searching.gain_of(kernels.ODDS, sums, parent, shrink) + shrink * parent**2 / 2
+    promised = split_search.gain_of(kernels.ODDS, sums, parent, shrink) + shrink * parent**2 / 2
     assert penalised(step) <= penalised(0.0) - promised + 1e-8 * (1 + abs(penalised(0.0)))
-    stays = searching.gain_with(kernels.ODDS, sums, parent)
+    stays = split_search.gain_with(kernels.ODDS, sums, parent)
     log_loss = penalised(parent) - (penalised(0.0) - shrink / 2 * parent**2)
     assert log_loss <= -stays + 1e-8 * (1 + abs(penalised(0.0)) + abs(stays))
 
@@ -260,7 +259,7 @@ def test_losses_of_rows_see_what_a_split_makes_of_them(loss, link) -> None:
     """The first split is the best of all, each tried by hand."""
     rows = rows_of(600, seed=5, weighted=loss == "ece")
     growth = Growth(LINKS[link], loss, 1, 30.0, 2.0)
-    tree = grow(rows, growth, rowlosses.search_for(growth, 0)).tree
+    tree = grow(rows, growth, row_losses.search_for(growth, 0)).tree
     oracle = Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, link, loss, 1, 30.0, 2.0)
     above = oracle.fit_pattern(np.arange(600), 1.0 if link == "linear" else 0.0)
     found = []
@@ -296,8 +295,8 @@ def test_the_closed_form_is_the_limit_of_many_shuffles() -> None:
     rows = rows_of(4000, seed=6)
     growth = Growth(kernels.ODDS, "mvce-sampled", 1, 200.0, 0.0)
     facts = passes.totals(rows, cells_of(rows, OFFSETS), kernels.ODDS)
-    sampled = rowlosses.overall_for(growth, 0)(rows, facts)
-    closed = rowlosses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
+    sampled = row_losses.overall_for(growth, 0)(rows, facts)
+    closed = row_losses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
     assert closed == pytest.approx(closed_mvce(rows.prob - rows.label, np.ones(4000), 100.0), rel=1e-9)
     assert sampled == pytest.approx(closed, rel=0.03)
     assert losses.shuffled_bins(4000, growth.bin_size) == 40

@@ -1,17 +1,25 @@
-"""The inner loops of MBCT, as machine code.
+"""The inner loops of MBCT as machine code, and the arrays that they work on.
 
-A row is a line of codes (one for each feature), a probability p, a label y and perhaps a weight w. The codes of a
-feature are 0 for whatever is rare or was never seen, then 1, 2, ..; a cell is one code of one feature. A split of a
-node has a branch for each code with enough rows there, and branch 0, the rest, for all others.
+A row is a line of codes (one for each feature), a probability p, a label y and perhaps a weight w. Code 0 of a feature
+stands for whatever is rare or was never seen, then come 1, 2, .. A cell is one code of one feature: number
+``offsets[feature] + code`` of a histogram. A split of a node has a branch for each code with enough rows there, and
+branch 0, the rest, for all others. The facts of some rows are sums over them, see `split_search`.
 
-Indices are unsigned where they are looked up in tables: for signed ones numba asks each time whether they are negative.
-The cache of compiled code watches the file of a kernel alone: so a kernel calls none of another file.
+- All sums are exact (`calcli.numeric.exact`), so they are the same bit for bit in whatever order rows, blocks of rows
+  and threads are added up.
+- Indices are unsigned where they are looked up in tables: for signed ones numba tests each time for negative ones.
+- A kernel calls none of another file: numba's cache of compiled code watches the file of a kernel alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
 
 Codes = NDArray[np.uint16]
 Flags = NDArray[np.uint8]
@@ -22,7 +30,92 @@ ODDS, LINEAR = 0, 1
 
 SUMS = 5
 MASS, POSITIVE, COUNT, FACTS = 5, 6, 7, 8
-"""The facts of some rows: the sums, then their weight, that of the positive ones, and how many they are."""
+"""The columns of facts: five sums, then the weight of the rows, that of the positive ones, and the number of rows."""
 
-BRANCHES, ERROR, SQUARE, LOSS, FOUND = 0, 1, 2, 3, 4
-"""What is found out about a split: how many branches it has, and what `searching.judge` says."""
+BRANCHES, ERROR, SQUARE, LOSS, OUTCOMES = 0, 1, 2, 3, 4
+"""The columns of outcomes: the number of branches (0: no split), and what `split_search.judge` finds."""
+
+
+class RowArrays(NamedTuple):
+    """Rows: codes (rows, features), probabilities, labels, and weights or an empty array."""
+
+    codes: Codes
+    prob: FloatArray
+    label: Flags
+    weight: FloatArray
+
+
+class Cells(NamedTuple):
+    """The cells of some rows; the same whatever order the rows are in and whatever becomes of their probabilities.
+
+    Attributes
+    ----------
+    offsets
+        The first cell of each feature, and the end of the last one's.
+    grids
+        What makes sums over the rows exact: of terms up to their weights, and up to the squares of those.
+    weighted
+        Whether the rows have weights.
+    """
+
+    offsets: Table
+    grids: FloatArray
+    weighted: bool
+
+    def histogram(self, *, squares: bool) -> FloatArray:
+        """Zeros for `split_search.add_to_histogram`."""
+        return np.zeros((int(self.offsets[-1]), 8 if squares or self.weighted else 4))
+
+
+class Rule(NamedTuple):
+    """What kernels need to know of `nodes.Growth`; `squares` is whether all five sums are needed or two."""
+
+    link: int
+    squares: bool
+    min_weight: float
+    shrink: float
+
+
+class Splits(NamedTuple):
+    """Nodes, the branches that each would have by each feature, and what would become of the loss.
+
+    Attributes
+    ----------
+    unsplit
+        The outcome for each node without a split, (nodes, `OUTCOMES`).
+    outcome
+        The same for each node split by each feature, (nodes, features, `OUTCOMES`).
+    base
+        The branches of each of these splits are the entries of `code` and `facts` from here on, the rest first.
+    code, facts
+        Of each branch: which code leads to it (0 for a rest), and the facts of its rows.
+    """
+
+    unsplit: FloatArray
+    outcome: FloatArray
+    base: Places
+    code: Codes
+    facts: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Splits]) -> Splits:
+        if len(parts) == 1:
+            return parts[0]
+        ends = np.cumsum([len(part.code) for part in parts])
+        moved = [part._replace(base=part.base + end - len(part.code)) for part, end in zip(parts, ends, strict=True)]
+        return cls(*(np.concatenate(arrays) for arrays in zip(*moved, strict=True)))
+
+
+class Children(NamedTuple):
+    """Of nodes that are split: by which feature, and that their children are number ``first`` .. ``stop - 1``.
+
+    `code` has an entry for each child, rising within a node: the code that leads to it; 0 for a rest, which is first.
+    """
+
+    feature: Places
+    first: Places
+    stop: Places
+    code: Codes
+
+    def of(self, nodes: slice) -> Children:
+        return Children(self.feature[nodes], self.first[nodes], self.stop[nodes], self.code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,10 @@ from calcli.methods.trees.compiled import compiled
 from calcli.numeric.links import CLIP
 
 COUNTED = 128
-"""So few cuts are compared with a number one and all, eight at a time: quicker than to guess which half it lies in."""
+"""So few cuts are all compared with a number, by vector instructions: quicker than branches of a bisection."""
 
 STRIDE = 1 << 10
-"""So many rows at a time go through all trees, see `apply_trees`."""
+"""The rows that go through all trees at a time, see `apply_trees`."""
 
 
 @compiled
@@ -46,31 +47,44 @@ def encode_categories(values: NDArray[np.int32], table: Codes, start: int, stop:
         out[row, place] = table[min(np.uint32(values[row]), last)]  # -1 is the greatest of all
 
 
+class Walk(NamedTuple):
+    """Trees as `apply_trees` takes them.
+
+    Attributes
+    ----------
+    roots, depths
+        Of each tree: its root, and the most conditions on the way to a leaf.
+    nodes
+        From the highest bit on: the feature (15 bits), the greatest code with a branch of its own plus one (17), and
+        where the node's part of `children` begins (32).
+    children
+        For each node the child of each code up to that, and at last that of all greater codes, the rest. A leaf is its
+        own child.
+    pattern
+        Of each node.
+    """
+
+    roots: Table
+    depths: Places
+    nodes: NDArray[np.uint64]
+    children: Table
+    pattern: FloatArray
+
+
 @compiled
-def apply_trees(
-    codes: Codes,
-    score: FloatArray,
-    start: int,
-    stop: int,
-    link: int,
-    roots: Table,
-    depths: Places,
-    nodes: NDArray[np.uint64],
-    children: Table,
-    pattern: FloatArray,
-) -> None:
+def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
     """Calibrate rows by one tree after the other; `score` is z for ``odds`` and p for ``linear``, and is changed.
 
-    A number of `nodes` is, from its highest bit on, the feature (15 bits), the greatest code with a branch of its own
-    plus one (17), and where the node's part of `children` begins (32): that has the child of each code, and at last
-    that of all greater codes, the rest. A leaf is its own child. So a step has nothing to decide, and the processor
-    works on several rows at once; few rows at a time go through all trees, so that they stay in the cache.
+    As a leaf is its own child, all rows take as many steps as the tree is deep, with no branch to predict, and the
+    processor works on several rows at once. Few rows at a time go through all trees, so that they stay in the cache.
     """
+    roots, depths, nodes, children, pattern = walk
     at = np.empty(STRIDE, dtype=np.uint32)
     low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
-    for first in range(start, stop, STRIDE):
-        many = min(STRIDE, stop - first)
+    for first in range(0, len(score), STRIDE):
+        many = min(STRIDE, len(score) - first)
         for tree in range(len(roots)):
+            # From the root to the leaf of each row, a level at a time.
             at[:many] = roots[tree]
             for _ in range(depths[tree]):
                 for place in range(many):
@@ -78,6 +92,7 @@ def apply_trees(
                     code = np.uint64(codes[first + place, node >> np.uint64(49)])
                     known = min(code, (node >> np.uint64(32)) & more_bits)
                     at[place] = children[(node & low_bits) + known]
+            # The pattern of the leaf.
             if link == ODDS:
                 for place in range(many):
                     score[first + place] += pattern[at[place]]
@@ -94,5 +109,5 @@ def row_losses(score: FloatArray, label: Flags, link: int, out: FloatArray) -> N
             z = -score[row] if label[row] else score[row]
             out[row] = max(z, 0.0) + math.log1p(math.exp(-abs(z)))
         else:
-            happened = score[row] if label[row] else 1.0 - score[row]
-            out[row] = -math.log(max(happened, CLIP))
+            likelihood = score[row] if label[row] else 1.0 - score[row]
+            out[row] = -math.log(max(likelihood, CLIP))

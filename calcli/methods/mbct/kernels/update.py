@@ -1,4 +1,8 @@
-"""What is done to the rows of nodes: they move to where their branch stands, and are calibrated by its pattern."""
+"""What is done to the rows of nodes: they are sorted by branch, and calibrated by the pattern of their branch or leaf.
+
+The rows of a node are a range of the buffer that they are in. A split moves them to the other buffer, where each child
+has a range of its own; within that they stay in order.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,17 @@ import math
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.methods.mbct.kernels import ODDS, Codes, Flags, Places, Table
+from calcli.methods.mbct.kernels import ODDS, Children, Codes, Flags, Places, RowArrays, Table
 from calcli.methods.trees.compiled import compiled
 from calcli.numeric.links import CLIP
 
 SMALL = 1e-200
-"""Products of probabilities are not let below, see `log_loss`."""
+"""Below this a product of probabilities is replaced by its logarithm, before it underflows; see `log_loss`."""
 
 
 @compiled
 def count_branches(codes: Codes, start: int, stop: int, feature: int, branch: Table, counts: Places) -> None:
-    """Add the rows to the counts of their branches; codes beyond the table have the last entry's."""
+    """Add rows to the counts of their branches. `branch` is by code; its last entry is that of all greater codes."""
     last = np.uint32(len(branch) - 1)
     for row in range(start, stop):
         counts[branch[min(np.uint32(codes[row, feature]), last)]] += 1
@@ -25,21 +29,11 @@ def count_branches(codes: Codes, start: int, stop: int, feature: int, branch: Ta
 
 @compiled
 def scatter(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    start: int,
-    stop: int,
-    feature: int,
-    branch: Table,
-    places: Places,
-    to_codes: Codes,
-    to_prob: FloatArray,
-    to_label: Flags,
-    to_weight: FloatArray,
+    rows: RowArrays, start: int, stop: int, feature: int, branch: Table, places: Places, target: RowArrays
 ) -> None:
-    """Copy rows to where their branch stands; `places` is where the next row of each goes, and moves on."""
+    """Copy rows to their branches in `target`; `places` is where the next row of each branch goes, and moves on."""
+    codes, prob, label, weight = rows
+    to_codes, to_prob, to_label, to_weight = target
     last = np.uint32(len(branch) - 1)
     for row in range(start, stop):
         at = branch[min(np.uint32(codes[row, feature]), last)]
@@ -54,98 +48,56 @@ def scatter(
 
 
 @compiled
-def longest_table(firsts: Places, branches: Places, code: Codes) -> int:
-    """How long a table of branches by code must be for each of these nodes: codes beyond it are of the rest."""
+def empty_table(children: Children) -> Table:
+    """A table of branches by code, all 0, long enough for the children of any of the nodes."""
     greatest = 0
-    for node in range(len(branches)):  # codes rise from child to child
-        greatest = max(greatest, int(code[firsts[node] + branches[node] - 1]))
-    return greatest + 2
+    for node in range(len(children.stop)):  # codes rise from child to child
+        greatest = max(greatest, int(children.code[children.stop[node] - 1]))
+    return np.zeros(greatest + 2, dtype=np.uint32)
 
 
 @compiled
-def fill_table(branch: Table, code: Codes, first: int, many: int) -> None:
+def fill_table(branch: Table, code: Codes) -> None:
     """Let the codes of a node's children lead to them, in a table that is all 0; the first child is the rest."""
-    for child in range(1, many):
-        branch[code[first + child]] = child
+    for child in range(1, len(code)):
+        branch[code[child]] = child
 
 
 @compiled
-def clear_table(branch: Table, code: Codes, first: int, many: int) -> None:
-    """Let the table be all 0 again."""
-    for child in range(1, many):
-        branch[code[first + child]] = 0
+def clear_table(branch: Table, code: Codes) -> None:
+    """Let the table be all 0 again: much less work than a new one for each node where a feature has many codes."""
+    for child in range(1, len(code)):
+        branch[code[child]] = 0
 
 
 @compiled
 def scatter_nodes(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    to_codes: Codes,
-    to_prob: FloatArray,
-    to_label: Flags,
-    to_weight: FloatArray,
-    starts: Places,
-    stops: Places,
-    chosen: Places,
-    firsts: Places,
-    branches: Places,
-    code: Codes,
-    places: Places,
+    rows: RowArrays, starts: Places, stops: Places, children: Children, places: Places, target: RowArrays
 ) -> None:
-    """`scatter` the rows of each node by its chosen feature.
-
-    Its children stand from ``firsts[node]`` on: ``code`` leads to each, and ``places`` is where their rows go.
-    """
-    branch = np.zeros(longest_table(firsts, branches, code), dtype=np.uint32)
+    """`scatter` the rows of each node; `places` has an entry for each child, where its rows begin, and moves on."""
+    branch = empty_table(children)
     for node in range(len(starts)):
-        first, many = firsts[node], branches[node]
-        fill_table(branch, code, first, many)
-        scatter(
-            codes,
-            prob,
-            label,
-            weight,
-            starts[node],
-            stops[node],
-            chosen[node],
-            branch,
-            places[first : first + many],
-            to_codes,
-            to_prob,
-            to_label,
-            to_weight,
-        )
-        clear_table(branch, code, first, many)
+        first, stop = children.first[node], children.stop[node]
+        fill_table(branch, children.code[first:stop])
+        scatter(rows, starts[node], stops[node], children.feature[node], branch, places[first:stop], target)
+        clear_table(branch, children.code[first:stop])
 
 
 @compiled
-def move_rows(
-    codes: Codes,
-    prob: FloatArray,
-    label: Flags,
-    weight: FloatArray,
-    to_codes: Codes,
-    to_prob: FloatArray,
-    to_label: Flags,
-    to_weight: FloatArray,
-    starts: Places,
-    stops: Places,
-) -> None:
-    """Copy these ranges of rows."""
+def copy_ranges(rows: RowArrays, starts: Places, stops: Places, target: RowArrays) -> None:
+    """Copy these ranges of rows to the same places of `target`."""
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
-        to_codes[start:stop] = codes[start:stop]
-        to_prob[start:stop] = prob[start:stop]
-        to_label[start:stop] = label[start:stop]
-        if len(weight):
-            to_weight[start:stop] = weight[start:stop]
+        target.codes[start:stop] = rows.codes[start:stop]
+        target.prob[start:stop] = rows.prob[start:stop]
+        target.label[start:stop] = rows.label[start:stop]
+        if len(rows.weight):
+            target.weight[start:stop] = rows.weight[start:stop]
 
 
 @compiled
 def steps_of(patterns: FloatArray, link: int) -> FloatArray:
-    """What odds or probabilities are multiplied by under each pattern: e^b, or k."""
+    """What odds or probabilities are apply_step by under each pattern: e^b, or k."""
     steps = patterns.copy()
     if link == ODDS:
         for at in range(len(patterns)):
@@ -154,7 +106,7 @@ def steps_of(patterns: FloatArray, link: int) -> FloatArray:
 
 
 @compiled
-def multiplied(link: int, p: float, step: float) -> float:
+def apply_step(link: int, p: float, step: float) -> float:
     """The probability under the pattern of this step: sigmoid(z + b) = p e^b / (1 - p + p e^b), or k p, at most 1."""
     if link == ODDS:
         odds = p * step
@@ -163,54 +115,36 @@ def multiplied(link: int, p: float, step: float) -> float:
 
 
 @compiled
-def set_patterns(prob: FloatArray, starts: Places, stops: Places, patterns: FloatArray, link: int) -> None:
-    """Calibrate the rows of each leaf."""
+def set_leaves(prob: FloatArray, starts: Places, stops: Places, patterns: FloatArray, link: int) -> None:
+    """Calibrate the rows of each leaf by its pattern."""
     steps = steps_of(patterns, link)
     for leaf in range(len(starts)):
         for row in range(starts[leaf], stops[leaf]):
-            prob[row] = multiplied(link, prob[row], steps[leaf])
+            prob[row] = apply_step(link, prob[row], steps[leaf])
 
 
 @compiled
-def set_by_branch(
-    codes: Codes,
-    prob: FloatArray,
-    start: int,
-    stop: int,
-    feature: int,
-    branch: Table,
-    patterns: FloatArray,
-    link: int,
+def set_branches(
+    rows: RowArrays, start: int, stop: int, feature: int, branch: Table, patterns: FloatArray, link: int
 ) -> None:
-    """Calibrate rows by the pattern of their branch."""
+    """Calibrate the rows of one node by the patterns of their branches; no row moves."""
     steps, last = steps_of(patterns, link), np.uint32(len(branch) - 1)
     for row in range(start, stop):
-        at = branch[min(np.uint32(codes[row, feature]), last)]
-        prob[row] = multiplied(link, prob[row], steps[at])
+        at = branch[min(np.uint32(rows.codes[row, feature]), last)]
+        rows.prob[row] = apply_step(link, rows.prob[row], steps[at])
 
 
 @compiled
-def set_by_branches(
-    codes: Codes,
-    prob: FloatArray,
-    starts: Places,
-    stops: Places,
-    chosen: Places,
-    firsts: Places,
-    branches: Places,
-    code: Codes,
-    patterns: FloatArray,
-    link: int,
+def set_branches_of_nodes(
+    rows: RowArrays, starts: Places, stops: Places, children: Children, patterns: FloatArray, link: int
 ) -> None:
-    """`set_by_branch` for the rows of each node; its children are as in `scatter_nodes`."""
-    branch = np.zeros(longest_table(firsts, branches, code), dtype=np.uint32)
+    """`set_branches` for each node; `patterns` has an entry for each child."""
+    branch = empty_table(children)
     for node in range(len(starts)):
-        first, many = firsts[node], branches[node]
-        fill_table(branch, code, first, many)
-        set_by_branch(
-            codes, prob, starts[node], stops[node], chosen[node], branch, patterns[first : first + many], link
-        )
-        clear_table(branch, code, first, many)
+        first, stop = children.first[node], children.stop[node]
+        fill_table(branch, children.code[first:stop])
+        set_branches(rows, starts[node], stops[node], children.feature[node], branch, patterns[first:stop], link)
+        clear_table(branch, children.code[first:stop])
 
 
 @compiled
@@ -218,19 +152,19 @@ def calibrate(prob: FloatArray, patterns: FloatArray, link: int, out: FloatArray
     """Calibrate each row by a pattern of its own."""
     steps = steps_of(patterns, link)
     for row in range(len(prob)):
-        out[row] = multiplied(link, prob[row], steps[row])
+        out[row] = apply_step(link, prob[row], steps[row])
 
 
 @compiled
-def log_loss(prob: FloatArray, label: Flags, weight: FloatArray, start: int, stop: int) -> float:
-    """The sum of w times the log-loss; without weights the logarithms of products, of which there are fewer."""
+def log_loss(prob: FloatArray, label: Flags, weight: FloatArray) -> float:
+    """The sum of w times the log-loss; without weights the logarithms of products of many rows, to take fewer."""
     total, product = 0.0, 1.0
-    for row in range(start, stop):
-        happened = max(prob[row] if label[row] else 1.0 - prob[row], CLIP)
+    for row in range(len(prob)):
+        likelihood = max(prob[row] if label[row] else 1.0 - prob[row], CLIP)
         if len(weight):
-            total -= weight[row] * math.log(happened)
+            total -= weight[row] * math.log(likelihood)
         else:
-            product *= happened
+            product *= likelihood
             if product < SMALL:
                 total -= math.log(product)
                 product = 1.0
