@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from calcli.artifacts import files
+from calcli import files
 
 _LOCK = ".lock"
 _WAIT = 1.0
@@ -40,7 +40,7 @@ class Checkpoint:
     def put(self, part: str, content: bytes) -> None:
         """Keep a part; once this returns, it outlives whatever happens."""
         with files.disk_errors(f"cannot write {self.folder}"):
-            files.put(self._path(part), hashlib.sha256(content).digest() + content)
+            files.replace(self._path(part), hashlib.sha256(content).digest() + content)
             files.sync_directory(self.folder)
 
     def finish(self) -> None:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from calcli.artifacts import npz, strictjson
-from calcli.artifacts.manifest import Payload, is_role
-from calcli.artifacts.names import refuse_unsafe
+from calcli.artifacts.manifest import Payload, is_role, refuse_unsafe
 from calcli.state import Json, State
 
 

@@ -145,6 +145,16 @@ def is_role(name: str) -> bool:
     return re.fullmatch(_ROLE, name) is not None and name != "manifest" and len(name) <= 64
 
 
+def refuse_unsafe(name: str) -> None:
+    """Refuse a name of an array or a blob that would mean another place if it were taken for a path.
+
+    ``0/edges`` is fine. Nothing in this package takes such a name for a path; whoever unpacks an artifact may.
+    """
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\\" in name or not name.isprintable() or len(name) > 500:
+        raise ValueError(f"{name[:120]!r} cannot be the name of an array or a file: it may leave its place")
+
+
 def _problem(found: Mapping[str, Json]) -> str | None:
     """The first thing that keeps a JSON object from being a manifest, by the name of its key."""
     for key, (words, fits) in _KEYS.items():

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.artifacts.names import refuse_unsafe
+from calcli.artifacts.manifest import refuse_unsafe
 
 Array = NDArray[np.generic]
 

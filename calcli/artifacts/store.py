@@ -19,7 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from calcli.artifacts import codecs, files, strictjson
+from calcli import files
+from calcli.artifacts import codecs, strictjson
 from calcli.artifacts.codecs import File
 from calcli.artifacts.manifest import (
     COPY_AGAIN,
@@ -180,7 +181,7 @@ def _commit(directory: Path, manifest: Manifest, current: bytes | None) -> Manif
     committed = replace(manifest, previous=previous)
     # Names may reach the disk in another order than they were made in: first all others, then the one that counts.
     files.sync_directory(directory)
-    files.put(directory / MANIFEST, committed.to_json())
+    files.replace(directory / MANIFEST, committed.to_json())
     files.sync_directory(directory)
     return committed
 
@@ -250,7 +251,7 @@ def _put_unless_there(path: Path, data: bytes) -> None:
     with suppress(FileNotFoundError, files.DamagedFileError):
         if files.read(path, size=len(data)) == data:
             return
-    files.put(path, data)
+    files.replace(path, data)
 
 
 def _load(directory: Path, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:

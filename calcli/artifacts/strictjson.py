@@ -8,11 +8,25 @@ from __future__ import annotations
 
 import json
 import math
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import NoReturn, cast
 
 from calcli.state import Json
 
 _DEEPEST = 64  # far above what a state or a manifest nests, far below what the parser of any Python can stand
+
+
+def as_json(value: Mapping[str, object]) -> dict[str, Json]:
+    """The object with tuples as lists, all the way down: equal to what reading it back gives."""
+    return cast("dict[str, Json]", _lists(value))
+
+
+def _lists(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _lists(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_lists(part) for part in value]
+    return value
 
 
 def dumps(value: object, name: str = "value") -> str:

@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
+from calcli.files import replacing
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
 from calcli.tables.formats import SEPARATORS, Format, compression_of, format_of
 from calcli.tables.io_errors import writing
-from calcli.tables.replacing import replacing
 
 STDOUT = "-"
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
