@@ -34,7 +34,8 @@ from calcli.reports.schema import RAW
 from calcli.spark import session as spark
 from calcli.spark.table import refuse_huge
 from calcli.tables.binding import Binding
-from calcli.tables.checks import bound_columns, encode, score_values
+from calcli.tables.checks import bound_columns
+from calcli.tables.load import encode_chunk
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
 
@@ -52,20 +53,19 @@ class KeyedRows:
     def reads(self) -> list[str]:
         return [*bound_columns(self.binding, label=True, features=False), spark.KEY]
 
-    def of(self, frames: Iterable[pl.DataFrame], count: Count, scale: Scale) -> Iterator[tuple[Batch, IntArray]]:
+    def of(self, frames: Iterable[pl.DataFrame], count: Count, scale: Scale | None) -> Iterator[tuple[Batch, IntArray]]:
         """The good rows, some at a time, and the fold of each."""
         for frame in frames:
-            scale.see(score_values(frame, self.binding))
-            encoded = encode(frame, self.binding, label=True, features=False)
-            count.see(encoded)
-            if not count.hopeless and not encoded.is_bad.all():
-                refuse_huge(encoded.batch.weight)
+            chunk = encode_chunk(frame, [self.binding], count, [scale], features=False)
+            if chunk is not None:
+                (batch,), bad = chunk
+                refuse_huge(batch.weight)
                 fold = self.folds.of(frame[spark.KEY].to_numpy())
-                yield encoded.good, fold if encoded.bad is None else fold[~encoded.bad]
+                yield batch, fold if bad is None else fold[~bad]
 
     def good(self, frames: Iterable[pl.DataFrame]) -> Iterator[tuple[Batch, IntArray]]:
         """The same where they were judged before."""
-        return self.of(frames, Count(self.name, keep_going=True), Scale(self.binding.score))
+        return self.of(frames, Count(self.name, keep_going=True), None)
 
 
 @dataclass(slots=True)

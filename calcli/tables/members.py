@@ -11,11 +11,11 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError, nearest
-from calcli.tables.arrays import no_number, numbers
+from calcli.tables.arrays import numbers
+from calcli.tables.checks import mark_missing
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import there_is
-from calcli.tables.row_counts import Count
-from calcli.tables.row_masks import Mask, count_reasons, in_any, mark
+from calcli.tables.row_counts import Count, Mask, in_any, mark, summary
 from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
@@ -48,14 +48,12 @@ class MemberColumns:
 
 @dataclass(frozen=True, slots=True)
 class EncodedMembers:
-    """Some rows as arrays; bad ones have numbers that do no harm.
+    """Some rows as arrays, bad ones with harmless numbers; `bad`, `why` and `first` as in `row_counts.Checked`.
 
     Attributes
     ----------
     mean, variance
         Shape (n, M), or (n, M, K) where there is a column for each class.
-    bad, why, first
-        As of `checks.Encoded`.
     """
 
     mean: FloatArray
@@ -63,6 +61,9 @@ class EncodedMembers:
     bad: Mask | None = None
     why: Mapping[str, int] = field(default_factory=dict)
     first: tuple[int, str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.mean)
 
 
 def find_members(source: Source, stem: str, variances: str | None = None) -> MemberColumns:
@@ -144,28 +145,19 @@ def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMember
         mark(wrong, "a variance is not positive", in_any(variance <= 0.0))
     else:
         mean = _as_probabilities(mean, wrong)
-    if not wrong:
-        return EncodedMembers(mean, variance)
-    bad: Mask = np.logical_or.reduce(list(wrong.values()))
-    harmless = 1.0 / len(columns.classes) if columns.classes else 0.5
-    mean = np.where(bad.reshape(-1, *[1] * (mean.ndim - 1)), harmless, mean)
-    variance = None if variance is None else np.where(bad[:, None], 1.0, variance)
-    row = int(bad.argmax())
-    reason = next(reason for reason, mask in wrong.items() if mask[row])
-    return EncodedMembers(mean, variance, bad, count_reasons(wrong), (row, reason))
+    bad, why, first = summary(wrong)
+    if bad is not None:
+        harmless = 1.0 / len(columns.classes) if columns.classes else 0.5
+        mean = np.where(bad.reshape(-1, *[1] * (mean.ndim - 1)), harmless, mean)
+        variance = None if variance is None else np.where(bad[:, None], 1.0, variance)
+    return EncodedMembers(mean, variance, bad, why, first)
 
 
 def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[str, Mask]) -> FloatArray:
     values: FloatArray = np.column_stack([numbers(frame[name]) for name in names])
-    if np.isfinite(values).all():
-        return values
-    words = np.zeros(len(frame), dtype=np.bool_)
-    for name in names:
-        if frame[name].dtype == pl.String:
-            words |= no_number(frame[name]).to_numpy()
-    mark(wrong, f"a {part} is not a number", words)
-    mark(wrong, f"a {part} is missing", in_any(np.isnan(values)) & ~words)
-    mark(wrong, f"a {part} is infinite", in_any(np.isinf(values)))
+    if not np.isfinite(values).all():
+        mark_missing([frame[name] for name in names], values, f"a {part}", wrong)
+        mark(wrong, f"a {part} is infinite", in_any(np.isinf(values)))
     return values
 
 
@@ -186,8 +178,7 @@ def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
     count = Count(source.name, keep_going=False)
     with reading(source.name):
         for frame in source.raw.select(columns.names).collect_batches():
-            chunk = encode_members(frame, columns)
-            count.add(len(frame), chunk.bad, chunk.why, chunk.first)
+            count.see(encode_members(frame, columns))
     outside = count.why[_OUTSIDE]
     if outside > count.rows / 10:
         raise DataError(
