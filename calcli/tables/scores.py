@@ -109,7 +109,7 @@ def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
 
 def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) -> Candidate | None:
     """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class."""
-    ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_") and len(name) > len(stem) + 1}
+    ends = _ends(names, stem)
     if len(ends) < 2:
         return None
     if wanted.labels is None:
@@ -124,6 +124,11 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) 
         if not all(columns) or (not wanted.fixed and str(len(columns)) in ends):
             return None
     return Candidate(Score(kind, tuple(columns)), labels) if len(columns) > 1 else None
+
+
+def _ends(names: Sequence[str], stem: str) -> dict[str, str]:
+    """The columns ``<stem>_<end>``, by their ends."""
+    return {end: name for name in names if (end := name.removeprefix(f"{stem}_")) not in ("", name)}
 
 
 def _unlabelled(ends: Mapping[str, str]) -> Labels:
@@ -159,8 +164,7 @@ def _expected(stem: str, wanted: Wanted) -> list[str]:
 
 def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
     for stem in STEMS:
-        ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_")}
-        count = _counted(ends)
+        count = _counted(_ends(names, stem))
         if count and wanted.fixed and wanted.count not in (None, count):
             raise DataError(
                 f"there are {wanted.count} classes, but {count} columns {stem}_0 … {stem}_{count - 1}",
@@ -189,8 +193,4 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
     """Whether a column's name says that it holds a prediction."""
     ends = {class_text(label) for label in classes} | {str(place) for place in range(len(classes))}
-    return (
-        name in STEMS
-        or name in score.columns
-        or any(name.startswith(f"{stem}_") and name[len(stem) + 1 :] in ends for stem in STEMS)
-    )
+    return name in STEMS or name in score.columns or any(end in ends for stem in STEMS for end in _ends([name], stem))

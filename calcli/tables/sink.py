@@ -60,37 +60,44 @@ def write(
         (`Source.arrow_types`).
     """
     path = Path(target)
-    to_stdout = str(path) == STDOUT
     kind = format_of(path, format, flag="--output-format")
     compression = compression_of(path)
     if compression is not None and kind not in (*SEPARATORS, "ndjson"):
         raise UsageError(f"{kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
-    with writing("standard output" if to_stdout else str(path)):
+    with writing(_shown(path)):
         rows = _Rows(frame, kind, arrow_types or {})
-        if to_stdout:
-            rows.put(sys.stdout.buffer)
-        elif _is_special(path):
-            with path.open("wb") as device:
-                rows.put(device)
-        else:
-            with replacing(path) as stream, _packed(stream, compression) as packed:
-                rows.put(packed, near=path.parent)
+        with _opened(path) as (stream, replaces):
+            if replaces:
+                with _packed(stream, compression) as packed:
+                    rows.put(packed, near=path.parent)
+            else:
+                rows.put(stream)
     return rows.count
 
 
 def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
     """Write a file that is no table, in the same way; ``-`` is standard output."""
     path = Path(target)
-    to_stdout = str(path) == STDOUT
-    with writing("standard output" if to_stdout else str(path)):
-        if to_stdout:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        elif _is_special(path):
-            path.write_bytes(data)
-        else:
-            with replacing(path) as stream:
-                stream.write(data)
+    with writing(_shown(path)), _opened(path) as (stream, _):
+        stream.write(data)
+        stream.flush()
+
+
+def _shown(path: Path) -> str:
+    return "standard output" if str(path) == STDOUT else str(path)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], bool]]:
+    """Standard output, a device or a pipe, or a temporary file that will replace `path` (True)."""
+    if str(path) == STDOUT:
+        yield sys.stdout.buffer, False
+    elif _is_special(path):
+        with path.open("wb") as device:
+            yield device, False
+    else:
+        with replacing(path) as stream:
+            yield stream, True
 
 
 class _Rows:

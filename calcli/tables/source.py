@@ -27,12 +27,13 @@ from calcli.tables.arrow_types import (
     types_to_restore,
 )
 from calcli.tables.formats import SEPARATORS, Format
+from calcli.tables.frames import LocalFile
 from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.paths import Inputs, find_inputs
-from calcli.tables.scan import TypedFile, scan_typed
+from calcli.tables.scan import scan_typed
 from calcli.tables.spool import Spool
-from calcli.tables.text import TextFile, scan_text
+from calcli.tables.text import scan_text
 
 
 class PandasFrame(Protocol):
@@ -203,20 +204,16 @@ def _refuse_without_rows(source: Source) -> None:
 
 
 def _from_files(inputs: Inputs, spool: Spool) -> Source:
-    kind = inputs.files[0].format
-    local = [spool.local(file) for file in inputs.files]
-    pairs = list(zip(inputs.files, local, strict=True))
-    if kind in SEPARATORS:
-        frame = scan_text([TextFile(path, file.name, SEPARATORS[kind], file.partition) for file, path in pairs])
-        return Source(frame, name=inputs.name, format=kind, inputs=inputs, local=local, spool=spool)
-    scanned = scan_typed([TypedFile(path, file.name, file.partition) for file, path in pairs], kind)
+    files = [LocalFile(spool.local(file), file.name, file.format, file.partition) for file in inputs.files]
+    kind = files[0].format
+    frame, arrow_types = (scan_text(files), None) if kind in SEPARATORS else scan_typed(files)
     return Source(
-        scanned.frame,
+        frame,
         name=inputs.name,
         format=kind,
-        arrow_types=scanned.arrow_types,
+        arrow_types=arrow_types,
         inputs=inputs,
-        local=local,
+        local=[file.path for file in files],
         spool=spool,
     )
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import polars as pl
@@ -19,7 +17,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from calcli.errors import DataError
-from calcli.tables.frames import scan_frames
+from calcli.tables.formats import SEPARATORS
+from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
 from calcli.tables.io_errors import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
@@ -33,29 +32,7 @@ NO_ROWS = "cannot infer number of columns"
 """How pyarrow says that there is a header and nothing else, not even the end of its line."""
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """One file of rows.
-
-    Attributes
-    ----------
-    path
-        Where the plain text is.
-    name
-        What messages call it.
-    separator
-        Between fields.
-    constants
-        Columns that the directory names give, the same in every row.
-    """
-
-    path: Path
-    name: str
-    separator: str
-    constants: Mapping[str, str | None] = field(default_factory=dict)
-
-
-def header(file: TextFile) -> tuple[str, ...]:
+def header(file: LocalFile) -> tuple[str, ...]:
     """The column names, after checking that there are some and that they differ."""
     with reading(file.name), file.path.open("rb") as stream:
         start = stream.read(4)
@@ -77,18 +54,16 @@ def header(file: TextFile) -> tuple[str, ...]:
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise DataError(f"{file.name} has more than one column {twice[0]!r}", hint="rename one of them")
-    both = [name for name in names if name in file.constants]
-    if both:
-        raise DataError(f"{file.name} has a column {both[0]!r}, and so have the directories above it")
+    refuse_constants(file, names)
     return names
 
 
-def _first_row(file: TextFile) -> tuple[str, ...]:
+def _first_row(file: LocalFile) -> tuple[str, ...]:
     """The fields of the first line that is not empty."""
     try:
         # Text is decoded in blocks, which reach beyond the first line: a bad byte there is not the header's.
         with reading(file.name), file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
-            names = next(filter(None, csv.reader(stream, delimiter=file.separator)))
+            names = next(filter(None, csv.reader(stream, delimiter=SEPARATORS[file.format])))
         "".join(names).encode()
     except UnicodeEncodeError as error:
         raise not_utf8(f"the first line of {file.name}") from error
@@ -97,11 +72,11 @@ def _first_row(file: TextFile) -> tuple[str, ...]:
     return tuple(names)
 
 
-def scan_text(files: Sequence[TextFile]) -> pl.LazyFrame:
+def scan_text(files: Sequence[LocalFile]) -> pl.LazyFrame:
     """All rows of `files`, in order, read anew each time the frame is collected."""
     names = header(files[0])
     for other in files[1:]:
-        _check_same(files[0], names, other)
+        refuse_other_columns(other, header(other), files[0], names)
     columns = [*names, *files[0].constants]
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -111,17 +86,7 @@ def scan_text(files: Sequence[TextFile]) -> pl.LazyFrame:
     return scan_frames(read, dict.fromkeys(columns, pl.String()))
 
 
-def _check_same(first: TextFile, names: tuple[str, ...], other: TextFile) -> None:
-    found = header(other)
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise DataError(f"{other.name} has no column {missing[0]!r}, which {first.name} has")
-    extra = [name for name in found if name not in names]
-    if extra:
-        raise DataError(f"{other.name} has a column {extra[0]!r}, which {first.name} has not")
-
-
-def _frames(file: TextFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
     names = header(file)
     # The last column is always read, because a quote that is never closed shows at its end.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
@@ -144,7 +109,7 @@ def _frames(file: TextFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         raise DataError(f"{file.name} ends inside a quoted value", hint=UNCLOSED)
 
 
-def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:
+def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:
     def refuse(row: Any) -> Literal["error"]:
         wrong.append(row)
         return "error"
@@ -153,7 +118,7 @@ def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list
         str(file.path),
         read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK),  # threads hide the row numbers
         parse_options=pa.csv.ParseOptions(
-            delimiter=file.separator,
+            delimiter=SEPARATORS[file.format],
             newlines_in_values=True,
             ignore_empty_lines=len(names) > 1,
             invalid_row_handler=refuse,
@@ -168,7 +133,7 @@ def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list
     )
 
 
-def _explained(error: pa.ArrowInvalid, file: TextFile, wrong: list[Any]) -> DataError:
+def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> DataError:
     """What pyarrow found wrong, with the row counted from the first one below the header."""
     if wrong:
         row = wrong[0]
@@ -187,11 +152,11 @@ def _explained(error: pa.ArrowInvalid, file: TextFile, wrong: list[Any]) -> Data
     return DataError(f"{file.name} cannot be read: {said}")
 
 
-def _never_closed(file: TextFile, last: str) -> bool:
+def _never_closed(file: LocalFile, last: str) -> bool:
     """Whether the file ends in an opening quote followed by its last value, and then nothing."""
     end = b'"' + last.replace('"', '""').encode()
     with file.path.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - len(end) - 1))
         tail = stream.read()
-    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", file.separator.encode())
+    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", SEPARATORS[file.format].encode())

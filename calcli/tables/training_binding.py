@@ -57,7 +57,8 @@ def bind_unscored(
     if known is not None and known.regression:
         classes = None
     elif known is not None:
-        classes = _known_classes(source, label if need_label else None, flags, known)
+        seen = distinct_labels(source, label) if need_label and label is not None else None
+        classes = classes_of(seen, flags, known)[0]
     else:
         classes = _classes_or_none(source, str(label), flags, task, notes)
     if classes is None and need_label:
@@ -125,10 +126,6 @@ def _as_the_model_takes(source: Source, name: str, category: bool) -> Feature:
         raise DataError(f"the model takes {name!r} as {words}, and the column is {dtype}", hint="cast the column")
     role: Role = "category" if category else found
     return Feature(name, role, str(dtype))
-
-
-def _known_classes(source: Source, label: str | None, flags: Flags, known: Binding) -> Labels | None:
-    return classes_of(None if label is None else distinct_labels(source, label), flags, known)[0]
 
 
 def _positive(classes: Labels | None, flags: Flags, known: Binding | None) -> bool | int | str | None:
