@@ -7,8 +7,8 @@ marked; `load` refuses or drops them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -26,15 +26,15 @@ from calcli.tables.arrays import (
     numbers,
 )
 from calcli.tables.binding_types import Binding
-from calcli.tables.row_counts import Mask, in_any, mark, summary
+from calcli.tables.row_counts import Checked, Mask, in_any, mark, summary
 from calcli.tables.scale import SLACK, SUM_SLACK
 
 LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """One chunk of rows; `bad`, `why` and `first` as in `row_counts.Checked`.
+class Encoded(Checked):
+    """One chunk of rows as arrays.
 
     Attributes
     ----------
@@ -43,9 +43,6 @@ class Encoded:
     """
 
     batch: Batch
-    bad: Mask | None = None
-    why: Mapping[str, int] = field(default_factory=dict)
-    first: tuple[int, str] | None = None
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -121,7 +118,7 @@ def encode(
         indices = None if indices is None else np.where(bad, 0, indices)
         weight = None if weight is None else np.where(bad, 0.0, weight)
         target = None if target is None else np.where(bad, 0.0, target)
-    return Encoded(Batch(score, indices, weight, columns, target, node), bad, why, first)
+    return Encoded(Batch(score, indices, weight, columns, target, node), bad=bad, why=why, first=first)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:

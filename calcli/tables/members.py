@@ -1,10 +1,10 @@
-"""Tables that hold what the members of an ensemble predicted: a column for each member, or each member and class."""
+"""Tables with the predictions of an ensemble: a column for each member, or for each member and class."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from calcli.tables.arrays import numbers
 from calcli.tables.checks import mark_missing
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import there_is
-from calcli.tables.row_counts import Count, Mask, in_any, mark, summary
+from calcli.tables.row_counts import Checked, Count, Mask, in_any, mark, summary
 from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
@@ -24,16 +24,16 @@ _OUTSIDE = "a probability is outside [0, 1]"
 
 @dataclass(frozen=True, slots=True)
 class MemberColumns:
-    """Where the predictions are.
+    """The columns of the predictions.
 
     Attributes
     ----------
     means
-        A tuple for each member, in the order of their numbers: one column, or one for each class.
+        For each member, in the order of their numbers: its column, or its columns by class.
     variances
-        The column of each member's variance; none where classes are predicted.
+        The column of each member's variance, if amounts are predicted with one.
     classes
-        Their names; none where there is one column a member.
+        Their names; none if each member has one column.
     """
 
     means: tuple[tuple[str, ...], ...]
@@ -46,21 +46,18 @@ class MemberColumns:
         return [*(name for member in self.means for name in member), *self.variances]
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedMembers:
-    """Some rows as arrays, bad ones with harmless numbers; `bad`, `why` and `first` as in `row_counts.Checked`.
+@dataclass(frozen=True)
+class EncodedMembers(Checked):
+    """One chunk of rows as arrays, with harmless numbers in bad rows.
 
     Attributes
     ----------
     mean, variance
-        Shape (n, M), or (n, M, K) where there is a column for each class.
+        Shape (n, M), or (n, M, K) for classes.
     """
 
     mean: FloatArray
     variance: FloatArray | None
-    bad: Mask | None = None
-    why: Mapping[str, int] = field(default_factory=dict)
-    first: tuple[int, str] | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -68,31 +65,33 @@ class EncodedMembers:
 
 def find_members(source: Source, stem: str, variances: str | None = None) -> MemberColumns:
     """The columns ``<stem>_<m>`` or ``<stem>_<m>_<class>``, and ``<variances>_<m>`` where that is given."""
+    # 1. one column a member, or one a member and class, and not both
     alone = _numbered(source.columns, stem)
     by_class = _numbered_classes(source.columns, stem)
     if alone and by_class:
-        (one, *_), (other, *_) = alone.values(), next(iter(by_class.values())).values()
+        (plain, *_), (with_class, *_) = alone.values(), next(iter(by_class.values())).values()
         raise DataError(
-            f"--members {stem}: {one!r} has no class and {other!r} has one",
+            f"--members {stem}: {plain!r} has no class and {with_class!r} has one",
             hint="members are <stem>_<m>, or <stem>_<m>_<class>",
         )
     members = sorted(alone or by_class)
     if len(members) < 2:
         raise _too_few(source, stem, members)
+    # 2. classes, or amounts with or without variances
     if by_class:
         if variances is not None:
             raise DataError(f"--variances is for amounts, and {stem}_{members[0]}_<class> are classes")
         return _per_class(stem, by_class, members)
-    found = MemberColumns(tuple((alone[member],) for member in members))
+    means = tuple((alone[member],) for member in members)
     if variances is None:
-        return found
-    theirs = _numbered(source.columns, variances)
-    if sorted(theirs) != members:
-        lost = next((member for member in members if member not in theirs), None)
-        extra = next((member for member in theirs if member not in members), None)
-        what = f"{variances}_{lost}" if lost is not None else f"{stem}_{extra}"
-        raise DataError(f"each member needs a mean and a variance, and there is no {what!r}")
-    return MemberColumns(found.means, tuple(theirs[member] for member in members))
+        return MemberColumns(means)
+    of_variances = _numbered(source.columns, variances)
+    if sorted(of_variances) != members:
+        lost = next((member for member in members if member not in of_variances), None)
+        extra = next((member for member in of_variances if member not in members), None)
+        missing = f"{variances}_{lost}" if lost is not None else f"{stem}_{extra}"
+        raise DataError(f"each member needs a mean and a variance, and there is no {missing!r}")
+    return MemberColumns(means, tuple(of_variances[member] for member in members))
 
 
 def _numbered(names: Sequence[str], stem: str) -> dict[int, str]:
@@ -135,7 +134,7 @@ def _per_class(stem: str, by_class: Mapping[int, Mapping[str, str]], members: Se
 
 
 def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMembers:
-    """Some rows, typed or the String columns of a text file, as arrays."""
+    """Some rows, typed or the String columns of a text file, as arrays; `wrong` holds the bad rows by reason."""
     wrong: dict[str, Mask] = {}
     raw = _matrix(frame, [name for member in columns.means for name in member], "prediction", wrong)
     mean = raw if not columns.classes else raw.reshape(len(raw), len(columns.means), len(columns.classes))
@@ -150,7 +149,7 @@ def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMember
         harmless = 1.0 / len(columns.classes) if columns.classes else 0.5
         mean = np.where(bad.reshape(-1, *[1] * (mean.ndim - 1)), harmless, mean)
         variance = None if variance is None else np.where(bad[:, None], 1.0, variance)
-    return EncodedMembers(mean, variance, bad, why, first)
+    return EncodedMembers(mean, variance, bad=bad, why=why, first=first)
 
 
 def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[str, Mask]) -> FloatArray:
@@ -162,7 +161,7 @@ def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[st
 
 
 def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
-    """Clipped to [0, 1], as float32 rounds, and of classes adding up to 1."""
+    """Clipped to [0, 1], because float32 rounds; classes are divided by their sum."""
     with np.errstate(invalid="ignore"):
         mark(wrong, _OUTSIDE, in_any(((values < -SLACK) | (values > 1.0 + SLACK)) & np.isfinite(values)))
         clipped = np.clip(values, 0.0, 1.0)
@@ -174,7 +173,7 @@ def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
 
 
 def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
-    """Read the table and raise an error that says how many rows are bad, why, and which is the first."""
+    """Read the table and refuse it if rows are bad."""
     count = Count(source.name, keep_going=False)
     with reading(source.name):
         for frame in source.raw.select(columns.names).collect_batches():

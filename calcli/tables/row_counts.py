@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,9 @@ def summary(wrong: Mapping[str, Mask]) -> tuple[Mask | None, dict[str, int], tup
     return bad, {reason: int(mask.sum()) for reason, mask in wrong.items()}, (row, first)
 
 
-class Checked(Protocol):
-    """A chunk of rows whose bad ones are known.
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A chunk of rows whose bad ones are known; `len` is the number of its rows.
 
     Attributes
     ----------
@@ -50,13 +51,12 @@ class Checked(Protocol):
         The first bad row (from 0, in this chunk) and its reason.
     """
 
-    def __len__(self) -> int: ...
-    @property
-    def bad(self) -> Mask | None: ...
-    @property
-    def why(self) -> Mapping[str, int]: ...
-    @property
-    def first(self) -> tuple[int, str] | None: ...
+    bad: Mask | None = None
+    why: Mapping[str, int] = field(default_factory=dict)
+    first: tuple[int, str] | None = None
+
+    def __len__(self) -> int:
+        raise NotImplementedError
 
 
 class Count:
