@@ -29,18 +29,18 @@ SUFFIXES: Mapping[str, Format] = MappingProxyType(
 FORMATS: tuple[Format, ...] = ("parquet", "csv", "tsv", "ipc", "ndjson")
 
 SEPARATORS: Mapping[Format, str] = MappingProxyType({"csv": ",", "tsv": "\t"})
-"""The formats whose files say nothing about types, and what stands between their fields."""
+"""The formats without types, and the separators of their fields."""
 
 COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = MappingProxyType({".gz": "gzip", ".zst": "zstd"})
 
 
 def compression_of(path: str | Path) -> Literal["gzip", "zstd"] | None:
-    """How the whole file is compressed, by its last suffix."""
+    """The compression of the whole file, by its last suffix."""
     return COMPRESSIONS.get(Path(path).suffix.lower())
 
 
 def suffix_format(path: str | Path) -> Format | None:
-    """The format that a file's name promises, if it is one that is known."""
+    """The format that the suffix of a file names, if it is known."""
     name = Path(path)
     if name.suffix.lower() in COMPRESSIONS:
         name = name.with_suffix("")
@@ -56,7 +56,7 @@ def named_format(given: str, flag: str) -> Format:
 
 
 def format_of(path: str | Path, given: str | None, *, flag: str = "--input-format/--output-format") -> Format:
-    """The format of a file: the one that was given, or else the one that its suffix names."""
+    """The format of a file: the given one, or else that of its suffix."""
     if given is not None:
         return named_format(given, flag)
     found = suffix_format(path)

@@ -1,4 +1,4 @@
-"""From what was named on the command line to a list of files."""
+"""The files that paths, globs, directories and ``-`` stand for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputFile:
     path
         Where it is; None for standard input.
     partition
-        What the directories above it say (``day=2024-01-01``), by column.
+        The columns that the directories above it give (``day=2024-01-01``).
     """
 
     path: Path | None
@@ -41,7 +41,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files, and how they were named."""
+    """The input files; `stem` is the name of a single one without suffixes."""
 
     files: tuple[InputFile, ...]
     stem: str | None
@@ -106,7 +106,7 @@ def _missing(path: Path) -> DataError:
 
 
 def _walk(folder: Path, given: str | None) -> list[InputFile]:
-    """The tables below a directory, by path; names with a dot or an underscore in front are somebody's bookkeeping."""
+    """The tables below a directory, sorted; names that begin with a dot or an underscore are skipped."""
     inside = [
         path
         for path in sorted(folder.rglob("*"))

@@ -1,8 +1,8 @@
-"""CSV and TSV, every value a string as it stands in the file.
+"""CSV and TSV files, with every value as the text in the file.
 
-polars' own reader is a third faster, but fills short rows with nulls; this one, on top of pyarrow's, refuses short and
-long rows, bytes that are not UTF-8 and quotes that are never closed, and says in which row. An unquoted empty field is
-null, a quoted one is an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
+polars' own reader is a third faster, but fills short rows with nulls. This one, based on pyarrow's, refuses short and
+long rows, bytes that are not UTF-8 and quotes that are never closed, and names the row. An unquoted empty field is
+null, a quoted one an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_colum
 from calcli.tables.io_errors import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
-"""Bytes that are parsed at once; a row must fit."""
+"""Bytes that are parsed at a time; a row must fit."""
 
 OTHER_SEPARATORS = (";", "\t", "|", ",")
 
 UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
-"""How pyarrow says that there is a header and nothing else, not even the end of its line."""
+"""pyarrow's message for a header without rows or an end of line."""
 
 
 def header(file: LocalFile) -> tuple[str, ...]:
-    """The column names, after checking that there are some and that they differ."""
+    """The column names; refuses what is no text, or has no names, or the same name twice."""
     with reading(file.name), file.path.open("rb") as stream:
         start = stream.read(4)
     if not start.strip(b"\xef\xbb\xbf\r\n"):
@@ -61,7 +61,7 @@ def header(file: LocalFile) -> tuple[str, ...]:
 def _first_row(file: LocalFile) -> tuple[str, ...]:
     """The fields of the first line that is not empty."""
     try:
-        # Text is decoded in blocks, which reach beyond the first line: a bad byte there is not the header's.
+        # Text is decoded in blocks that reach beyond the first line, whose bad bytes are none of the header's.
         with reading(file.name), file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
             names = next(filter(None, csv.reader(stream, delimiter=SEPARATORS[file.format])))
         "".join(names).encode()
@@ -73,7 +73,7 @@ def _first_row(file: LocalFile) -> tuple[str, ...]:
 
 
 def scan_text(files: Sequence[LocalFile]) -> pl.LazyFrame:
-    """All rows of `files`, in order, read anew each time the frame is collected."""
+    """All rows of `files`, in order; they are read each time the frame is collected."""
     names = header(files[0])
     for other in files[1:]:
         refuse_other_columns(other, header(other), files[0], names)
@@ -88,7 +88,7 @@ def scan_text(files: Sequence[LocalFile]) -> pl.LazyFrame:
 
 def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
     names = header(file)
-    # The last column is always read, because a quote that is never closed shows at its end.
+    # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
     constants = [pl.lit(value, dtype=pl.String).alias(name) for name, value in file.constants.items() if name in keep]
     wrong: list[Any] = []
@@ -134,7 +134,7 @@ def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: lis
 
 
 def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> DataError:
-    """What pyarrow found wrong, with the row counted from the first one below the header."""
+    """The error of pyarrow, with rows counted from the first below the header."""
     if wrong:
         row = wrong[0]
         place = "" if row.number is None else f" in row {row.number - 1}"
@@ -143,13 +143,13 @@ def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> Dat
             f"{file.name} has {row.actual_columns} fields{place}, but {row.expected_columns} column names: {text!r}",
             hint="fields that hold a separator stand in quotes",
         )
-    said = one_line(error)
-    if "UTF8" in said:
-        found = re.search(r"Row #(\d+)", said)
-        return not_utf8(f"row {int(found[1]) - 1} of {file.name}" if found else file.name)
-    if "straddling" in said:
+    message = one_line(error)
+    if "UTF8" in message:
+        number = re.search(r"Row #(\d+)", message)
+        return not_utf8(f"row {int(number[1]) - 1} of {file.name}" if number else file.name)
+    if "straddling" in message:
         return DataError(f"{file.name} has a row of more than {BLOCK >> 20} MB", hint=UNCLOSED)
-    return DataError(f"{file.name} cannot be read: {said}")
+    return DataError(f"{file.name} cannot be read: {message}")
 
 
 def _never_closed(file: LocalFile, last: str) -> bool:

@@ -1,7 +1,6 @@
-"""Binding a table that has no score: the rows that a model is trained on, or applied to.
+"""Binding a table without a score: the rows that a model is trained on, or applied to.
 
-Labels, weights and features are found as `binding.bind` finds them. What is decided here besides is whether the label
-is a class or an amount.
+Labels, weights and features are found as in `binding.bind`. Besides, this decides between classes and regression.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from calcli.tables.source import Source
 Task: TypeAlias = Literal["class", "regression"]
 
 MOST_CLASSES = 50
-"""Whole numbers with more distinct values than this are amounts, unless the user says otherwise."""
+"""Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
 
 
 def bind_unscored(
@@ -35,21 +34,22 @@ def bind_unscored(
     known: Binding | None = None,
     need_label: bool = True,
 ) -> Binding:
-    """Which column plays which part, without a score.
+    """Find the label, weight and features of a table without a score.
 
     Parameters
     ----------
     source
         The table.
     flags
-        What the user said; it decides.
+        They take precedence.
     task
-        Whether the label is a class or an amount; None finds out.
+        Whether the label is a class or an amount; None decides by its values.
     known
-        The binding of an artifact: its task and classes are frozen, its columns are looked for.
+        The binding of an artifact: its task and classes are fixed, and its columns are looked for.
     need_label
-        Whether a table without labels is refused. Without need a label is not looked at.
+        Whether a table without labels is refused. If not, the labels are not read.
     """
+    # 1. label, and its classes or None for a regression
     check_flags(source.columns, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
     label = label_column(names, flags, known, need=need_label)
@@ -63,6 +63,7 @@ def bind_unscored(
         classes = _classes_or_none(source, str(label), flags, task, notes)
     if classes is None and need_label:
         _check_amounts(source, label)
+    # 2. weight; a column has one role
     binding = Binding(
         label=label,
         label_type="float" if classes is None else classes.type,
@@ -72,6 +73,7 @@ def bind_unscored(
         weight=weight_column(source, flags, known, notes, need=need_label),
     )
     check_parts(binding)
+    # 3. features
     if known is not None:
         return replace(binding, features=known_features(source, known), notes=tuple(notes))
     features, dropped = find_features(source, flags, binding)
@@ -93,11 +95,11 @@ def model_features(
     source
         The table.
     names
-        What the model calls its features; numbers where it was trained without names.
+        The names of its features; their numbers if it was trained without names.
     categories
-        The places of those that are categories.
+        The indices of those that are categories.
     chosen
-        The features that ``--features`` names, in order; they stand for those of the model where names say nothing.
+        The features that ``--features`` names, in the order of the model; None matches them by name.
     """
     columns = [feature.name for feature in chosen] if chosen is not None else list(names)
     if len(columns) != len(names):
@@ -139,7 +141,7 @@ def _positive(classes: Labels | None, flags: Flags, known: Binding | None) -> bo
 
 
 def _classes_or_none(source: Source, label: str, flags: Flags, task: Task | None, notes: list[str]) -> Labels | None:
-    """The classes, or None where the label is an amount."""
+    """The classes, or None if the label is an amount."""
     if task is None and flags.classes is None and flags.positive is None:
         task = _guess(source, label, notes)
     if task == "regression":
@@ -157,7 +159,7 @@ def _classes_or_none(source: Source, label: str, flags: Flags, task: Task | None
 
 
 def _guess(source: Source, label: str, notes: list[str]) -> Task:
-    """Whole numbers with few distinct values are classes, other numbers amounts; what could be doubted is noted."""
+    """Whole numbers with few distinct values are classes, other numbers amounts; doubtful decisions are noted."""
     dtype = source.schema[label]
     if not dtype.is_numeric():
         return "class"
