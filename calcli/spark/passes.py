@@ -61,8 +61,11 @@ class KeyedRows:
     def reads(self) -> list[str]:
         return [*bound_columns(self.binding, label=True, features=False), spark.KEY]
 
-    def of(self, frames: Iterable[pl.DataFrame], count: Count, scale: Scale | None) -> Iterator[tuple[Batch, IntArray]]:
-        """The good rows in chunks, and the fold of each row."""
+    def of(
+        self, frames: Iterable[pl.DataFrame], count: Count | None = None, scale: Scale | None = None
+    ) -> Iterator[tuple[Batch, IntArray]]:
+        """The good rows in chunks, and the fold of each row; only the first pass counts rows and checks the scale."""
+        count = count or Count(self.name, keep_going=True)
         for frame in frames:
             chunk = encode_chunk(frame, [self.binding], count, [scale], features=False)
             if chunk is not None:
@@ -70,10 +73,6 @@ class KeyedRows:
                 refuse_huge(batch.weight)
                 folds = self.folds.of(frame[spark.KEY].to_numpy())
                 yield batch, folds if bad is None else folds[~bad]
-
-    def good(self, frames: Iterable[pl.DataFrame]) -> Iterator[tuple[Batch, IntArray]]:
-        """`of` in the later passes, when the table has been accepted."""
-        return self.of(frames, Count(self.name, keep_going=True), None)
 
 
 @dataclass(slots=True)
@@ -197,7 +196,7 @@ class MetricsPass:
 
     def predicted(self, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[Batch, FloatArray | None]]:
         """The held-out rows, reweighted to the target prior, and their calibrated probabilities."""
-        for batch, fold_of in self.rows.good(frames):
+        for batch, fold_of in self.rows.of(frames):
             if not self.calibrators:
                 yield reweighted(batch, self.post_processing), None
                 continue

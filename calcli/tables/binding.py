@@ -64,11 +64,11 @@ def bind(
     names = [name for name in source.columns if name not in flags.ignore]
     label = label_column(names, flags, known, need=need_label)
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
-    labels, fixed = classes_of(seen, flags, known)
+    wanted = classes_of(seen, flags, known)
     # 2. score; its columns may name classes that no label has
-    candidates = _find_scores(names, flags, known, Wanted(labels, fixed))
+    candidates = _find_scores(names, flags, known, wanted)
     chosen = candidates[0]
-    classes = chosen.classes or labels or Labels("int", (0, 1))
+    classes = chosen.classes or wanted.labels or Labels("int", (0, 1))
     if len(classes.values) < 2:
         raise DataError(
             f"the label {label!r} has one class only: {classes.values[0]!r}", hint="name both with --classes"
@@ -145,15 +145,15 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
     raise DataError(f"no label column; {there_is(names)}", hint=hint)
 
 
-def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[Labels | None, bool]:
-    """The classes, and whether they are fixed: to those found in labels, score columns may add."""
+def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Wanted:
+    """The classes of the artifact, of the flags, or of the labels that were seen."""
     if known is not None:
         frozen = Labels(known.label_type, known.classes)
         check_seen(seen, frozen)
-        return frozen, True
+        return Wanted(frozen, fixed=True)
     if flags.classes is not None:
-        return parse_classes(flags.classes, seen), True
-    return seen, False
+        return Wanted(parse_classes(flags.classes, seen), fixed=True)
+    return Wanted(seen, fixed=False)
 
 
 def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, wanted: Wanted) -> list[Candidate]:

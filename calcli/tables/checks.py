@@ -107,7 +107,8 @@ def encode(
         indices = class_indices(frame[binding.label], binding, offset)
         mark(wrong, "the label is missing", indices == UNKNOWN)
     if label and binding.weight is not None:
-        weight = _weight(frame[binding.weight], wrong)
+        weight = _amount(frame[binding.weight], "weight", wrong)
+        mark(wrong, "the weight is negative", weight < 0)
     named = binding.features if features else ()
     columns = {feature.name: feature_column(frame[feature.name], feature, offset, levels) for feature in named}
     node = None if binding.node_id is None else node_ids(frame[binding.node_id])
@@ -173,12 +174,6 @@ def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         z: FloatArray = values[:, positive] - values[:, 1 - positive]
     return np.clip(z, -LARGEST, LARGEST, out=z)  # NaN where a value is missing or infinite: those rows are marked
-
-
-def _weight(values: pl.Series, wrong: dict[str, Mask]) -> FloatArray:
-    weight = _amount(values, "weight", wrong)
-    mark(wrong, "the weight is negative", weight < 0)
-    return weight
 
 
 def _amount(values: pl.Series, part: str, wrong: dict[str, Mask]) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from calcli.errors import UsageError, unknown_name
 
@@ -26,7 +26,7 @@ SUFFIXES: Mapping[str, Format] = MappingProxyType(
         ".jsonl": "ndjson",
     }
 )
-FORMATS: tuple[Format, ...] = ("parquet", "csv", "tsv", "ipc", "ndjson")
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 SEPARATORS: Mapping[Format, str] = MappingProxyType({"csv": ",", "tsv": "\t"})
 """The formats without types, and the separators of their fields."""
@@ -47,21 +47,15 @@ def suffix_format(path: str | Path) -> Format | None:
     return SUFFIXES.get(name.suffix.lower())
 
 
-def named_format(given: str, flag: str) -> Format:
-    """The format that a flag names."""
-    for known in FORMATS:
-        if given.lower() == known:
-            return known
-    raise UsageError(unknown_name("format", given, FORMATS), hint=f"{flag} takes one of {', '.join(FORMATS)}")
-
-
 def format_of(path: str | Path, given: str | None, *, flag: str = "--input-format/--output-format") -> Format:
     """The format of a file: the given one, or else that of its suffix."""
     if given is not None:
-        return named_format(given, flag)
-    found = suffix_format(path)
-    if found is not None:
-        return found
+        for known in FORMATS:
+            if given.lower() == known:
+                return known
+        raise UsageError(unknown_name("format", given, FORMATS), hint=f"{flag} takes one of {', '.join(FORMATS)}")
+    if (by_suffix := suffix_format(path)) is not None:
+        return by_suffix
     if str(path) == "-":
         raise UsageError("a stream has no suffix that tells its format", hint=f"name the format with {flag}")
     raise UsageError(

@@ -107,10 +107,8 @@ def read_batches(
         Counts the rows. A table with bad rows that may not be dropped is refused when all of it has been read.
     scales
         For each binding, what checks the scale of its score, if that is wanted.
-    label
-        Whether labels and weights are wanted.
-    features
-        Whether features are wanted.
+    label, features
+        As of `load`.
     """
     levels = Levels()
     columns = columns_of(bindings, label=label, features=features)

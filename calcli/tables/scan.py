@@ -130,20 +130,15 @@ def _open_ipc(file: LocalFile) -> Part:
             with reader:
                 arrow = reader.schema
                 refuse_unknown_types(arrow, file.name, stored=not stream)
+                # the first batch has the levels of all, unless it is empty
+                batches = reader if stream else map(reader.get_batch, range(reader.num_record_batches))
                 names = ordered_dictionaries(arrow)
-                first = next(_record_batches(reader), None) if names else None
+                first = next(iter(batches), None) if names else None
                 levels = {name: levels_of([first.column(name).dictionary]) for name in names} if first else {}
     except (pa.ArrowInvalid, OSError) as error:
         raise _not_a(file, "an Arrow IPC file", error) from error
     plain = _scan_stream(file.path, arrow) if stream else pl.scan_ipc(file.path, glob=False, hive_partitioning=False)
     return Part.of(plain, arrow, levels, stream=stream)
-
-
-def _record_batches(reader: Any) -> Iterator[pa.RecordBatch]:
-    if isinstance(reader, pa.ipc.RecordBatchStreamReader):
-        yield from reader
-    else:
-        yield from (reader.get_batch(place) for place in range(reader.num_record_batches))
 
 
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:

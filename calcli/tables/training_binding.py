@@ -58,11 +58,14 @@ def bind_unscored(
         classes = None
     elif known is not None:
         seen = distinct_labels(source, label) if need_label and label is not None else None
-        classes = classes_of(seen, flags, known)[0]
+        classes = classes_of(seen, flags, known).labels
     else:
         classes = _classes_or_none(source, str(label), flags, task, notes)
-    if classes is None and need_label:
-        _check_amounts(source, label)
+    if classes is None and need_label and label is not None and not source.schema[label].is_numeric():
+        raise DataError(
+            f"the label {label!r} is {source.schema[label]}, not a number: there is no regression on it",
+            hint="leave out --task, or name another label with --label",
+        )
     # 2. weight; a column has one role
     binding = Binding(
         label=label,
@@ -152,7 +155,7 @@ def _classes_or_none(source: Source, label: str, flags: Flags, task: Task | None
         if source.schema[label].is_float():
             raise DataError(error.message, hint="try: --task regression") from None
         raise
-    classes = classes_of(seen, flags, None)[0] or seen
+    classes = classes_of(seen, flags, None).labels or seen
     if len(classes.values) < 2:
         raise DataError(f"the label {label!r} has one class only: {classes.values[0]!r}")
     return classes
@@ -181,11 +184,3 @@ def _guess(source: Source, label: str, notes: list[str]) -> Task:
     what = f"more than {MOST_CLASSES} different numbers" if whole else "numbers that are not whole"
     notes.append(f"the label {label!r} holds {what}: taken for an amount, so this is a regression")
     return "regression"
-
-
-def _check_amounts(source: Source, label: str | None) -> None:
-    if label is not None and not source.schema[label].is_numeric():
-        raise DataError(
-            f"the label {label!r} is {source.schema[label]}, not a number: there is no regression on it",
-            hint="leave out --task, or name another label with --label",
-        )
