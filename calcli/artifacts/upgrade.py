@@ -36,7 +36,7 @@ SCHEMA = f"calcli.artifact/{CURRENT}"
 Step = Callable[[dict[str, Json]], dict[str, Json]]
 
 STEPS: Mapping[int, Step] = {}
-"""The step at N turns a manifest of format N into one of N+1, or raises a `ValueError` that says why it is none."""
+"""The step at N turns a manifest of format N into one of N+1, or raises a `ValueError` if it is not valid."""
 
 
 def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:
@@ -62,11 +62,11 @@ def claims_to_be_ours(manifest: bytes) -> bool:
 
 def _format_of(manifest: Mapping[str, Json], where: str) -> int:
     schema = manifest.get("schema")
-    found = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
-    if not found:
+    number = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
+    if not number:
         shown = repr(schema[:60]) if isinstance(schema, str) else "not a text"
         raise ArtifactError(f"{where} is no manifest of calcli: its key 'schema' is {shown}, not {SCHEMA!r}")
-    return int(found[1])
+    return int(number[1])
 
 
 def _which_calcli(manifest: Mapping[str, Json]) -> str:

@@ -36,8 +36,8 @@ def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
     """The distinct values of a column as text, without null; at most one more than `MOST_GROUPS`."""
     with reading(source.name):
         values = source.raw.select(pl.col(column).cast(pl.String).drop_nulls().unique())
-        found = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
-    return tuple(sorted(found.to_list()))
+        texts = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
+    return tuple(sorted(texts.to_list()))
 
 
 def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:

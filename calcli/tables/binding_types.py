@@ -119,7 +119,7 @@ class Binding:
     @classmethod
     def from_json(cls, d: Mapping[str, Any]) -> Binding:
         """The binding that `to_json` wrote; keys that it does not know are ignored."""
-        found = cls(
+        binding = cls(
             label=d["label"],
             label_type=d["label_type"],
             classes=tuple(d["classes"]),
@@ -134,8 +134,8 @@ class Binding:
             node_id=d.get("node_id"),
             notes=tuple(d.get("notes", ())),
         )
-        found._check()
-        return found
+        binding._check()
+        return binding
 
     def _check(self) -> None:
         """Raise a `ValueError` if a value is not valid: manifests can be written by hand."""

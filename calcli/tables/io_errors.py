@@ -61,8 +61,8 @@ def _number(error: BaseException) -> int | None:
     """The errno; polars and pyarrow have it only in their messages."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    found = re.search(r"(?:os error|errno) (\d+)[)\]]", str(error), re.IGNORECASE)
-    return int(found[1]) if found else None
+    number = re.search(r"(?:os error|errno) (\d+)[)\]]", str(error), re.IGNORECASE)
+    return int(number[1]) if number else None
 
 
 def _refused(number: int, what: str) -> FileSystemError:

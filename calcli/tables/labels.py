@@ -43,14 +43,14 @@ def distinct_labels(source: Source, column: str) -> Labels:
             seen.update(batch[column].cast(pl.String if dtype in TEXT_TYPES else dtype).unique().drop_nulls().to_list())
             if len(seen) > MOST:
                 break
-    found = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
+    labels = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
     if len(seen) > MOST:  # after the check of the values, whose message is better
         raise DataError(
             f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
         )
-    if not found.values:
+    if not labels.values:
         raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
-    return found
+    return labels
 
 
 def _check_type(column: str, dtype: pl.DataType) -> None:

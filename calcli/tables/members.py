@@ -96,35 +96,33 @@ def find_members(source: Source, stem: str, variances: str | None = None) -> Mem
 
 def _numbered(names: Sequence[str], stem: str) -> dict[int, str]:
     """Columns ``<stem>_<m>`` by m."""
-    return {int(found[1]): name for name in names if (found := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})", name))}
+    return {int(match[1]): name for name in names if (match := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})", name))}
 
 
 def _numbered_classes(names: Sequence[str], stem: str) -> dict[int, dict[str, str]]:
     """Columns ``<stem>_<m>_<class>`` by m and class."""
     by_class: dict[int, dict[str, str]] = {}
     for name in names:
-        found = re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})_(.+)", name, re.DOTALL)
-        if found:
-            by_class.setdefault(int(found[1]), {})[found[2]] = name
+        if match := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})_(.+)", name, re.DOTALL):
+            by_class.setdefault(int(match[1]), {})[match[2]] = name
     return by_class
 
 
 def _too_few(source: Source, stem: str, members: Sequence[int]) -> DataError:
     if members:
         return DataError(f"--members {stem}: there is only member {members[0]}, and one has nobody to disagree with")
-    heads = {found[1] for name in source.columns if (found := re.fullmatch(r"(.+)_\d{1,9}", name))}
-    match = nearest(stem, sorted(heads))
-    hint = f"did you mean --members {match}?" if match else "--members STEM stands for STEM_0, STEM_1, …"
+    stems = {match[1] for name in source.columns if (match := re.fullmatch(r"(.+)_\d{1,9}", name))}
+    meant = nearest(stem, sorted(stems))
+    hint = f"did you mean --members {meant}?" if meant else "--members STEM stands for STEM_0, STEM_1, …"
     return DataError(f"no columns {stem}_0, {stem}_1, …; {there_is(source.columns)}", hint=hint)
 
 
 def _per_class(stem: str, by_class: Mapping[int, Mapping[str, str]], members: Sequence[int]) -> MemberColumns:
     classes = tuple(by_class[members[0]])
     for member in members:
-        theirs = by_class[member]
-        if set(theirs) != set(classes):
+        if set(by_class[member]) != set(classes):
             raise DataError(
-                f"member {member} predicts the classes {', '.join(sorted(theirs))}, "
+                f"member {member} predicts the classes {', '.join(sorted(by_class[member]))}, "
                 f"and member {members[0]} {', '.join(sorted(classes))}",
                 hint=f"there must be a column {stem}_<m>_<class> for each member and class",
             )

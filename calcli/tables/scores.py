@@ -62,16 +62,16 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
         return [named_score(names, flags.prob, "prob", wanted, flag="--prob")]
     if flags.logit is not None:
         return [named_score(names, flags.logit, "logit", wanted, flag="--logit")]
-    found = list(_by_name(names, wanted))
+    candidates = list(_by_name(names, wanted))
     for kind in ("logit", "prob"):
-        same = [candidate for candidate in found if candidate.score.kind == kind]
+        same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
             stem = same[0].score.columns[0]
             raise DataError(
                 f"{len(same)} scores are possible: {'; '.join(map(str, same))}",
                 hint=f"choose one, for example --{kind} {stem}",
             )
-    return found or [_none_found(names, wanted)]
+    return candidates or [_none_found(names, wanted)]
 
 
 def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:

@@ -124,12 +124,12 @@ def model_features(
 
 def _as_the_model_takes(source: Source, name: str, category: bool) -> Feature:
     dtype = source.schema[name]
-    found = role_of(dtype)
-    fits = (found == "category" or dtype.is_integer()) if category else found in ("number", "boolean")
-    if found is None or not fits:
+    own_role = role_of(dtype)
+    fits = (own_role == "category" or dtype.is_integer()) if category else own_role in ("number", "boolean")
+    if own_role is None or not fits:
         words = "a category" if category else "a number"
         raise DataError(f"the model takes {name!r} as {words}, and the column is {dtype}", hint="cast the column")
-    role: Role = "category" if category else found
+    role: Role = "category" if category else own_role
     return Feature(name, role, str(dtype))
 
 
