@@ -49,7 +49,7 @@ _HINTS = {
 
 
 class DamagedFileError(Exception):
-    """What stands under a name is not the file that should stand there."""
+    """A file is not the one that was written under its name."""
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
             if target.exists():
                 shutil.copymode(target, temporary)
-            temporary.replace(target)  # while it is locked: nobody may take it for a leftover
+            temporary.replace(target)  # while it is locked: no other writer takes it for a leftover
         with suppress(OSError):  # some file systems cannot
             sync_directory(target.parent)
     finally:
@@ -116,7 +116,7 @@ def _create_locked(path: Path) -> IO[bytes]:
 
 
 def _remove_leftovers(directory: Path, names: re.Pattern[str]) -> None:
-    """Remove the temporary files that killed writers left: those that nobody locks."""
+    """Remove the temporary files that killed writers left: those without a lock."""
     with suppress(OSError), os.scandir(directory) as entries:
         leftovers = [Path(entry.path) for entry in entries if names.fullmatch(entry.name)]
         for path in leftovers:

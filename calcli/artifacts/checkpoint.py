@@ -79,7 +79,7 @@ def checkpoint(artifact: Path | None, key: str) -> Iterator[Checkpoint]:
         try:
             yield parts
         finally:
-            with suppress(OSError):  # what cannot be swept is swept by the next run
+            with suppress(OSError):  # what cannot be removed is left to the next run
                 for half in folder.glob(f"{files.TEMPORARY}*"):
                     half.unlink()
                 if parts.finished or {path.name for path in folder.iterdir()} == {_LOCK}:

@@ -13,7 +13,7 @@ from typing import NoReturn, cast
 
 from calcli.state import Json
 
-_DEEPEST = 64  # far above what a state or a manifest nests, far below what the parser of any Python can stand
+_DEEPEST = 64  # far deeper than any state or manifest, far below the recursion limit of any Python's parser
 
 
 def as_json(value: Mapping[str, object]) -> dict[str, Json]:

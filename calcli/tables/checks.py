@@ -145,7 +145,7 @@ def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dic
 
 
 def mark_missing(columns: Sequence[pl.Series], values: FloatArray, name: str, wrong: dict[str, Mask]) -> None:
-    """Mark the rows in which a number is missing, apart from those in which something stands that is no number."""
+    """Mark the rows with a text that is not a number, and those in which a number is missing."""
     word = np.zeros(len(values), dtype=np.bool_)
     for column in columns:
         if column.dtype == pl.String:

@@ -24,7 +24,7 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn whatever goes wrong while `what` is read into a DataError, or a FileSystemError if the disk is to blame."""
+    """Turn errors while `what` is read into a DataError, or a FileSystemError if they are the operating system's."""
     try:
         yield
     except FileNotFoundError as error:

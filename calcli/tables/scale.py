@@ -58,7 +58,7 @@ class Scale:
             self.sums_to_one = bool((np.abs(rows.sum(axis=1) - 1.0) <= SUM_SLACK).all())
 
     def judge(self) -> None:
-        """Refuse the scores if most rows say that they are of the other kind."""
+        """Refuse logits that all lie in [0, 1], and probabilities many of which do not."""
         first = self.score.columns[0]
         inside = self.least >= 0.0 and self.greatest <= 1.0
         if self.score.kind == "logit" and self.rows >= ENOUGH and inside and self.sums_to_one:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
@@ -71,7 +72,9 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
                 f"{len(same)} scores are possible: {'; '.join(map(str, same))}",
                 hint=f"choose one, for example --{kind} {stem}",
             )
-    return candidates or [_none_found(names, wanted)]
+    if not candidates:
+        _refuse_without_score(names, wanted)
+    return candidates
 
 
 def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:
@@ -159,7 +162,9 @@ def _expected(stem: str, wanted: Wanted) -> list[str]:
     return texts if len(texts) <= 4 else [*texts[:3], "…", texts[-1]]
 
 
-def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
+def _refuse_without_score(names: Sequence[str], wanted: Wanted) -> NoReturn:
+    """Raise the error that says most: score columns that do not fit the classes, or names that are nearly right."""
+    # 1. columns by class that are not those of the labels
     for stem in STEMS:
         count = _counted(_ends(names, stem))
         if count and wanted.fixed and wanted.count not in (None, count):
@@ -173,12 +178,14 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
                 + ", ".join(class_text(label) for label in wanted.labels.values[:8]),
                 hint="name the classes in the order of the columns: --classes a,b,c",
             )
+    # 2. one column for more than two classes
     single = [stem for stem in STEMS if stem in names]
     if single and wanted.count is not None:
         raise DataError(
             f"{single[0]!r} is one column, but there are {wanted.count} classes",
             hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
         )
+    # 3. nothing is named like a score
     meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, names)) is not None]
     hint = "name it with --logit COL or --prob COL"
     if meant:

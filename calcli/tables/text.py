@@ -34,6 +34,7 @@ NO_ROWS = "cannot infer number of columns"
 
 def header(file: LocalFile) -> tuple[str, ...]:
     """The column names; refuses what is no text, or has no names, or the same name twice."""
+    # 1. is it text?
     with reading(file.name), file.path.open("rb") as stream:
         start = stream.read(4)
     if not start.strip(b"\xef\xbb\xbf\r\n"):
@@ -42,6 +43,7 @@ def header(file: LocalFile) -> tuple[str, ...]:
         raise DataError(f"{file.name} is a Parquet or Arrow file, not text", hint="name the format with --input-format")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
         raise not_utf8(file.name)
+    # 2. are its names names, and distinct?
     names = _first_row(file)
     others = [mark for mark in OTHER_SEPARATORS if mark in names[0]]
     if len(names) == 1 and others:
@@ -87,6 +89,7 @@ def scan_text(files: Sequence[LocalFile]) -> pl.LazyFrame:
 
 
 def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows of one file, in chunks; pyarrow's errors are explained."""
     names = header(file)
     # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
