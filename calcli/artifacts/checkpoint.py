@@ -1,8 +1,9 @@
-"""Parts of an artifact that is not finished yet, kept so that a killed run can go on where it stopped.
+"""Checkpoints: parts of an artifact that is not finished yet, so that a killed run can go on where it stopped.
 
-They lie in a hidden directory beside the artifact, ``.<name>.unfinished``: no command takes it for an artifact or for
-a table. A part's file carries the key of the run, a hash of everything that its content depends on, so that nothing of
-another run is ever taken. When the artifact is written, the directory goes, with whatever earlier runs left in it.
+They are kept in a hidden directory beside the artifact, ``.<name>.unfinished``, which no command takes for an artifact
+or a table. The file of a part carries the key of its run, a hash of everything that its content depends on, so that a
+part of another run is never used. When the artifact is written, the directory is removed, with all that earlier runs
+left in it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from calcli.artifacts import files
+from calcli import files
 
 _LOCK = ".lock"
 _WAIT = 1.0
@@ -20,64 +21,54 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class Checkpoint:
-    """The parts of one run."""
+    """The parts of one run; without a `folder` none is kept."""
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path | None, key: str) -> None:
         self.folder = folder
         self.finished = False
         self._key = key
 
     def get(self, part: str) -> bytes | None:
-        """A part that was kept; None where it was not, or is damaged."""
+        """A part that was kept; None if it was not, or is damaged."""
+        if self.folder is None:
+            return None
         with files.disk_errors(f"cannot read {self.folder}"):
             try:
-                found = files.read(self._path(part))
+                data = files.read(self.folder / self._name(part))
             except (FileNotFoundError, files.DamagedFileError):
                 return None
-        digest, content = found[:_DIGEST], found[_DIGEST:]
+        digest, content = data[:_DIGEST], data[_DIGEST:]
         return content if hashlib.sha256(content).digest() == digest else None
 
     def put(self, part: str, content: bytes) -> None:
-        """Keep a part; once this returns, it outlives whatever happens."""
+        """Keep a part; once this returns, it survives a crash or a power loss."""
+        if self.folder is None:
+            return
         with files.disk_errors(f"cannot write {self.folder}"):
-            files.put(self._path(part), hashlib.sha256(content).digest() + content)
+            files.replace(self.folder / self._name(part), hashlib.sha256(content).digest() + content)
             files.sync_directory(self.folder)
 
     def finish(self) -> None:
         """The artifact is written: nothing is needed any more."""
         self.finished = True
 
-    def _path(self, part: str) -> Path:
-        return self.folder / f"{self._key}-{part}"
-
-
-class NullCheckpoint(Checkpoint):
-    """Where there is no artifact, nothing is kept."""
-
-    def __init__(self) -> None:
-        super().__init__(Path(), "")
-
-    def get(self, part: str) -> bytes | None:
-        """Never there."""
-        return None
-
-    def put(self, part: str, content: bytes) -> None:
-        """Nowhere to put it."""
+    def _name(self, part: str) -> str:
+        return f"{self._key}-{part}"
 
 
 @contextmanager
 def checkpoint(artifact: Path | None, key: str) -> Iterator[Checkpoint]:
-    """What an earlier run with the same key has kept; no other run can be at the same artifact meanwhile.
+    """The parts that an earlier run with the same key has kept, locked against other runs for the same artifact.
 
     Parameters
     ----------
     artifact
-        The directory that will be written in the end; None where none will be.
+        The directory that will be written in the end; None if none will be.
     key
-        Stands for all that the parts depend on: a word of hexadecimal digits.
+        A hash, in hexadecimal digits, of everything that the parts depend on.
     """
     if artifact is None:
-        yield NullCheckpoint()
+        yield Checkpoint(None, key)
         return
     folder = artifact.with_name(f".{artifact.name}.unfinished")
     made: list[Path] = []
@@ -88,7 +79,7 @@ def checkpoint(artifact: Path | None, key: str) -> Iterator[Checkpoint]:
         try:
             yield parts
         finally:
-            with suppress(OSError):  # what cannot be swept is swept by the next run
+            with suppress(OSError):  # what cannot be removed is left to the next run
                 for half in folder.glob(f"{files.TEMPORARY}*"):
                     half.unlink()
                 if parts.finished or {path.name for path in folder.iterdir()} == {_LOCK}:
@@ -96,7 +87,7 @@ def checkpoint(artifact: Path | None, key: str) -> Iterator[Checkpoint]:
 
 
 def _sweep(folder: Path, made: list[Path]) -> None:
-    """Remove the directory, its lock last: whoever waits for it makes it anew. Parents that were made go if empty."""
+    """Remove the directory, its lock last, and the parents that were made; a waiting run makes them again."""
     for path in folder.iterdir():
         if path.name != _LOCK:
             path.unlink()

@@ -1,7 +1,7 @@
 """States as files, and back, bit for bit.
 
-The files of one role are its index in JSON, its arrays if it has any, and its blobs as they are. The index names the
-others::
+A role is kept as an index in JSON, its arrays in one npz file if it has any, and its blobs as they are. The index names
+the other files::
 
     {"arrays": "<role>-<sha256>.npz" or null, "blobs": {name: "<role>-<sha256>.<suffix>", …}, "params": {…}}
 
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from calcli.artifacts import npz, strictjson
-from calcli.artifacts.manifest import Payload, is_role
-from calcli.artifacts.names import refuse_unsafe
+from calcli.artifacts.manifest import Payload, is_role, refuse_unsafe
 from calcli.state import Json, State
 
 
@@ -31,12 +30,12 @@ class File:
 
 
 def encode(role: str, state: State) -> list[File]:
-    """The files that keep `state`, the index first. Equal states give equal bytes.
+    """The files of `state`, the index first. Equal states give equal bytes.
 
     Raises
     ------
     ValueError
-        If the state could not be read back as it is: an object array, a NaN in the parameters, a name with ``..``.
+        If the state could not be read back exactly: an object array, a NaN in the parameters, a name with ``..``.
     """
     if not is_role(role):
         raise ValueError(f"{role!r} cannot be the role of a payload")
@@ -54,7 +53,7 @@ def encode(role: str, state: State) -> list[File]:
 
 
 def decode(files: Iterable[File]) -> State:
-    """The state that `encode` made files of; whatever else they hold is a `ValueError`."""
+    """The state in the files of `encode`; a `ValueError` for any other content."""
     by_name = {file.payload.name: file for file in files}
     params, arrays, blobs = _index([file for file in by_name.values() if file.payload.codec == "json"])
     for name in blobs:
@@ -69,11 +68,11 @@ def decode(files: Iterable[File]) -> State:
     )
 
 
-def _index(found: list[File]) -> tuple[dict[str, Json], str | None, dict[str, str]]:
-    """Parameters, the name of the payload with the arrays, and the names of those with the blobs."""
-    if len(found) != 1:
-        raise ValueError(f"there are {len(found)} indexes, not one")
-    index = strictjson.loads_object(found[0].data)
+def _index(indexes: list[File]) -> tuple[dict[str, Json], str | None, dict[str, str]]:
+    """The parameters, the payload name of the arrays, and those of the blobs."""
+    if len(indexes) != 1:
+        raise ValueError(f"there are {len(indexes)} indexes, not one")
+    index = strictjson.loads_object(indexes[0].data)
     params, arrays, blobs = index.get("params"), index.get("arrays", 0), index.get("blobs")
     if isinstance(params, dict) and isinstance(arrays, str | None) and isinstance(blobs, dict):
         names = {name: payload for name, payload in blobs.items() if isinstance(payload, str)}
@@ -88,6 +87,6 @@ def _file(role: str, codec: str, data: bytes, suffix: str) -> File:
 
 
 def _suffix(name: str) -> str:
-    """The suffix of a blob's own name, so that the file can be opened by what knows it."""
+    """The suffix of a blob's name, so that the file can be opened by its own program."""
     suffix = PurePosixPath(name).suffix.removeprefix(".")
     return suffix if re.fullmatch(r"[A-Za-z0-9]{1,16}", suffix) else "bin"

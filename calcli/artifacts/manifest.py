@@ -1,14 +1,14 @@
 """The table of contents of an artifact: ``manifest.json``.
 
-The keys are those of the contract. What other rooms put in (parameters, binding, metrics, …) stays JSON and is only
-checked for its type; what this room relies on (payloads, names, hashes) is checked to the letter.
+The keys are part of the public contract. What other packages put in (parameters, binding, metrics, …) is JSON and only
+checked for its type; payloads, names and hashes are checked exactly.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from calcli.artifacts import strictjson
@@ -38,7 +38,7 @@ class Payload:
     Attributes
     ----------
     role
-        What it is for: ``state``, or the role of a side input. All files of a role make up one `State`.
+        ``state``, or the role of a side input. All files of a role make up one `State`.
     name
         ``<role>-<sha256>.<suffix>``.
     codec
@@ -54,10 +54,10 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an artifact is, where it comes from, how good it was, and of which files it consists.
+    """What an artifact is, where it comes from, how good it was, and which files belong to it.
 
-    Whoever writes an artifact leaves out `payloads` and `previous`, and the payload names in `sides`: the store knows
-    them. The attributes are the keys of ``manifest.json`` in its order; ``schema`` is always that of this format.
+    `store.write` fills in `payloads`, `previous`, and the payload names in `sides`. The attributes are the keys of
+    ``manifest.json`` in its order; ``schema`` is always that of this format.
     """
 
     schema: ClassVar[str] = SCHEMA
@@ -87,87 +87,97 @@ class Manifest:
 
     def as_dict(self) -> JsonObject:
         """The JSON object that `to_json` writes."""
-        found: JsonObject = {"schema": SCHEMA}
-        for part in fields(self):
-            value = getattr(self, part.name)
-            found[part.name] = list(value) if isinstance(value, tuple) else value
-        found["payloads"] = [{part.name: getattr(one, part.name) for part in fields(one)} for one in self.payloads]
-        return found
+        document: JsonObject = {"schema": SCHEMA}
+        for key in fields(self):
+            value = getattr(self, key.name)
+            document[key.name] = list(value) if isinstance(value, tuple) else value
+        document["payloads"] = [asdict(payload) for payload in self.payloads]
+        return document
 
     def to_json(self) -> bytes:
-        """UTF-8 text with one key of the manifest a line; equal manifests give equal bytes."""
-        found = self.as_dict()
-        if problem := _problem(found):
+        """UTF-8 text with one key a line; equal manifests give equal bytes."""
+        document = self.as_dict()
+        if problem := _problem(document):
             raise ValueError(f"a manifest cannot be written: {problem}")
-        lines = (f"{strictjson.dumps(key)}: {strictjson.dumps(value, key)}" for key, value in found.items())
+        lines = (f"{strictjson.dumps(key)}: {strictjson.dumps(value, key)}" for key, value in document.items())
         return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes, where: str = MANIFEST) -> Manifest:
         """Read what `to_json` wrote, now or in an older format. `where` names the file in errors."""
         try:
-            found = to_current(strictjson.loads_object(data), where)
+            document = to_current(strictjson.loads_object(data), where)
         except ValueError as error:
             raise ArtifactError(f"{where} is damaged: {error}", hint=COPY_AGAIN) from None
-        if problem := _problem(found):
+        if problem := _problem(document):
             raise ArtifactError(f"{where} is damaged: {problem}", hint=COPY_AGAIN)
-        values: dict[str, Any] = {part.name: found[part.name] for part in fields(cls)}
+        values: dict[str, Any] = {key.name: document[key.name] for key in fields(cls)}
         for name in ("features", "sides", "requires"):
             values[name] = tuple(values[name])
         values["payloads"] = tuple(
-            Payload(**{part.name: one[part.name] for part in fields(Payload)}) for one in values["payloads"]
+            Payload(**{key.name: entry[key.name] for key in fields(Payload)}) for entry in values["payloads"]
         )
         return cls(**values)
 
 
 def is_old_manifest(name: str) -> bool:
-    """Whether a file of this name keeps the manifest of an earlier generation."""
+    """Whether this is the name of the manifest of an earlier generation."""
     return _OLD_MANIFEST.fullmatch(name) is not None
 
 
 def old_manifest_name(sha256: str) -> str:
-    """Under which name a manifest is kept when it is replaced, by the hash of its bytes."""
+    """The name under which a replaced manifest is kept, from the hash of its bytes."""
     return f"manifest-{sha256}.json"
 
 
 def hash_in_name(name: str) -> str:
-    """The sha256 that the name of an old manifest or a payload carries."""
+    """The sha256 in the name of an old manifest or a payload."""
     return name.rpartition("-")[2].partition(".")[0]
 
 
 def is_payload(name: str) -> bool:
-    """Whether a file of this name is a payload of an artifact, and nothing that leaves its directory."""
+    """Whether this is the name of a payload, which cannot leave its directory."""
     return _PAYLOAD.fullmatch(name) is not None and not is_old_manifest(name)
 
 
 def is_role(name: str) -> bool:
-    """Whether payloads can have this role."""
+    """Whether this can be the role of a payload."""
     return re.fullmatch(_ROLE, name) is not None and name != "manifest" and len(name) <= 64
 
 
-def _problem(found: Mapping[str, Json]) -> str | None:
-    """The first thing that keeps a JSON object from being a manifest, by the name of its key."""
+def refuse_unsafe(name: str) -> None:
+    """Refuse the name of an array or a blob that, taken for a path, would leave its directory.
+
+    ``0/edges`` is fine. calcli does not use such names as paths, but people who unpack an artifact may.
+    """
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\\" in name or not name.isprintable() or len(name) > 500:
+        raise ValueError(f"{name[:120]!r} cannot be the name of an array or a file: it may leave its place")
+
+
+def _problem(document: Mapping[str, Json]) -> str | None:
+    """The first reason why a JSON object is not a manifest, with the key; None if it is one."""
     for key, (words, fits) in _KEYS.items():
-        if key not in found:
+        if key not in document:
             return f"it has no key {key!r}"
-        if not fits(found[key]):
-            return f"its key {key!r} is {_shown(found[key])}, not {words}"
-    payloads, sides = _objects(found["payloads"]), _objects(found["sides"])
-    return _payload_problem(payloads) or _side_problem(sides, {str(one["name"]) for one in payloads})
+        if not fits(document[key]):
+            return f"its key {key!r} is {_shown(document[key])}, not {words}"
+    payloads, sides = _objects(document["payloads"]), _objects(document["sides"])
+    return _payload_problem(payloads) or _side_problem(sides, {str(payload["name"]) for payload in payloads})
 
 
 def _payload_problem(payloads: list[JsonObject]) -> str | None:
     names: set[str] = set()
-    for place, one in enumerate(payloads):
+    for place, payload in enumerate(payloads):
         where = f"payloads[{place}]"
         for key, (words, fits) in _PAYLOAD_KEYS.items():
-            if key not in one:
+            if key not in payload:
                 return f"its {where} has no key {key!r}"
-            if not fits(one[key]):
-                return f"its {where}.{key} is {_shown(one[key])}, not {words}"
-        name = str(one["name"])
-        found = _PAYLOAD.fullmatch(name)
-        if not found or (found[1], found[2]) != (one["role"], one["sha256"]):
+            if not fits(payload[key]):
+                return f"its {where}.{key} is {_shown(payload[key])}, not {words}"
+        name = str(payload["name"])
+        parts = _PAYLOAD.fullmatch(name)
+        if not parts or (parts[1], parts[2]) != (payload["role"], payload["sha256"]):
             return f"its {where}.name is {_shown(name)}, not <role>-<sha256>.<suffix>"
         if name in names:
             return f"its {where}.name is there twice: {name}"
@@ -176,8 +186,8 @@ def _payload_problem(payloads: list[JsonObject]) -> str | None:
 
 
 def _side_problem(sides: list[JsonObject], payloads: set[str]) -> str | None:
-    for place, one in enumerate(sides):
-        role, payload = one.get("role"), one.get("payload")
+    for place, side in enumerate(sides):
+        role, payload = side.get("role"), side.get("payload")
         if not isinstance(role, str):
             return f"its sides[{place}].role is {_shown(role)}, not a text"
         if payload is not None and payload not in payloads:
@@ -186,8 +196,8 @@ def _side_problem(sides: list[JsonObject], payloads: set[str]) -> str | None:
 
 
 def _objects(value: Json) -> list[JsonObject]:
-    """The objects of a list that was found to hold nothing else."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """A list that was checked to hold objects only, for the type checker."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _shown(value: Json) -> str:

@@ -1,8 +1,8 @@
-"""Named arrays as one npz file, whose bytes depend on the arrays and on nothing else.
+"""Named arrays as one npz file, whose bytes depend on nothing but the arrays.
 
-``numpy.load`` opens these files, but numpy neither writes nor reads them here: its writer stamps the time, and its
-reader allocates what a header claims before it looks whether the file has as much. Read is only what is written:
-stored entries, not compressed; headers of format 1.0; plain number types; a size that is exactly that of the shape.
+``numpy.load`` opens these files, but numpy neither writes nor reads them here: its writer stores the time, and its
+reader allocates what a header claims before checking the size of the file. Only what `pack` writes is read: entries
+without compression, headers of format 1.0, plain number types, and exactly as many bytes as the shape needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.artifacts.names import refuse_unsafe
+from calcli.artifacts.manifest import refuse_unsafe
 
 Array = NDArray[np.generic]
 
@@ -29,17 +29,17 @@ _HEADER = re.compile(
 _DTYPE = re.compile(r"\|b1|\|[iu]1|[<>](?:[iu][248]|f[248])")
 _ALIGNMENT = 64
 _MOST_DIMENSIONS = 32
-_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of a zip file
 
 
 def pack(arrays: Mapping[str, Array]) -> bytes:
-    """The file that keeps `arrays`; their order in the mapping does not matter."""
+    """The npz file of `arrays`; their order in the mapping does not matter."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(arrays):
             refuse_unsafe(name)
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=_NO_TIME)
-            entry.create_system = 3  # else it says on which platform it was written
+            entry.create_system = 3  # the default depends on the platform
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, _npy(name, np.asarray(arrays[name])))
     return out.getvalue()
@@ -54,7 +54,7 @@ def unpack(data: bytes) -> dict[str, Array]:
             arrays = {_array_name(entry.filename): _array(archive.read(entry)) for entry in entries}
     except ValueError:
         raise
-    except Exception as error:  # on hostile bytes zipfile raises whatever its depths come upon
+    except Exception as error:  # zipfile raises all kinds of errors on hostile bytes
         raise ValueError(f"it is no npz file: {error}") from None
     if len(arrays) < len(entries):
         raise ValueError("two of its arrays have the same name")
@@ -83,7 +83,7 @@ def _array(npy: bytes) -> Array:
     if len(shape) > _MOST_DIMENSIONS or math.prod(shape) * dtype.itemsize != len(npy) - end:
         raise ValueError(f"an array of shape {shape[:_MOST_DIMENSIONS]} does not fit into its {len(npy) - end} bytes")
     view: Array = np.ndarray(shape, dtype, buffer=npy, offset=end, order="F" if header[2] == "True" else "C")
-    return view.copy(order="K")  # aligned, and writable, as some libraries insist
+    return view.copy(order="K")  # aligned and writable, as some libraries require
 
 
 def _array_name(entry: str) -> str:
@@ -95,7 +95,7 @@ def _array_name(entry: str) -> str:
 
 
 def _refuse_bombs(entries: list[zipfile.ZipInfo], size: int) -> None:
-    """Refuse what would take more memory than the file has bytes."""
+    """Refuse entries that would take more memory than the file has bytes."""
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
         raise ValueError("its arrays are compressed, which calcli never does")
     if sum(entry.file_size for entry in entries) > size:

@@ -1,9 +1,16 @@
-"""Writing and reading artifacts, so that nobody ever sees half of one.
+"""Writing and reading artifacts: a reader sees the old generation or the new one, whole, whatever is killed when.
 
-Payloads are named by their content and are on the disk before ``manifest.json`` is replaced, by one rename, with one
-that names them. The manifest that it replaces is kept as ``manifest-<sha256>.json`` beside the payloads that it names:
-this is the previous generation, for a rollback. Only then is swept what neither generation names. Whoever is killed,
-and when, readers see the old artifact or the new one.
+A generation is a manifest and the payloads that it names. `write` goes through these stages, under the lock:
+
+1. The payloads are written, each named by the sha256 of its content and flushed to the disk.
+2. The current manifest is copied to ``manifest-<sha256>.json``: with its payloads it is the previous generation, for a
+   rollback.
+3. The directory is synced, so that all these names are on the disk.
+4. ``manifest.json`` is replaced by one atomic rename, and the directory is synced again: this is the commit.
+5. Files that neither generation names are removed.
+
+A writer that fails or is killed before 4 leaves the old generation and leftovers, which the next writer removes.
+Readers take no lock: one that finds a payload missing reads the manifest again, because it was replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +26,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from calcli.artifacts import codecs, files, strictjson
+from calcli import files
+from calcli.artifacts import codecs
 from calcli.artifacts.codecs import File
 from calcli.artifacts.manifest import (
     COPY_AGAIN,
@@ -40,7 +48,7 @@ from calcli.state import State
 Place: TypeAlias = str | os.PathLike[str]
 
 STATE = "state"
-"""The role of the calibrator itself; all others are side inputs."""
+"""The role of the calibrator itself; all other roles are side inputs."""
 
 LOCK_TIMEOUT = 60.0
 
@@ -52,14 +60,14 @@ _ELSEWHERE = "choose another directory, or move this one away"
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One generation of an artifact, whole and checked.
+    """One generation of an artifact, every payload checked against its hash.
 
     Attributes
     ----------
     states
         Role to state: ``state``, and the side inputs that were kept.
     sha256
-        Of the manifest, which names everything else by hash: the identity of this generation.
+        The hash of the manifest. The manifest names the payloads by hash, so this identifies the generation.
     """
 
     path: Path
@@ -76,20 +84,20 @@ class Artifact:
 
 
 def exists(directory: Place) -> bool:
-    """Whether an artifact is there, sound or not."""
+    """Whether there is an artifact, damaged or not."""
     with suppress(OSError):
         return (Path(directory) / MANIFEST).is_file()
     return False
 
 
 def describe(directory: Place) -> Manifest:
-    """The manifest alone, without a look at the payloads."""
+    """The manifest; the payloads are not read."""
     path = Path(directory)
     return Manifest.from_json(_manifest_bytes(path), str(path / MANIFEST))
 
 
 def read(directory: Place) -> Artifact:
-    """The current generation, with every payload compared with its hash."""
+    """The current generation."""
     path = Path(directory)
     text = _manifest_bytes(path)
     for _ in range(_MOST_RETRIES):
@@ -98,9 +106,9 @@ def read(directory: Place) -> Artifact:
             states = _load(path, manifest, hint=_way_back(path, manifest))
             return Artifact(path, manifest, states, hashlib.sha256(text).hexdigest())
         except FileNotFoundError as error:
-            # Two replacements since the manifest was read sweep what it names; then there is a newer one to read.
-            before, text = text, _manifest_bytes(path)
-            if text == before:
+            # Two replacements since the manifest was read remove its payloads; then there is a newer one to read.
+            previous, text = text, _manifest_bytes(path)
+            if text == previous:
                 hint = _way_back(path, manifest)
                 raise ArtifactError(f"{error.filename} is missing from the artifact", hint=hint) from None
     raise ArtifactError(f"{path} was replaced {_MOST_RETRIES} times while it was read", hint="try again later")
@@ -112,9 +120,9 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     Parameters
     ----------
     directory
-        A place where nothing is, an empty directory, or an artifact.
+        A path where nothing is, an empty directory, or an artifact.
     draft
-        All but `payloads`, `previous` and the payload names in `sides`, which are filled in here.
+        The manifest without `payloads`, `previous` and the payload names in `sides`, which are filled in here.
     states
         Role to state: ``state``, and the side inputs that are kept.
     timeout
@@ -126,6 +134,7 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
         As it was written.
     """
     path = Path(directory)
+    # 1. encode everything in memory
     given = {side.get("role") for side in draft.sides}
     encoded = [
         file
@@ -135,7 +144,8 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     payloads = tuple(file.payload for file in encoded)
     sides = tuple({**side, "payload": _payload_of(side, payloads)} for side in draft.sides)
     manifest = replace(draft, payloads=payloads, sides=sides, previous=None)
-    manifest.to_json()  # whatever is wrong with it comes out before the directory is touched
+    manifest.to_json()  # raises if it cannot be written, before the directory is touched
+    # 2. put it on the disk and commit it
     with _writing(path, timeout) as current:
         for file in encoded:
             _put_unless_there(path / file.payload.name, file.data)
@@ -143,9 +153,9 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
 
 
 def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
-    """Make the previous generation the current one, and the other way round: done twice, it has changed nothing."""
+    """Swap the previous and the current generation: done twice, it has changed nothing."""
     path = Path(directory)
-    describe(path)  # before a lock file is put into a place that is no artifact
+    describe(path)  # raises before a lock file is made in a directory that is no artifact
     with _writing(path, timeout) as current:
         older = _previous(path, describe(path))
         if older is None:
@@ -158,56 +168,56 @@ def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
 
 
 def check_target(directory: Place) -> None:
-    """Raise now what `write` would raise later: something is in the way, or nothing may be written there."""
+    """Raise now what `write` would raise after the fit: something is in the way, or the directory is read-only."""
     path = Path(directory)
     with files.disk_errors(f"cannot write {path}"):
         _replaceable(path)
-        there = path.absolute()
-        while not os.path.lexists(there):
-            there = there.parent
-        if not there.is_dir():
+        existing = path.absolute()
+        while not os.path.lexists(existing):
+            existing = existing.parent
+        if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(there, os.W_OK | os.X_OK):
+        if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _commit(directory: Path, manifest: Manifest, current: bytes | None) -> Manifest:
-    """Make `manifest`, whose payloads are there, the current one, and `current` the previous."""
+    """Make `manifest`, whose payloads are written, the current one, and `current` the previous."""
     previous = None
     if current is not None:
         previous = old_manifest_name(hashlib.sha256(current).hexdigest())
         _put_unless_there(directory / previous, current)
     committed = replace(manifest, previous=previous)
-    # Names may reach the disk in another order than they were made in: first all others, then the one that counts.
+    # Names may reach the disk in any order: sync all others before the rename that commits.
     files.sync_directory(directory)
-    files.put(directory / MANIFEST, committed.to_json())
+    files.replace(directory / MANIFEST, committed.to_json())
     files.sync_directory(directory)
     return committed
 
 
 @contextmanager
 def _writing(directory: Path, timeout: float) -> Iterator[bytes | None]:
-    """Be the only writer, from the manifest that is there to a directory without leftovers, however it ends."""
+    """Hold the lock, with the current manifest; at the end leftovers go, and all traces of a failed first write."""
     made: list[Path] = []
     with files.disk_errors(f"cannot write {directory}"):
-        _replaceable(directory)  # before a lock file is put into a place that is not ours
+        _replaceable(directory)  # raises before a lock file is made in a directory that is not ours
         try:
             with files.locked(directory / _LOCK, timeout, made):
                 try:
                     yield _replaceable(directory)
                 finally:
-                    # The outcome is decided by now. What cannot be swept is swept by the next writer.
+                    # The outcome is decided by now. What cannot be removed is left to the next writer.
                     with suppress(OSError, CalcliError):
                         _sweep(directory)
         except BaseException:
             with suppress(OSError):
                 for path in reversed(made):
-                    path.rmdir()  # which spares what is not empty
+                    path.rmdir()  # fails where it is not empty
             raise
 
 
 def _replaceable(directory: Path) -> bytes | None:
-    """``manifest.json``, or None for an empty place; an error if something else is in the way."""
+    """The current manifest, None if there is nothing yet; an error if something that is not ours is in the way."""
     if os.path.lexists(directory) and not directory.is_dir():
         raise FileSystemError(f"{directory} is there and is not a directory", hint="choose another directory")
     try:
@@ -218,7 +228,7 @@ def _replaceable(directory: Path) -> bytes | None:
         return None
     except files.DamagedFileError as error:
         raise FileSystemError(f"{directory / MANIFEST} is in the way: {error}", hint=_ELSEWHERE) from None
-    if not _claims_to_be_ours(current):
+    if not claims_to_be_ours(current):
         raise FileSystemError(f"{directory} is no artifact: its {MANIFEST} is not calcli's", hint=_ELSEWHERE)
     try:
         Manifest.from_json(current, str(directory / MANIFEST))
@@ -228,9 +238,9 @@ def _replaceable(directory: Path) -> bytes | None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove those of our own files that the generations in `directory` do not name.
+    """Remove our files that neither generation names.
 
-    What they name is read from the disk, not remembered: after an interrupt nobody knows how far things had come.
+    The generations are read from the disk: after an interrupt the caller does not know how far it had come.
     """
     current = _replaceable(directory)
     needed: set[str | None] = {_LOCK}
@@ -238,42 +248,42 @@ def _sweep(directory: Path) -> None:
         manifest = Manifest.from_json(current)
         older = _previous(directory, manifest)
         needed |= {MANIFEST, manifest.previous}
-        needed |= {payload.name for one in (manifest, older) if one for payload in one.payloads}
+        needed |= {payload.name for kept in (manifest, older) if kept for payload in kept.payloads}
     for entry in list(os.scandir(directory)):
         if entry.name not in needed and _is_ours(entry):
             Path(entry.path).unlink()
     if current is None:  # a first write has failed
-        (directory / _LOCK).unlink()  # last: whoever comes next may go on from here
+        (directory / _LOCK).unlink()  # last, because it lets the next writer in
 
 
 def _put_unless_there(path: Path, data: bytes) -> None:
     with suppress(FileNotFoundError, files.DamagedFileError):
         if files.read(path, size=len(data)) == data:
             return
-    files.put(path, data)
+    files.replace(path, data)
 
 
 def _load(directory: Path, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
-    """All states of a generation. A payload that is not there is a `FileNotFoundError`."""
-    found: dict[str, list[File]] = {}
+    """All states of a generation. A missing payload is a `FileNotFoundError`."""
+    by_role: dict[str, list[File]] = {}
     for payload in manifest.payloads:
         data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint)
-        found.setdefault(payload.role, []).append(File(payload, data))
+        by_role.setdefault(payload.role, []).append(File(payload, data))
     try:
-        return {role: codecs.decode(encoded) for role, encoded in found.items()}
+        return {role: codecs.decode(encoded) for role, encoded in by_role.items()}
     except ValueError as error:
         raise ArtifactError(f"{directory} is damaged: {error}", hint=hint) from None
 
 
 def _way_back(directory: Path, manifest: Manifest) -> str:
-    """What to do about a damaged generation."""
+    """The hint for a damaged generation."""
     if manifest.previous is None:
         return COPY_AGAIN
     return f"{COPY_AGAIN}, or go back to the previous one: calcli refit {shlex.quote(str(directory))} --rollback"
 
 
 def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
-    """The generation before that of `manifest`."""
+    """The manifest of the previous generation."""
     if manifest.previous is None:
         return None
     path = directory / manifest.previous
@@ -284,7 +294,7 @@ def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
 
 
 def _manifest_bytes(directory: Path) -> bytes:
-    """``manifest.json``, or an `ArtifactError` that says what is there instead."""
+    """The current manifest, or an `ArtifactError` that says what is at `directory` instead."""
     try:
         return _checked(directory / MANIFEST)
     except FileNotFoundError:
@@ -298,15 +308,15 @@ def _nothing_at(directory: Path) -> str:
         return f"{directory} is a file; an artifact is a directory"
     try:
         neighbours = islice(directory.absolute().parent.iterdir(), _MOST_NEIGHBOURS)
-        beside = [path.name for path in neighbours if exists(path)]
+        artifacts = [path.name for path in neighbours if exists(path)]
     except OSError:
-        beside = []
-    match = nearest(directory.name, beside)
+        artifacts = []
+    match = nearest(directory.name, artifacts)
     return f"there is no artifact {directory}" + (f"; did you mean {directory.with_name(match)}?" if match else "")
 
 
 def _checked(path: Path, *, size: int | None = None, sha256: str | None = None, hint: str = COPY_AGAIN) -> bytes:
-    """`files.read` with errors for whoever reads an artifact; a `FileNotFoundError` passes."""
+    """`files.read` with the errors of a reader of artifacts; a `FileNotFoundError` passes."""
     try:
         return files.read(path, size=size, sha256=sha256)
     except files.DamagedFileError as error:
@@ -317,15 +327,8 @@ def _checked(path: Path, *, size: int | None = None, sha256: str | None = None, 
         raise FileSystemError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _claims_to_be_ours(manifest: bytes) -> bool:
-    try:
-        return claims_to_be_ours(strictjson.loads_object(manifest))
-    except ValueError:
-        return False
-
-
 def _foreign(directory: Path) -> str | None:
-    """Something in `directory` that calcli did not put there."""
+    """The name of something in `directory` that calcli did not write."""
     if not directory.is_dir():
         return None
     return min((entry.name for entry in os.scandir(directory) if not _is_ours(entry)), default=None)
@@ -338,16 +341,16 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 
 
 def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
-    """Where a side input is kept: the file that is its content, or else the index of its role."""
-    own = [payload for payload in payloads if payload.role == side.get("role")]
-    same = [payload for payload in own if payload.sha256 == side.get("sha256")]
-    return (same or own)[0].name if own else None  # the index is the first of a role
+    """The payload of a side input: the file with its content, or else the index of its role."""
+    of_role = [payload for payload in payloads if payload.role == side.get("role")]
+    of_content = [payload for payload in of_role if payload.sha256 == side.get("sha256")]
+    return (of_content or of_role)[0].name if of_role else None  # the index is the first of a role
 
 
 def _reproducible(state: State) -> State:
-    """The state with CatBoost's random names taken out of the models that calcli trained.
+    """The state without the random identifiers that CatBoost writes into models, so that equal fits have equal bytes.
 
-    The models that users hand in are side inputs and stay as they are: their hash is their identity.
+    Models that users hand in are side inputs and stay as they are: their hash identifies them.
     """
     trained = {name: normalise_cbm(blob) for name, blob in state.blobs.items() if name.endswith(".cbm")}
     return replace(state, blobs={**state.blobs, **trained}) if trained else state

@@ -1,18 +1,32 @@
-"""JSON that comes back exactly as it went in, or not at all.
+"""JSON that is read back exactly as it was written, or refused.
 
 Python's own module writes NaN, turns the key 1 into "1", reads 1e999 as infinity, and keeps the last of two equal
-keys. Here each of these is an error on either side.
+keys. Here each of these is an error, in writing and in reading.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import NoReturn, cast
 
 from calcli.state import Json
 
-_DEEPEST = 64  # far above what a state or a manifest nests, far below what the parser of any Python can stand
+_DEEPEST = 64  # far deeper than any state or manifest, far below the recursion limit of any Python's parser
+
+
+def as_json(value: Mapping[str, object]) -> dict[str, Json]:
+    """The object with tuples as lists, all the way down: equal to what reading it back gives."""
+    return cast("dict[str, Json]", _lists(value))
+
+
+def _lists(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _lists(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_lists(part) for part in value]
+    return value
 
 
 def dumps(value: object, name: str = "value") -> str:
@@ -21,15 +35,15 @@ def dumps(value: object, name: str = "value") -> str:
     Raises
     ------
     ValueError
-        If reading the text would not give `value` again. It says where in `value`, which it calls `name`, and why.
+        If reading the text would not give `value` again. The message says where in `value` (called `name`), and why.
     """
-    if found := _fault(value):
-        raise ValueError(name + found)
+    if fault := _fault(value):
+        raise ValueError(name + fault)
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def loads(data: bytes) -> Json:
-    """The value of a text in UTF-8, or a `ValueError` that says what is wrong with it."""
+    """The value of a text in UTF-8, or a `ValueError` with the reason."""
     try:
         value: Json = json.loads(
             data.decode("utf-8"),
@@ -39,8 +53,8 @@ def loads(data: bytes) -> Json:
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if found := _fault(value):
-        raise ValueError(f"value{found}")
+    if fault := _fault(value):
+        raise ValueError(f"value{fault}")
     return value
 
 
@@ -53,19 +67,19 @@ def loads_object(data: bytes) -> dict[str, Json]:
 
 
 def _fault(value: object, depth: int = 0) -> str:
-    """Where something in `value` is no JSON, and why; empty if all of it is."""
+    """Where `value` is not JSON, and why; empty if all of it is."""
     if depth > _DEEPEST:
         return f" is nested deeper than {_DEEPEST}"
     if isinstance(value, dict):
         for key, part in value.items():
             if not isinstance(key, str) or _has_surrogate(key):
                 return f" has the key {key!r}, which is not text"
-            if found := _fault(part, depth + 1):
-                return f"[{key[:60]!r}]{found}"
+            if fault := _fault(part, depth + 1):
+                return f"[{key[:60]!r}]{fault}"
         return ""
     if isinstance(value, list):
         faults = ((place, _fault(part, depth + 1)) for place, part in enumerate(value))
-        return next((f"[{place}]{found}" for place, found in faults if found), "")
+        return next((f"[{place}]{fault}" for place, fault in faults if fault), "")
     return _fault_of_scalar(value)
 
 
@@ -78,7 +92,7 @@ def _fault_of_scalar(value: object) -> str:
 
 
 def _has_surrogate(text: str) -> bool:
-    """Whether there is half of a surrogate pair in it: a str to Python, but no text to UTF-8."""
+    """Whether a str has half of a surrogate pair, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -98,9 +112,9 @@ def _not_json(word: str) -> NoReturn:
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    mapping: dict[str, Json] = {}
     for key, value in pairs:
-        if key in found:
+        if key in mapping:
             raise ValueError(f"the key {key[:60]!r} is there twice")
-        found[key] = value
-    return found
+        mapping[key] = value
+    return mapping

@@ -1,8 +1,8 @@
-"""The law of the artifact format, and the steps from older formats to this one.
+"""The rules of the artifact format, and the steps from older formats to this one.
 
-**The number.** ``"schema": "calcli.artifact/N"`` in ``manifest.json`` covers the manifest and every payload. It is N+1
-as soon as a reader of N could misunderstand what is written: a key changes its meaning or goes away, a payload changes
-its coding, a method changes what its state means. A new key that an old reader may ignore does not change it.
+**The number.** ``"schema": "calcli.artifact/N"`` in ``manifest.json`` covers the manifest and every payload. It becomes
+N+1 as soon as a reader of N could misunderstand what is written: a key changes its meaning or is removed, a payload
+changes its coding, a method changes what its state means. A new key that an old reader may ignore does not change it.
 
 **Old artifacts load forever.** A step from N to N+1 is added to `STEPS` in the same change that raises `CURRENT`. It
 takes the manifest of format N as plain JSON and gives that of N+1. A codec name means the same bytes for ever: a new
@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from calcli.artifacts import strictjson
 from calcli.errors import ArtifactError
 from calcli.state import Json
 
@@ -35,11 +36,11 @@ SCHEMA = f"calcli.artifact/{CURRENT}"
 Step = Callable[[dict[str, Json]], dict[str, Json]]
 
 STEPS: Mapping[int, Step] = {}
-"""The step at N turns a manifest of format N into one of N+1, or raises a `ValueError` that says why it is none."""
+"""The step at N turns a manifest of format N into one of N+1, or raises a `ValueError` if it is not valid."""
 
 
 def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:
-    """The manifest of any released format as one of the current format."""
+    """A manifest of any released format, brought to the current format."""
     number = _format_of(manifest, where)
     if number > CURRENT:
         raise ArtifactError(
@@ -51,18 +52,21 @@ def to_current(manifest: dict[str, Json], where: str) -> dict[str, Json]:
     return manifest
 
 
-def claims_to_be_ours(manifest: Mapping[str, Json]) -> bool:
-    """Whether a JSON value says of itself that it is a calcli manifest, of whatever format."""
-    return str(manifest.get("schema")).startswith("calcli.artifact/")
+def claims_to_be_ours(manifest: bytes) -> bool:
+    """Whether a file is JSON that calls itself a calcli manifest, of whatever format."""
+    try:
+        return str(strictjson.loads_object(manifest).get("schema")).startswith("calcli.artifact/")
+    except ValueError:
+        return False
 
 
 def _format_of(manifest: Mapping[str, Json], where: str) -> int:
     schema = manifest.get("schema")
-    found = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
-    if not found:
+    number = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
+    if not number:
         shown = repr(schema[:60]) if isinstance(schema, str) else "not a text"
         raise ArtifactError(f"{where} is no manifest of calcli: its key 'schema' is {shown}, not {SCHEMA!r}")
-    return int(found[1])
+    return int(number[1])
 
 
 def _which_calcli(manifest: Mapping[str, Json]) -> str:

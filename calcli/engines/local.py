@@ -17,7 +17,7 @@ from calcli.errors import CalcliError, DataError
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import Binding
 from calcli.tables.checks import Encoded, bound_columns, encode
-from calcli.tables.row_masks import Mask
+from calcli.tables.row_counts import Mask
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""

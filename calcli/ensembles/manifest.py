@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from calcli.artifacts.manifest import JsonObject, Manifest
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.ensembles.train import TrainedEnsemble
 from calcli.fitting.manifest import feature_facts, versions
 from calcli.reports.schema import DataFacts, finite

@@ -13,7 +13,7 @@ import numpy as np
 from calcli.artifacts import store
 from calcli.artifacts.checkpoint import Checkpoint
 from calcli.artifacts.manifest import JsonObject
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch
 from calcli.engines.listener import Listener, stage
 from calcli.errors import FitError

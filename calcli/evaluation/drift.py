@@ -16,8 +16,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from calcli.artifacts import files, strictjson
-from calcli.artifacts.plain_json import as_json
+from calcli import files
+from calcli.artifacts import strictjson
+from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, LabelArray
 from calcli.errors import FileSystemError, UsageError
 from calcli.fitting.model import Model
@@ -105,7 +106,7 @@ class DriftLog:
             "wealth": wealth | {"since": self.wealth.since.tolist()},
             "nights": [asdict(night) for night in self.nights],
         }
-        files.put(path, (json.dumps(as_json(found), allow_nan=False) + "\n").encode())
+        files.replace(path, (json.dumps(as_json(found), allow_nan=False) + "\n").encode())
         files.sync_directory(path.absolute().parent)
 
     def knows(self, sha256: Sequence[str]) -> bool:

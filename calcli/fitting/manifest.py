@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from calcli.artifacts.manifest import JsonObject, Manifest
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.fitting.learn import Learned
 from calcli.fitting.recipe import Recipe
 from calcli.reports.drift_baseline import DriftBaseline

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calcli.artifacts.manifest import JsonObject
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.engines.local import BadRows
 from calcli.errors import ArtifactError, UsageError
 from calcli.methods import catalog

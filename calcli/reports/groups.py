@@ -1,4 +1,4 @@
-"""Columns that are neither score nor label: groups to report on, units to resample, times to order by."""
+"""Columns beside score and label: groups to report on, clusters to resample, times to order by, linked rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
 
 MOST_GROUPS = 1000
-"""More groups than this are no report that anybody reads."""
+"""The largest number of groups in a report."""
 
 
 class Numbered(Protocol):
-    """Rows that know where they stand in the table; None if they are all of it."""
+    """Loaded rows with their row numbers in the table; None if all rows were loaded."""
 
     @property
     def row_numbers(self) -> IntArray | None: ...
 
 
 def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
-    """The rank of each row's value, 0 .. ; rows that agree share it, and none is null."""
+    """The dense rank of each row's value, from 0; null is refused."""
     values = _values(source, column, loaded, flag)
     if values.null_count():
         raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
@@ -33,15 +33,15 @@ def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
 
 
 def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
-    """The distinct values of a column as text, without null; of very many as many as it takes to know that they are."""
+    """The distinct values of a column as text, without null; at most one more than `MOST_GROUPS`."""
     with reading(source.name):
         values = source.raw.select(pl.col(column).cast(pl.String).drop_nulls().unique())
-        found = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
-    return tuple(sorted(found.to_list()))
+        texts = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
+    return tuple(sorted(texts.to_list()))
 
 
 def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
-    """The distinct values of a column, null among them, and the place of each row's value."""
+    """The distinct values of a column, null included, and for each row the index of its value."""
     values = _values(source, column, loaded, "--by")
     names = values.unique().sort(nulls_last=True)
     if len(names) > MOST_GROUPS:
@@ -56,7 +56,7 @@ def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | N
 
 
 def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:
-    """Pairs of the rows that were loaded and that an edge links, each once."""
+    """The pairs of loaded rows that an edge links, each once."""
     from calcli.methods.graphs.relation import links_within
 
     if node_id is None:
@@ -68,7 +68,7 @@ def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbe
 
 
 def _values(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
-    """The column, of the rows that were loaded."""
+    """The column, for the loaded rows."""
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
     values = source.typed([column]).collect(engine="streaming").to_series()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, cast
+from typing import Literal
 
+from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.curves import Curve, by_kind
 from calcli.metrics.base import Definition, Measured
 from calcli.state import Json
@@ -175,7 +176,7 @@ class Report:
         plain = asdict(self)
         plain["curves"] = by_kind(curve for curve in self.curves if curve.kind != "smooth")
         ordered = {"schema": SCHEMA} | {key: plain[key] for key in _KEYS}
-        return cast("dict[str, Json]", _listed(ordered))
+        return as_json(ordered)
 
     def score(self, name: str) -> ScoreRow:
         """The row of one score."""
@@ -211,12 +212,3 @@ _KEYS = (
 def finite(value: float | None) -> float | None:
     """The number, or None where it is not one."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _listed(value: object) -> object:
-    """Tuples as lists, all the way down: equal to what reading the JSON back gives."""
-    if isinstance(value, Mapping):
-        return {key: _listed(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_listed(part) for part in value]
-    return value

@@ -27,7 +27,7 @@ from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
 from calcli.spark.table import example_of, facts_of_sums, refuse_huge
 from calcli.tables.binding import Binding
-from calcli.tables.multi_score import columns_of, encode_together
+from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
 from calcli.version import VERSION
@@ -126,9 +126,10 @@ class Evaluating:
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Evaluated:
         found = self._nothing()
         for frame in frames:
-            batches = encode_together(frame, self.bindings, found.count, found.suspect)
-            if batches is None:
+            chunk = encode_chunk(frame, self.bindings, found.count, found.suspect)
+            if chunk is None:
                 continue
+            batches = chunk.batches
             label, weight = batches[0].labels, batches[0].weight
             refuse_huge(weight)
             clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))

@@ -27,7 +27,7 @@ from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.spark import session as spark
-from calcli.spark.passes import Gathering, KeyedRows, Known, Measured, Measuring, Multiplying
+from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
 from calcli.spark.table import example_of, facts_of_sums
 from calcli.tables.binding import Binding, bind
 from calcli.version import VERSION
@@ -60,17 +60,17 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         keyed = spark.with_keys(table, outcome, request.seed)
         started = time.perf_counter()
         with stage(listener, f"gathering the sums of {row.name} on Spark"):
-            known = _total(keyed, rows, Gathering(rows, row, params))
+            known = _total(keyed, rows, SumsPass(rows, row, params))
         known.judge()
         fitted = _finished(request, row, params, rows, known)
         seconds = time.perf_counter() - started
-        measuring = Measuring(rows, row.name, fitted.held_out, fitted.post_processing, chosen, request.options)
+        measuring = MetricsPass(rows, row.name, fitted.held_out, fitted.post_processing, chosen, request.options)
         with stage(listener, f"checking {row.name} on held-out rows on Spark"):
             measured = _total(keyed, rows, measuring)
         residuals = None
         if fitted.held_out:
             with stage(listener, f"looking at the residuals of {row.name} on Spark"):
-                products = _total(keyed, rows, Multiplying(measuring, measured.log_odds))
+                products = _total(keyed, rows, ResidualsPass(measuring, measured.log_odds))
             residuals = DriftBaseline.of_sums(measured.log_odds, products)
     learned = Learned(row, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds))
     report = _report(request, chosen, learned, rows, known, measured)
@@ -128,7 +128,7 @@ class _Fitted:
         return self.calibrator.post_processing
 
 
-def _finished(request: FitRequest, row: MethodSpec, params: Params, rows: KeyedRows, known: Known) -> _Fitted:
+def _finished(request: FitRequest, row: MethodSpec, params: Params, rows: KeyedRows, known: FitSums) -> _Fitted:
     """The calibrators that follow from the sums."""
     holdout = rows.folds.holdout
     post_processing = PostProcessing(
@@ -155,8 +155,8 @@ def _report(
     chosen: Sequence[metrics.MetricSpec],
     learned: Learned,
     rows: KeyedRows,
-    known: Known,
-    measured: Measured,
+    known: FitSums,
+    measured: MetricSums,
 ) -> Report:
     name, binding = learned.row.name, rows.binding
     scores = [(RAW, ScoreSource("raw"), Seconds())]

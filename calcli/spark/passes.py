@@ -1,7 +1,15 @@
-"""The passes of a fit on a cluster: what the workers make of their rows, and how it adds up.
+"""The passes over the rows of a fit on a cluster.
 
-First the sums of the method, fold by fold; then the metrics of held-out rows under calibrators that have not seen them;
-then what the calibrated scores of these rows are off by.
+A pass is a callable that turns the rows of one Spark task into a total; totals are added with ``+=``
+(`spark.session.total`). The pass is pickled to the workers, with the binding and whatever is known by then (folds,
+fitted calibrators), and each total is pickled back. Rows are encoded anew in each pass, and none is kept.
+
+Three passes, because each needs the total of the one before:
+
+1. `SumsPass`: the method's sums, fold by fold. From them this process fits a calibrator for each held-out fold.
+2. `MetricsPass`: the metrics of held-out rows, under the calibrator that has not seen them, and the moments of their
+   log-odds.
+3. `ResidualsPass`: the drift baseline, residuals times directions that are scaled by these moments.
 """
 
 from __future__ import annotations
@@ -34,14 +42,15 @@ from calcli.reports.schema import RAW
 from calcli.spark import session as spark
 from calcli.spark.table import refuse_huge
 from calcli.tables.binding import Binding
-from calcli.tables.checks import bound_columns, encode, score_values
+from calcli.tables.checks import bound_columns
+from calcli.tables.load import encode_chunk
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
 
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """How rows are read, and which fold each belongs to."""
+    """How rows are encoded and assigned to folds, by the key that each row carries."""
 
     name: str
     binding: Binding
@@ -52,34 +61,32 @@ class KeyedRows:
     def reads(self) -> list[str]:
         return [*bound_columns(self.binding, label=True, features=False), spark.KEY]
 
-    def of(self, frames: Iterable[pl.DataFrame], count: Count, scale: Scale) -> Iterator[tuple[Batch, IntArray]]:
-        """The good rows, some at a time, and the fold of each."""
+    def of(
+        self, frames: Iterable[pl.DataFrame], count: Count | None = None, scale: Scale | None = None
+    ) -> Iterator[tuple[Batch, IntArray]]:
+        """The good rows in chunks, and the fold of each row; only the first pass counts rows and checks the scale."""
+        count = count or Count(self.name, keep_going=True)
         for frame in frames:
-            scale.see(score_values(frame, self.binding))
-            encoded = encode(frame, self.binding, label=True, features=False)
-            count.see(encoded)
-            if not count.hopeless and not encoded.is_bad.all():
-                refuse_huge(encoded.batch.weight)
-                fold = self.folds.of(frame[spark.KEY].to_numpy())
-                yield encoded.good, fold if encoded.bad is None else fold[~encoded.bad]
-
-    def good(self, frames: Iterable[pl.DataFrame]) -> Iterator[tuple[Batch, IntArray]]:
-        """The same where they were judged before."""
-        return self.of(frames, Count(self.name, keep_going=True), Scale(self.binding.score))
+            chunk = encode_chunk(frame, [self.binding], count, [scale], features=False)
+            if chunk is not None:
+                (batch,), bad = chunk
+                refuse_huge(batch.weight)
+                folds = self.folds.of(frame[spark.KEY].to_numpy())
+                yield batch, folds if bad is None else folds[~bad]
 
 
 @dataclass(slots=True)
-class Known:
-    """What a fit needs to know of all rows.
+class FitSums:
+    """What a fit needs of all rows.
 
     Attributes
     ----------
     weight, labels
-        Of the rows of each class: their weight, and how many there are.
+        The weight and the number of rows of each class.
     order
-        How well the raw scores rank.
+        Sums for the AUC of the raw scores.
     sums
-        Of the method, by fold.
+        Sums of the method, by fold.
     """
 
     count: Count
@@ -89,7 +96,7 @@ class Known:
     order: OfProblems[Cells]
     sums: dict[int, Sums] = field(default_factory=dict)
 
-    def __iadd__(self, other: Known) -> Self:
+    def __iadd__(self, other: FitSums) -> Self:
         self.count, self.scale = self.count + other.count, self.scale + other.scale
         self.weight, self.labels = self.weight + other.weight, self.labels + other.labels
         self.order = self.order + other.order
@@ -98,12 +105,12 @@ class Known:
         return self
 
     def judge(self) -> None:
-        """Refuse a table with bad rows, or with a score that is of another kind than it says."""
+        """Refuse a table with bad rows, or with logits that look like probabilities or the reverse."""
         self.scale.judge()
         self.count.judge()
 
     def add(self, fold: int, sums: Sums) -> None:
-        """The sums of rows of a fold."""
+        """Add the sums of more rows of a fold."""
         self.sums[fold] = self.sums[fold] + sums if fold in self.sums else sums
 
     @property
@@ -112,40 +119,39 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Gathering:
-    """The first pass: sums by fold."""
+class SumsPass:
+    """The first pass: the method's sums by fold."""
 
     rows: KeyedRows
     method: MethodSpec
     params: Params
 
-    def __call__(self, frames: Iterator[pl.DataFrame]) -> Known:
+    def __call__(self, frames: Iterator[pl.DataFrame]) -> FitSums:
         binding = self.rows.binding
         classes = len(binding.classes)
         count = Count(self.rows.name, keep_going=self.rows.keep_going)
         order = AUC_SUMS.gather(Scored.nothing_of(classes), Options())
-        known = Known(count, Scale(binding.score), np.zeros(classes), np.zeros(classes), order)
-        for batch, fold in self.rows.of(frames, known.count, known.scale):
-            known.weight += class_weights(batch.labels, batch.weight, classes)
-            known.labels += class_weights(batch.labels, None, classes)
+        total = FitSums(count, Scale(binding.score), np.zeros(classes), np.zeros(classes), order)
+        for batch, folds in self.rows.of(frames, total.count, total.scale):
+            total.weight += class_weights(batch.labels, batch.weight, classes)
+            total.labels += class_weights(batch.labels, None, classes)
             raw = Scored(batch.labels, probabilities(batch.score), batch.weight)
-            known.order = known.order + AUC_SUMS.gather(raw, Options())
-            for place in np.unique(fold):
-                part = batch.take(fold == place)
-                known.add(int(place), calibrator.gather(self.method, part, self.params))
-        return known
+            total.order = total.order + AUC_SUMS.gather(raw, Options())
+            for fold in np.unique(folds):
+                total.add(int(fold), calibrator.gather(self.method, batch.take(folds == fold), self.params))
+        return total
 
 
 @dataclass(slots=True)
-class Measured:
-    """What the scores are worth on held-out rows, and the log-odds of the calibrated one."""
+class MetricSums:
+    """Sums of the metrics and curves of held-out rows, and moments of their calibrated log-odds."""
 
     rows: int
     gathered: Gathered
     tracing: CurveBuilder
     log_odds: LogOdds
 
-    def __iadd__(self, other: Measured) -> Self:
+    def __iadd__(self, other: MetricSums) -> Self:
         self.rows += other.rows
         self.gathered += other.gathered
         self.tracing += other.tracing
@@ -154,8 +160,11 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Measuring:
-    """The second pass: the metrics of rows under calibrators that have not seen them; of all rows if there are none."""
+class MetricsPass:
+    """The second pass: metrics of the raw and the calibrated score on held-out rows.
+
+    `calibrators` are by fold. If there are none, the raw score is measured on all rows.
+    """
 
     rows: KeyedRows
     name: str
@@ -164,11 +173,11 @@ class Measuring:
     chosen: Sequence[metrics.MetricSpec]
     options: Options
 
-    def __call__(self, frames: Iterator[pl.DataFrame]) -> Measured:
+    def __call__(self, frames: Iterator[pl.DataFrame]) -> MetricSums:
         binding = self.rows.binding
         scores = [RAW, self.name] if self.calibrators else [RAW]
         classes = len(binding.classes)
-        found = Measured(
+        total = MetricSums(
             rows=0,
             gathered=Gathered(self.chosen, self.options, [Scored.nothing_of(classes) for _ in scores]),
             tracing=CurveBuilder(scores, class_names(binding)),
@@ -177,39 +186,39 @@ class Measuring:
         for batch, prob in self.predicted(frames):
             labels, weight = batch.labels, batch.weight
             probs = [raw_probabilities(batch, binding)] + ([] if prob is None else [prob])
-            scored = [Scored(labels, one, weight) for one in probs]
-            found.rows += len(batch)
-            found.gathered.add(scored)
-            found.tracing.add(scored)
+            scored = [Scored(labels, score, weight) for score in probs]
+            total.rows += len(batch)
+            total.gathered.add(scored)
+            total.tracing.add(scored)
             if prob is not None:
-                found.log_odds += LogOdds.of(prob, labels, batch.weights)
-        return found
+                total.log_odds += LogOdds.of(prob, labels, batch.weights)
+        return total
 
     def predicted(self, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[Batch, FloatArray | None]]:
-        """The rows that are measured, each class weighed as it will come, and what is predicted for them."""
-        for batch, fold in self.rows.good(frames):
+        """The held-out rows, reweighted to the target prior, and their calibrated probabilities."""
+        for batch, fold_of in self.rows.of(frames):
             if not self.calibrators:
                 yield reweighted(batch, self.post_processing), None
                 continue
-            held_out = np.isin(fold, list(self.calibrators))
-            part, fold_of = batch.take(held_out), fold[held_out]
-            prob = np.empty(part.score.shape)
-            for place, fitted in self.calibrators.items():
-                prob[fold_of == place] = fitted.predict(part.take(fold_of == place))
-            if len(part):
-                yield reweighted(part, self.post_processing), prob
+            in_test = np.isin(fold_of, list(self.calibrators))
+            held_out, folds = batch.take(in_test), fold_of[in_test]
+            prob = np.empty(held_out.score.shape)
+            for fold, fitted in self.calibrators.items():
+                prob[folds == fold] = fitted.predict(held_out.take(folds == fold))
+            if len(held_out):
+                yield reweighted(held_out, self.post_processing), prob
 
 
 @dataclass(frozen=True)
-class Multiplying:
-    """The third pass: residuals, in directions that are measured on the log-odds of all rows."""
+class ResidualsPass:
+    """The third pass: products of residuals and the directions of the drift test, for its baseline."""
 
-    measuring: Measuring
+    metrics_pass: MetricsPass
     log_odds: LogOdds
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Products:
-        found = Products.nothing(len(self.log_odds.sums))
-        for batch, prob in self.measuring.predicted(frames):
+        total = Products.nothing(len(self.log_odds.sums))
+        for batch, prob in self.metrics_pass.predicted(frames):
             if prob is not None:
-                found += Products.of(prob, batch.labels, batch.weights, self.log_odds)
-        return found
+                total += Products.of(prob, batch.labels, batch.weights, self.log_odds)
+        return total

@@ -1,4 +1,4 @@
-"""The table on a cluster: how its columns are bound, and what of it is a report's."""
+"""The table on a cluster: an example to bind its columns on, the facts that a report gives about it, its weights."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _HUGE = 1e100
 
 
 def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None = None) -> Source:
-    """A small table on this machine that is bound as the whole one: it has its columns and all its labels."""
+    """A small table on this machine with the same columns and all labels, so that it is bound as the whole one."""
     names = [column for column in table.columns if column not in flags.ignore]
     label = label_column(names, flags, known, need=True)
     return Source(spark.like(table, label if label in table.columns else None).lazy(), name=name)
 
 
 def facts_of_sums(count: Count, weight: FloatArray, binding: Binding) -> DataFacts:
-    """The report's `data`, with the weight of each class; the files are where they are, and nobody hashes them."""
+    """The report's `data`, from the weight of each class; files on a cluster are not hashed."""
     return DataFacts((), count.rows, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
 
 
 def refuse_huge(weight: FloatArray | None) -> None:
-    """Refuse weights whose squares are no numbers: on one machine they are scaled, but that needs all of them."""
+    """Refuse weights whose squares overflow or vanish. One machine scales them instead, which needs all of them."""
     if weight is None or len(weight) == 0:
         return
     largest = float(weight.max())

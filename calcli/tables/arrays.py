@@ -1,7 +1,4 @@
-"""One column of a table as an array.
-
-All of these take typed columns and the String columns of text files alike.
-"""
+"""Columns of a table as arrays; typed columns and the String columns of text files alike."""
 
 from __future__ import annotations
 
@@ -21,60 +18,61 @@ from calcli.tables.labels import as_class
 TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 UNKNOWN = -1
-"""The class index of a label that is missing."""
+"""The class index of a missing label."""
 
 MOST_KEPT = 1 << 16
-"""So many categories of a column are kept from chunk to chunk at most."""
+"""The largest number of categories of a column that are kept from chunk to chunk."""
 
 
 def numbers(values: pl.Series) -> FloatArray:
-    """As float64, NaN where there is no number."""
+    """As float64, with NaN where there is no number."""
     cast = values.cast(pl.Float64, strict=False)
     array: FloatArray = (cast.fill_null(float("nan")) if cast.has_nulls() else cast).to_numpy()
     return array
 
 
 def no_number(values: pl.Series) -> pl.Series:
-    """Where a text stands for something, but for no number."""
+    """Which values of a text column are neither missing nor numbers."""
     return is_present(values) & values.cast(pl.Float64, strict=False).is_null()
 
 
 def class_indices(values: pl.Series, binding: Binding, offset: int) -> IntArray:
     """The class index of each label, `UNKNOWN` where it is missing; binary: 1 is the positive class."""
-    fast = _counted(values, binding)
-    if fast is not None:
-        return fast
+    as_they_are = _indices_already(values, binding)
+    if as_they_are is not None:
+        return as_they_are
     if values.dtype.is_float():
         values = values.fill_nan(None)
     elif values.dtype == pl.String and binding.label_type != "string":
         values = values.set(~is_present(values), None)
     elif values.dtype in (pl.Categorical, pl.Enum):
         values = values.cast(pl.String)
-    place = {label: index for index, label in enumerate(index_order(binding))}
-    found: dict[Any, int] = {}
+    # each distinct value is looked up once
+    index_of = {label: index for index, label in enumerate(index_order(binding))}
+    indices: dict[Any, int] = {}
     for value in values.unique().drop_nulls().to_list():
         label = as_class(value, binding.label_type)
-        if label is None or label not in place:
+        if label is None or label not in index_of:
             row = int((values == value).fill_null(value=False).arg_max() or 0)
             listed = ", ".join(map(repr, binding.classes[:12]))
             raise DataError(
                 f"the label {value!r} in row {offset + row + 1} is none of the classes {listed}",
                 hint="mend the row, or fit again with all classes",
             )
-        found[value] = place[label]
-    codes = values.replace_strict(list(found), list(found.values()), default=UNKNOWN, return_dtype=pl.Int64)
+        indices[value] = index_of[label]
+    codes = values.replace_strict(list(indices), list(indices.values()), default=UNKNOWN, return_dtype=pl.Int64)
     return codes.to_numpy()
 
 
 def index_order(binding: Binding) -> tuple[Label, ...]:
-    """The classes by the index that batches give them: for two, the positive one last."""
+    """The classes in the order of their index in batches: of two, the positive one is last."""
     if not binding.binary or binding.classes[1] == binding.positive:
         return binding.classes
     return (binding.classes[1], binding.classes[0])
 
 
-def _counted(values: pl.Series, binding: Binding) -> IntArray | None:
-    """Integer labels 0 .. K-1 without a gap are their own index."""
+def _indices_already(values: pl.Series, binding: Binding) -> IntArray | None:
+    """The labels themselves, if they are the integers 0 .. K-1."""
     if not values.dtype.is_integer() or index_order(binding) != tuple(range(len(binding.classes))):
         return None
     if values.has_nulls() or not len(values) or binding.label_type not in ("int", "float"):
@@ -86,7 +84,7 @@ def _counted(values: pl.Series, binding: Binding) -> IntArray | None:
 
 
 def feature_column(values: pl.Series, feature: Feature, offset: int, levels: Levels | None = None) -> Column:
-    """A feature as methods want it; `levels` are those of the chunks before."""
+    """A feature as methods take it; `levels` are those of the chunks before."""
     if feature.role == "category":
         return _category(values, levels or Levels())
     if feature.role == "boolean" and values.dtype != pl.Boolean:
@@ -97,7 +95,7 @@ def feature_column(values: pl.Series, feature: Feature, offset: int, levels: Lev
 
 
 def _truth(values: pl.Series, feature: Feature, offset: int) -> pl.Series:
-    """Booleans that are written as text, or as 0 and 1."""
+    """Booleans from text, or from 0 and 1."""
     text = values.cast(pl.String).str.to_lowercase()
     known = text.replace_strict(TRUTH, default=None, return_dtype=pl.Float64)
     present = is_present(values) if values.dtype == pl.String else values.is_not_null()
@@ -124,65 +122,63 @@ def _category(values: pl.Series, levels: Levels) -> Column:
 
 
 class Levels:
-    """What the numbers mean that polars gives to categories, kept while a table goes by.
+    """The levels of a table's categorical columns, and how polars numbers them, from chunk to chunk.
 
-    Most chunks have no categories but those of the chunks before: then their levels are the same tuple.
+    Converting categories to text is slow, and most chunks have no categories that earlier ones did not have: then
+    polars' numbers are translated by a table, and the levels are the same tuple as before.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def column(self, values: pl.Series) -> Column:
-        """Without making texts of all rows: the numbers are put in the order of the levels.
-
-        Levels that only chunks before had may be among those of this one.
-        """
-        there = values.is_not_null().to_numpy() if values.has_nulls() else None
-        numbered = (values if there is None else values.drop_nulls()).to_physical().to_numpy()
+        """A Categorical or Enum column; its levels may include some that only earlier chunks had."""
+        present = values.is_not_null().to_numpy() if values.has_nulls() else None
+        numbered = (values if present is None else values.drop_nulls()).to_physical().to_numpy()
         known = self._known.get(values.name)
         if known is None or (codes := known.codes(numbered)) is None:
             self._known[values.name] = known = _Known.of(values, known)
             codes = known.table[numbered]
-        if there is not None:
-            present, codes = codes, np.full(len(values), -1, dtype=np.int32)
-            codes[there] = present
+        if present is not None:
+            codes_present, codes = codes, np.full(len(values), -1, dtype=np.int32)
+            codes[present] = codes_present
         return Column("category", codes, known.levels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """Categories that a column has had.
+    """The categories that a column has had so far.
 
     Attributes
     ----------
-    found
-        Each of them once, in the order of the levels. Polars forgets its numbers when no column is left that has them.
+    values
+        Each category once, in the order of `levels`. Kept because polars drops its numbering with the last column.
     levels
-        As text, sorted.
+        The categories as text, sorted.
     table
-        The place in the levels of each number; -1 where it is not known.
+        For each number of polars, the index of its level; -1 if it has none.
     """
 
-    found: pl.Series
+    values: pl.Series
     levels: tuple[str, ...]
     table: NDArray[np.int32]
 
     @classmethod
     def of(cls, values: pl.Series, before: _Known | None) -> _Known:
-        """Those of some rows, and those known before unless they are too many together."""
-        found = values.unique().drop_nulls()
-        if before is not None and len(found) + len(before.found) <= MOST_KEPT:
-            found = pl.concat([before.found, found]).unique()
-        text = found.cast(pl.String)
+        """The categories of a chunk and, unless they are too many together, those known before."""
+        distinct = values.unique().drop_nulls()
+        if before is not None and len(distinct) + len(before.values) <= MOST_KEPT:
+            distinct = pl.concat([before.values, distinct]).unique()
+        text = distinct.cast(pl.String)
         order = text.arg_sort()
-        found = found.gather(order)
-        numbered = found.to_physical().to_numpy()
+        distinct = distinct.gather(order)
+        numbered = distinct.to_physical().to_numpy()
         table = np.full(int(numbered.max(initial=0)) + 1, -1, dtype=np.int32)
-        table[numbered] = np.arange(len(found), dtype=np.int32)
-        return cls(found, tuple(text.gather(order).to_list()), table)
+        table[numbered] = np.arange(len(distinct), dtype=np.int32)
+        return cls(distinct, tuple(text.gather(order).to_list()), table)
 
     def codes(self, numbered: NDArray[Any]) -> NDArray[np.int32] | None:
-        """The place of each row's category; None if one is not among them."""
+        """The index of each row's level; None if a category is not known."""
         if numbered.max(initial=0) >= len(self.table):
             return None
         codes = np.take(self.table, numbered)
@@ -190,7 +186,7 @@ class _Known:
 
 
 def node_ids(values: pl.Series) -> Column:
-    """The ids of nodes, as text: 7 is the same node whatever type it is written in, and 007 is another."""
+    """The ids of nodes as text: 7 is the same node in any type, and 007 is another."""
     if values.dtype.is_float():
         whole = values.cast(pl.Int64, strict=False)
         if ((whole.cast(pl.Float64) != values) | (whole.is_null() & values.is_not_null() & values.is_not_nan())).any():
@@ -202,7 +198,7 @@ def node_ids(values: pl.Series) -> Column:
 
 
 def join_columns(parts: list[Column]) -> Column:
-    """The columns of successive chunks as one; levels are sorted, so that it does not matter where chunks end."""
+    """The columns of successive chunks as one; the levels are sorted, so chunk boundaries do not matter."""
     role = parts[0].role
     if role != "category":
         return Column(role, np.concatenate([part.values for part in parts]).astype(np.float64, copy=False))
@@ -211,7 +207,7 @@ def join_columns(parts: list[Column]) -> Column:
 
 
 def join_arrays(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays end to end; empties the list, so that the pieces can go as soon as they are copied."""
+    """Concatenates arrays, and empties the list to free their memory."""
     joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
     parts.clear()
     return joined

@@ -1,11 +1,11 @@
 """Arrow types that polars does not have.
 
-polars reads such columns as the nearest type it has and keeps every value; the sink casts them to what they were. What
-neither of the two can do is refused by name before anything is computed.
+polars reads such a column as the nearest type it has, with every value kept, and the sink casts it back. A type for
+which neither works is refused by name before anything is computed.
 
-What Arrow distinguishes only in memory may change: the width of offsets (string and large_string, list and
-large_list), of dictionary indices, and levels of an unordered dictionary that no row uses. A dictionary of anything but
-text becomes plain values. Ordered dictionaries keep their order.
+Some types come back different but equivalent: the width of offsets (string and large_string, list and large_list) and
+of dictionary indices may change, levels of an unordered dictionary that no row uses may go, and a dictionary of
+anything but text becomes plain values. Ordered dictionaries keep their order.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from calcli.errors import DataError
 ArrowTypes = Mapping[str, pa.DataType]
 
 OLDEST = pl.CompatLevel.oldest()
-"""Types that readers other than polars know too: large_string, not string_view."""
+"""Has polars write types that other readers know: large_string, not string_view."""
 
 
 def types_to_restore(arrow: pa.Schema, schema: pl.Schema) -> dict[str, pa.DataType]:
-    """The columns whose types polars changes, with what they were."""
+    """The original types of the columns whose types polars changes."""
     ours = arrow_schema(schema)
     return {
         column.name: column.type
@@ -35,12 +35,12 @@ def types_to_restore(arrow: pa.Schema, schema: pl.Schema) -> dict[str, pa.DataTy
 
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
-    """What polars writes columns of these types as."""
+    """The schema that polars writes for columns of these types."""
     return pl.DataFrame(schema=schema).to_arrow(compat_level=OLDEST).schema
 
 
 def refuse_unknown_types(arrow: pa.Schema, name: str, *, stored: bool) -> None:
-    """Refuse columns of types that polars cannot read, from memory or as they are `stored` in Arrow IPC files."""
+    """Refuse types that polars cannot read, from memory or as `stored` in Arrow IPC files."""
     for column in arrow:
         if _unknown(column.type, stored=stored):
             raise DataError(
@@ -50,7 +50,7 @@ def refuse_unknown_types(arrow: pa.Schema, name: str, *, stored: bool) -> None:
 
 
 def ordered_dictionaries(arrow: pa.Schema) -> list[str]:
-    """The columns whose levels have an order that means something."""
+    """The columns of text with ordered levels."""
     return [
         column.name
         for column in arrow
@@ -59,12 +59,12 @@ def ordered_dictionaries(arrow: pa.Schema) -> list[str]:
 
 
 def levels_of(dictionaries: Iterable[pa.Array]) -> list[str]:
-    """All levels of the parts of a column, in order."""
+    """The levels of all parts of a column, in order, each once."""
     return list(dict.fromkeys(level for part in dictionaries for level in part.to_pylist() if level is not None))
 
 
 def as_enums(frame: pl.LazyFrame, levels: Mapping[str, Sequence[str]]) -> pl.LazyFrame:
-    """Columns as what polars calls an Enum: text with an order of its own."""
+    """These columns as polars Enums: text with a given order."""
     if not levels:
         return frame
     return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Enum(order)) for name, order in levels.items())
@@ -75,7 +75,7 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 
 def _without_widths(dtype: pa.DataType) -> pa.DataType:
-    """A type with all that is taken off it in which two may differ and still say the same."""
+    """A type without the differences that the module calls equivalent."""
     if isinstance(dtype, pa.BaseExtensionType):
         return pa.struct({dtype.extension_name: _without_widths(dtype.storage_type)})
     if is_type.is_dictionary(dtype):

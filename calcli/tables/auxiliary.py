@@ -1,4 +1,4 @@
-"""Features without a score: of tables that stand beside the one to calibrate, or of some of its own rows."""
+"""Features without a score: of additional tables, or of a sample of rows."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from calcli.tables.source import Source
 
 
 def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
-    """All rows of such a table, with a score of 0; without `label`, labels are read where there are some.
+    """All rows of an additional table, with a score of 0; labels are read if there are any.
 
     Parameters
     ----------
     source
         The table.
     binding
-        Of the rows that it stands beside: the same features are looked for, and the same label.
+        Of the table to calibrate: this one must have the same features.
     label
-        Whether labels are wanted; rows without one are then refused.
+        Whether a table without the label is refused.
     """
     features = known_features(source, binding)
-    there = binding.label if binding.label in source.columns else None
-    if label and there is None:
+    label_name = binding.label if binding.label in source.columns else None
+    if label and label_name is None:
         match = nearest(binding.label or "label", source.columns)
         raise DataError(
             f"{source.name} has no label {binding.label!r}", hint=f"did you mean {match!r}?" if match else None
         )
-    names = [feature.name for feature in features] + ([] if there is None else [there])
+    names = [feature.name for feature in features] + ([] if label_name is None else [label_name])
     shape = () if binding.binary else (len(binding.classes),)
     parts: list[Batch] = []
     rows = 0
     with reading(source.name):
         for frame in source.raw.select(names).collect_batches():
-            codes = None if there is None else class_indices(frame[there], binding, rows)
+            codes = None if label_name is None else class_indices(frame[label_name], binding, rows)
             if codes is not None and (codes == UNKNOWN).any():
                 row = rows + int((codes == UNKNOWN).argmax())
                 raise DataError(f"{source.name} has no label in row {row + 1}", hint="leave such rows out")
@@ -54,7 +54,7 @@ def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
 
 
 def load_numbers(source: Source) -> FloatArray:
-    """All columns of numbers of a table, in order and NaN where there is none, whatever they mean."""
+    """All numeric columns of a table, in order, as a matrix; missing values are NaN."""
     names = [name for name, dtype in source.schema.items() if dtype.is_numeric()]
     if not names:
         raise DataError(f"{source.name} has no columns of numbers")
@@ -64,15 +64,15 @@ def load_numbers(source: Source) -> FloatArray:
 
 
 def sample_features(source: Source, features: Sequence[Feature], most: int) -> dict[str, Column]:
-    """These columns of at most so many rows, evenly spaced over the table."""
-    apart = -(-source.rows() // most)
+    """These columns of at most `most` rows, evenly spaced over the table."""
+    step = -(-source.rows() // most)
     names = [feature.name for feature in features]
     parts: dict[str, list[Column]] = {name: [] for name in names}
     rows = 0
     with reading(source.name):
         for frame in source.raw.select(names).collect_batches():
-            some = frame.gather_every(apart, -rows % apart)
+            sample = frame.gather_every(step, -rows % step)
             for feature in features:
-                parts[feature.name].append(feature_column(some[feature.name], feature, rows))
+                parts[feature.name].append(feature_column(sample[feature.name], feature, rows))
             rows += len(frame)
     return {name: join_columns(columns) for name, columns in parts.items()}

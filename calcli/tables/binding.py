@@ -1,4 +1,4 @@
-"""Deciding which column plays which part: flags first, then the artifact, then names."""
+"""Finding the role of each column: flags decide first, then the artifact, then names."""
 
 from __future__ import annotations
 
@@ -43,35 +43,37 @@ def bind(
     need_label: bool = True,
     features: bool = True,
 ) -> Binding:
-    """Which column plays which part.
+    """Find the label, score, weight, node id and features of a table.
 
     Parameters
     ----------
     source
         The table.
     flags
-        What the user said; it decides.
+        They take precedence.
     known
-        The binding of an artifact: its classes are frozen, its columns are looked for before any other names.
+        The binding of an artifact: its classes are fixed, and its columns are looked for before others.
     need_label
-        Whether a table without labels is refused. Without need an artifact's label is not looked at.
+        Whether a table without labels is refused. If not, the labels are not read when `known` is given.
     features
-        Whether features are wanted. Without, the binding has none, and the passes that tell ids from features are
-        saved; for text files also the one that finds the types. An artifact's features are looked up by name, and what
-        else the table has is not judged.
+        Whether features are wanted. If not, passes over the rows are saved: the ones that tell ids from features, and
+        for text files the one that infers the types. An artifact's features are looked up by name.
     """
+    # 1. label and classes
     check_flags(source.columns, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
     label = label_column(names, flags, known, need=need_label)
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
-    labels, fixed = classes_of(seen, flags, known)
-    candidates = _find_scores(names, flags, known, Wanted(labels, fixed))
+    wanted = classes_of(seen, flags, known)
+    # 2. score; its columns may name classes that no label has
+    candidates = _find_scores(names, flags, known, wanted)
     chosen = candidates[0]
-    classes = chosen.classes or labels or Labels("int", (0, 1))
+    classes = chosen.classes or wanted.labels or Labels("int", (0, 1))
     if len(classes.values) < 2:
         raise DataError(
             f"the label {label!r} has one class only: {classes.values[0]!r}", hint="name both with --classes"
         )
+    # 3. weight and node id; a column has one role, scores are numbers, two scores agree
     notes: list[str] = []
     binding = Binding(
         label=label,
@@ -88,17 +90,18 @@ def bind(
     for other in candidates[1:]:
         _check_agreement(source, binding, other)
         notes.append(f"{chosen} and {other} agree: using {chosen}")
+    # 4. features
     if features and known is not None and flags.features is None:
         binding = replace(binding, features=known_features(source, known))
     elif features:
-        found, dropped = find_features(source, flags, binding)
-        notes += label_like(found)
-        binding = replace(binding, features=found, dropped=dropped)
+        columns, dropped = find_features(source, flags, binding)
+        notes += label_like(columns)
+        binding = replace(binding, features=columns, dropped=dropped)
     return replace(binding, notes=tuple(notes))
 
 
 def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
-    """The same parts, but for the score: a column of probabilities, or a column for each class, ``<stem>_<class>``."""
+    """The binding with another score: a column of probabilities, or a column ``<stem>_<class>`` for each class."""
     wanted = Wanted(Labels(binding.label_type, binding.classes), fixed=True)
     score = named_score(source.columns, stem, "prob", wanted, flag="--score").score
     other = replace(binding, score=score, features=(), dropped=(), notes=())
@@ -108,7 +111,7 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
 
 
 def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
-    """Refuse flags that name no column, or other classes than an artifact has."""
+    """Refuse flags that name no column, or classes other than the artifact's."""
     for flag, value in (("--label", flags.label), ("--weight", flags.weight)):
         if value is not None and value not in names:
             raise DataError(f"{flag}: {unknown_name('column', value, names)}")
@@ -125,32 +128,32 @@ def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> No
 
 
 def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
-    """The label: by flag, as the artifact has it, or by its name."""
+    """The label: the flag's, the artifact's, or a column with one of the usual names."""
     if flags.label is not None:
         return flags.label
     if known is not None and known.label in names:
         return known.label
-    found = [name for name in LABEL_NAMES if name in names]
-    if len(found) == 1:
-        return found[0]
+    usual = [name for name in LABEL_NAMES if name in names]
+    if len(usual) == 1:
+        return usual[0]
     if not need:
         return None
-    if found:
-        raise DataError(f"the label could be {' or '.join(map(repr, found))}", hint=f"choose with --label {found[0]}")
+    if usual:
+        raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
     hint = f"did you mean {meant[0]!r}? say --label {meant[0]}" if meant else "name it with --label COL"
     raise DataError(f"no label column; {there_is(names)}", hint=hint)
 
 
-def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> tuple[Labels | None, bool]:
-    """The classes as far as labels, flags and artifact tell, and whether the score columns may add to them."""
+def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Wanted:
+    """The classes of the artifact, of the flags, or of the labels that were seen."""
     if known is not None:
         frozen = Labels(known.label_type, known.classes)
         check_seen(seen, frozen)
-        return frozen, True
+        return Wanted(frozen, fixed=True)
     if flags.classes is not None:
-        return parse_classes(flags.classes, seen), True
-    return seen, False
+        return Wanted(parse_classes(flags.classes, seen), fixed=True)
+    return Wanted(seen, fixed=False)
 
 
 def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, wanted: Wanted) -> list[Candidate]:
@@ -161,7 +164,7 @@ def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, want
 
 
 def weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:
-    """The weight, if there is one; that the artifact's is not here is added to `notes`."""
+    """The weight, if there is one; `notes` say if the artifact's is missing."""
     name = flags.weight
     if name is None and known is not None and need:
         name = known.weight
@@ -183,7 +186,7 @@ def _node_column(source: Source, flags: Flags, known: Binding | None) -> str | N
 
 
 def check_parts(binding: Binding) -> None:
-    """Refuse a column that plays two parts."""
+    """Refuse a column with two roles."""
     parts = [("label", binding.label), ("weight", binding.weight), ("node id", binding.node_id)]
     parts += [("score", name) for name in binding.score.columns]
     seen: dict[str, str] = {}
@@ -204,28 +207,26 @@ def _check_score_types(source: Source, score: Score) -> None:
 
 
 def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:
-    """Refuse two scores that say different things."""
-    second = replace(binding, score=other.score)
+    """Refuse logits and probabilities that disagree in some row."""
+    bindings = (binding, replace(binding, score=other.score))
     row = 0
     with reading(source.name):
-        batches = source.raw.select(*binding.score.columns, *other.score.columns).collect_batches()
-        for frame in batches:
-            one = encode(frame, binding, label=False, features=False)
-            two = encode(frame, second, label=False, features=False)
+        for frame in source.raw.select(*binding.score.columns, *other.score.columns).collect_batches():
+            one, two = (encode(frame, bound, label=False, features=False) for bound in bindings)
             gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
             gap = gap if gap.ndim == 1 else gap.max(axis=1)
             wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
             if wrong.any():
-                place = int(wrong.argmax())
+                row += int(wrong.argmax())
                 raise DataError(
-                    f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + place + 1}",
+                    f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + 1}",
                     hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
                 )
             row += len(frame)
 
 
 def label_like(features: Sequence[Feature]) -> list[str]:
-    """What to say of features that are named like labels."""
+    """Notes on features that are named like labels."""
     return [
         f"{feature.name!r} is named like a label but used as a feature; if it is one: --ignore {feature.name}"
         for feature in features

@@ -1,4 +1,4 @@
-"""Which column plays which part: the words in which a binding is written."""
+"""Bindings: the roles of the columns of a table, and the flags that set them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ScoreKind: TypeAlias = Literal["logit", "prob"]
 
 @dataclass(frozen=True)
 class Flags:
-    """What the command line says about columns; None and () where it says nothing."""
+    """The flags about columns; None or () if not given."""
 
     label: str | None = None
     prob: str | None = None
@@ -33,19 +33,19 @@ NO_FLAGS = Flags()
 
 @dataclass(frozen=True)
 class Score:
-    """The columns that hold the prediction: one for the positive class, or one for each class, in class order."""
+    """The columns of the prediction: one for the positive class, or one for each class, in class order."""
 
     kind: ScoreKind
     columns: tuple[str, ...]
 
 
 NO_SCORE = Score("prob", ())
-"""Of a table that a model is to be trained on, or applied to."""
+"""Of a table to train a model on, or to apply one to."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A column that calibration may depend on; `dtype` is what polars calls its type."""
+    """A column that calibration may depend on; `dtype` is the name of its polars type."""
 
     name: str
     role: Role
@@ -62,23 +62,23 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Binding:
-    """Which column plays which part.
+    """The roles of the columns.
 
     Attributes
     ----------
     label
-        None where the labels are not known, or not asked for.
+        None if the labels are not known, or not wanted.
     label_type
-        Of the label in the table that the classes were found in; "float" is integers written as floats.
+        The type of the label column that the classes were found in; "float" is integers written as floats.
     classes
-        In the order of the class index, sorted unless the flags order them. None at all where the label is an amount,
-        for a regression to predict.
+        In the order of the class index, sorted unless the flags order them; empty for a regression, whose label is an
+        amount.
     positive
-        The class that a binary score speaks of; None for more than two classes.
+        The class whose probability a binary score is; None for more than two classes.
     node_id
-        The column with the ids by which an edge list knows the rows, if there is one.
+        The column with the ids of the rows in an edge list, if there is one.
     notes
-        What was decided where there was a choice, in sentences.
+        Sentences for the user about choices that were made.
     """
 
     label: str | None
@@ -119,7 +119,7 @@ class Binding:
     @classmethod
     def from_json(cls, d: Mapping[str, Any]) -> Binding:
         """The binding that `to_json` wrote; keys that it does not know are ignored."""
-        found = cls(
+        binding = cls(
             label=d["label"],
             label_type=d["label_type"],
             classes=tuple(d["classes"]),
@@ -134,11 +134,11 @@ class Binding:
             node_id=d.get("node_id"),
             notes=tuple(d.get("notes", ())),
         )
-        found._check()
-        return found
+        binding._check()
+        return binding
 
     def _check(self) -> None:
-        """A `ValueError` where a value is not of the kind that it should be: somebody wrote it."""
+        """Raise a `ValueError` if a value is not valid: manifests can be written by hand."""
         names = [*self.score.columns, *(feature.name for feature in self.features), *self.notes]
         names += [text for feature in self.features for text in (feature.role, feature.dtype)]
         names += [text for gone in self.dropped for text in (gone.column, gone.reason)]

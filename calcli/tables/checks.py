@@ -1,14 +1,14 @@
 """Rows as arrays, after every check.
 
-A bad row has no label or weight where they are wanted, a negative or infinite weight, a score that is missing or not
-finite, or probabilities that are none. Bad rows keep their place in a chunk, with a score of 0, and are marked; `load`
-refuses or drops them.
+A row is bad if its label or weight is missing, its weight negative or infinite, its score missing or not finite, or its
+probabilities outside [0, 1] or not adding up to 1. Bad rows keep their place in a chunk, with a score of 0, and are
+marked; `load` refuses or drops them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -26,36 +26,30 @@ from calcli.tables.arrays import (
     numbers,
 )
 from calcli.tables.binding_types import Binding
-from calcli.tables.row_masks import Mask, count_reasons, in_any, mark
+from calcli.tables.row_counts import Checked, Mask, in_any, mark, summary
 from calcli.tables.scale import SLACK, SUM_SLACK
 
 LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """One chunk of rows.
+class Encoded(Checked):
+    """One chunk of rows as arrays.
 
     Attributes
     ----------
     batch
         All rows of the chunk, in their places.
-    bad
-        Which of them are bad; None where none is.
-    why
-        How many rows each reason holds for.
-    first
-        The first bad row (from 0, in this chunk) and what is wrong with it.
     """
 
     batch: Batch
-    bad: Mask | None = None
-    why: Mapping[str, int] = field(default_factory=dict)
-    first: tuple[int, str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.batch)
 
     @property
     def is_bad(self) -> Mask:
-        """A mark for each row."""
+        """`bad`, also where no row is."""
         return np.zeros(len(self.batch), dtype=np.bool_) if self.bad is None else self.bad
 
     @property
@@ -82,6 +76,7 @@ def encode(
     features: bool,
     offset: int = 0,
     levels: Levels | None = None,
+    values: FloatArray | None = None,
 ) -> Encoded:
     """One chunk as arrays.
 
@@ -90,7 +85,7 @@ def encode(
     frame
         Typed columns, or the String columns of a text file.
     binding
-        Which column plays which part.
+        The roles of the columns.
     label
         Whether labels and weights are wanted.
     features
@@ -98,10 +93,33 @@ def encode(
     offset
         How many rows stand before this chunk, for messages.
     levels
-        Those that the table's categories had before this chunk.
+        The category levels of the chunks before.
+    values
+        The `score_values`, where they are known already.
     """
-    values = score_values(frame, binding)
-    return encode_scored(frame, values, binding, label=label, features=features, offset=offset, levels=levels)
+    wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
+    # 1. score, label or amount, weight, features, node ids; bad rows are marked
+    score = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
+    indices = target = weight = None
+    if label and binding.label is not None and binding.regression:
+        target = _amount(frame[binding.label], "label", wrong)
+    elif label and binding.label is not None:
+        indices = class_indices(frame[binding.label], binding, offset)
+        mark(wrong, "the label is missing", indices == UNKNOWN)
+    if label and binding.weight is not None:
+        weight = _amount(frame[binding.weight], "weight", wrong)
+        mark(wrong, "the weight is negative", weight < 0)
+    named = binding.features if features else ()
+    columns = {feature.name: feature_column(frame[feature.name], feature, offset, levels) for feature in named}
+    node = None if binding.node_id is None else node_ids(frame[binding.node_id])
+    # 2. harmless values in place of those of bad rows
+    bad, why, first = summary(wrong)
+    if bad is not None:
+        score = np.where(bad if score.ndim == 1 else bad[:, None], 0.0, score)
+        indices = None if indices is None else np.where(bad, 0, indices)
+        weight = None if weight is None else np.where(bad, 0.0, weight)
+        target = None if target is None else np.where(bad, 0.0, target)
+    return Encoded(Batch(score, indices, weight, columns, target, node), bad=bad, why=why, first=first)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
@@ -115,66 +133,29 @@ def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
     return np.column_stack([numbers(frame[name]) for name in columns])
 
 
-def encode_scored(
-    frame: pl.DataFrame,
-    values: FloatArray,
-    binding: Binding,
-    *,
-    label: bool,
-    features: bool,
-    offset: int,
-    levels: Levels | None,
-) -> Encoded:
-    """The same, of a chunk whose `score_values` are known."""
-    wrong: dict[str, Mask] = {}
-    score = _score(frame, values, binding, wrong)
-    indices = target = weight = None
-    if label and binding.label is not None and binding.regression:
-        target = _amount(frame[binding.label], "label", wrong)
-    elif label and binding.label is not None:
-        indices = class_indices(frame[binding.label], binding, offset)
-        mark(wrong, "the label is missing", indices == UNKNOWN)
-    if label and binding.weight is not None:
-        weight = _weight(frame[binding.weight], wrong)
-    named = binding.features if features else ()
-    columns = {feature.name: feature_column(frame[feature.name], feature, offset, levels) for feature in named}
-    node = None if binding.node_id is None else node_ids(frame[binding.node_id])
-    bad = np.logical_or.reduce(list(wrong.values())) if wrong else None
-    if bad is None:
-        return Encoded(Batch(score, indices, weight, columns, target, node))
-    score = np.where(bad if score.ndim == 1 else bad[:, None], 0.0, score)
-    indices = None if indices is None else np.where(bad, 0, indices)
-    weight = None if weight is None else np.where(bad, 0.0, weight)
-    target = None if target is None else np.where(bad, 0.0, target)
-    row = int(bad.argmax())
-    reason = next(reason for reason, mask in wrong.items() if mask[row])
-    return Encoded(Batch(score, indices, weight, columns, target, node), bad, count_reasons(wrong), (row, reason))
-
-
 def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
     if not binding.score.columns:
         return values
     if not np.isfinite(values).all():
-        _mark_not_finite(frame.select(binding.score.columns), values, wrong)
+        mark_missing(frame.select(binding.score.columns).get_columns(), values, "the score", wrong)
+        mark(wrong, "the score is infinite", in_any(np.isinf(values)) & ~in_any(np.isnan(values)))
     if binding.score.kind == "prob":
-        return score_from_probabilities(values, binding, wrong)
+        return _score_from_probabilities(values, binding, wrong)
     return _two_columns(values, binding) if values.ndim == 2 and binding.binary else values
 
 
-def _mark_not_finite(frame: pl.DataFrame, values: FloatArray, wrong: dict[str, Mask]) -> None:
-    """Tell apart, now that it matters, what is missing, what is no number, and what is infinite."""
-    word = np.zeros(len(frame), dtype=np.bool_)
-    for column in frame:
+def mark_missing(columns: Sequence[pl.Series], values: FloatArray, name: str, wrong: dict[str, Mask]) -> None:
+    """Mark the rows with a text that is not a number, and those in which a number is missing."""
+    word = np.zeros(len(values), dtype=np.bool_)
+    for column in columns:
         if column.dtype == pl.String:
             word |= no_number(column).to_numpy()
-    missing, infinite = in_any(np.isnan(values)), in_any(np.isinf(values))
-    mark(wrong, "the score is not a number", word)
-    mark(wrong, "the score is missing", missing & ~word)
-    mark(wrong, "the score is infinite", infinite & ~missing)
+    mark(wrong, f"{name} is not a number", word)
+    mark(wrong, f"{name} is missing", in_any(np.isnan(values)) & ~word)
 
 
-def score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
-    """Log-odds or log-probabilities, clipped; rows that are no probabilities are added to `wrong`."""
+def _score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
+    """Log-odds or log-probabilities, clipped; rows that hold no probabilities are marked."""
     with np.errstate(invalid="ignore", over="ignore"):
         outside = (values < -SLACK) | (values > 1.0 + SLACK)
         if values.ndim == 1:
@@ -192,23 +173,13 @@ def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
     positive = binding.classes.index(index_order(binding)[1])
     with np.errstate(over="ignore", invalid="ignore"):
         z: FloatArray = values[:, positive] - values[:, 1 - positive]
-    return np.clip(z, -LARGEST, LARGEST, out=z)  # of missing ones NaN, of infinite ones too: both are marked
-
-
-def _weight(values: pl.Series, wrong: dict[str, Mask]) -> FloatArray:
-    weight = _amount(values, "weight", wrong)
-    mark(wrong, "the weight is negative", weight < 0)
-    return weight
+    return np.clip(z, -LARGEST, LARGEST, out=z)  # NaN where a value is missing or infinite: those rows are marked
 
 
 def _amount(values: pl.Series, part: str, wrong: dict[str, Mask]) -> FloatArray:
-    """A column of finite numbers; rows where it has none are added to `wrong`."""
+    """A column of finite numbers; rows where it has none are marked."""
     amount = numbers(values)
-    if np.isfinite(amount).all():
-        return amount
-    if values.dtype == pl.String:
-        mark(wrong, f"the {part} is not a number", no_number(values).to_numpy())
-    word = wrong.get(f"the {part} is not a number", np.zeros(len(amount), dtype=np.bool_))
-    mark(wrong, f"the {part} is missing", np.isnan(amount) & ~word)
-    mark(wrong, f"the {part} is infinite", np.isinf(amount))
+    if not np.isfinite(amount).all():
+        mark_missing([values], amount, f"the {part}", wrong)
+        mark(wrong, f"the {part} is infinite", np.isinf(amount))
     return amount

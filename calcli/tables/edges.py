@@ -1,4 +1,4 @@
-"""Edge lists: tables with a row for each edge, and the ids of its two ends."""
+"""Edge lists: tables with a row for each edge and the ids of its two ends."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
 
 END_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
-"""What the two columns are called, where there are more than two."""
+"""Names of the two columns, for tables with more than two."""
 
 
 def load_edges(source: Source) -> Edges:
-    """All edges of such a table; an end that is missing stays missing."""
+    """All edges of an edge list; a missing end stays missing."""
     ends: list[tuple[Column, Column]] = []
     with reading(source.name):
         for frame in source.raw.select(_end_columns(source)).collect_batches():
-            one, other = (node_ids(column) for column in frame)
-            ends.append((one, other))
-    one, other = (join_columns([pair[place] for pair in ends]) for place in (0, 1))
-    nodes = tuple(sorted({*one.levels, *other.levels}))
-    return Edges(nodes, np.column_stack([end.recode(nodes, unseen=-1) for end in (one, other)]).astype(np.int64))
+            source_ids, target_ids = (node_ids(column) for column in frame)
+            ends.append((source_ids, target_ids))
+    sources, targets = (join_columns([pair[place] for pair in ends]) for place in (0, 1))
+    nodes = tuple(sorted({*sources.levels, *targets.levels}))
+    return Edges(nodes, np.column_stack([end.recode(nodes, unseen=-1) for end in (sources, targets)]).astype(np.int64))
 
 
 def _end_columns(source: Source) -> tuple[str, str]:
-    """The columns with the ids of the ends."""
+    """The two columns with the ids."""
     names = source.columns
     for pair in END_NAMES:
         if set(pair) <= set(names):

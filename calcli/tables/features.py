@@ -1,4 +1,4 @@
-"""Which columns calibration may depend on, and why the others are no features."""
+"""The features of a table, and why the other columns are none."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import polars as pl
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import Binding, Dropped, Feature, Flags
+from calcli.tables.infer import TEXT_TYPES
 from calcli.tables.io_errors import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
 HEADS: Final = (10_000, 1_000_000)
-"""Where the search for a repeated value stops for good, if there is one; only columns without go on to all rows."""
+"""So many rows are searched for a repeated value first; only columns without one are searched further."""
 
 
 def role_of(dtype: pl.DataType) -> Role | None:
-    """The part a type can play; None for dates, binary and nested types."""
-    if dtype in (pl.String, pl.Categorical, pl.Enum):
+    """The role of a feature of this type; None for dates, binary and nested types."""
+    if dtype in TEXT_TYPES:
         return "category"
     if dtype == pl.Boolean:
         return "boolean"
@@ -29,25 +30,23 @@ def role_of(dtype: pl.DataType) -> Role | None:
 
 
 def find_features(source: Source, flags: Flags, binding: Binding) -> tuple[tuple[Feature, ...], tuple[Dropped, ...]]:
-    """The features by the flags, or else all columns that can be some."""
+    """The features that ``--features`` names, or else all columns that can be features."""
     schema = source.schema
     if flags.features is not None:
         return _flagged(flags.features, schema, binding), ()
     taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+    free = [name for name in schema if name not in taken]
+    # 1. names and types
     reasons: dict[str, str] = {}
-    rest: list[str] = []
-    for name, dtype in schema.items():
-        if name in taken:
-            continue
-        reason = "named by --ignore" if name in flags.ignore else _reason(name, dtype, binding)
-        if reason is None:
-            rest.append(name)
-        else:
+    for name in free:
+        reason = "named by --ignore" if name in flags.ignore else _reason(name, schema[name], binding)
+        if reason is not None:
             reasons[name] = reason
-    keys = [name for name in rest if schema[name].is_integer() or schema[name] == pl.String]
-    for name in all_distinct(source, keys):
+    # 2. values: a column of distinct integers or texts is an id
+    keys = [name for name in free if schema[name].is_integer() or schema[name] == pl.String]
+    for name in all_distinct(source, [name for name in keys if name not in reasons]):
         reasons[name] = "every value is different, as in an id"
-    features = tuple(_feature(name, schema) for name in rest if name not in reasons)
+    features = tuple(_feature(name, schema) for name in free if name not in reasons)
     return features, tuple(Dropped(name, reasons[name]) for name in schema if name in reasons)
 
 
@@ -71,7 +70,7 @@ def _flagged(names: Sequence[str], schema: pl.Schema, binding: Binding) -> tuple
 
 
 def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
-    """Why a column is no feature, as far as its name and type tell."""
+    """Why a column is no feature, judged by its name and type; None if it is one."""
     if score_named(name, binding.classes, binding.score):
         return "named like a score"
     if name.startswith(("calibrated", "uncertainty_")):
@@ -90,7 +89,7 @@ def _no_role(dtype: pl.DataType) -> str:
 
 
 def all_distinct(source: Source, names: Sequence[str]) -> list[str]:
-    """The columns in which no value comes twice."""
+    """The columns in which no value is repeated."""
     left = list(names)
     for limit in (*HEADS, None):
         if not left:
@@ -110,7 +109,7 @@ def all_distinct(source: Source, names: Sequence[str]) -> list[str]:
 
 
 def known_features(source: Source, known: Binding) -> tuple[Feature, ...]:
-    """The features of an artifact, found again in another table."""
+    """The features of an artifact, which another table must have with the same roles."""
     for feature in known.features:
         if feature.name not in source.columns:
             match = nearest(feature.name, source.columns)
@@ -124,7 +123,7 @@ def known_features(source: Source, known: Binding) -> tuple[Feature, ...]:
 
 
 def _check_role(feature: Feature, dtype: pl.DataType) -> None:
-    """Text files are checked value by value when they are encoded; here the type decides."""
+    """Check a typed column; the values of text files are checked when they are encoded."""
     role = role_of(dtype)
     fine = role == feature.role or dtype == pl.Null or (feature.role == "number" and role == "boolean")
     if not fine and not (feature.role != "number" and dtype.is_integer()):

@@ -1,7 +1,7 @@
-"""What the values of a text column are: integers, numbers, booleans, or just text.
+"""The types of the columns of a text file: integers, numbers, booleans, or text.
 
-The answer holds for every row, not for the first thousand: one streaming pass looks at all of them. A number that is
-written with a leading zero (a postal code, a key) makes its column text, because 007 is not 7.
+One streaming pass reads all rows, so the type fits every one of them. A number with a leading zero (a postal code, a
+key) makes its column text, because 007 is not 7.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from dataclasses import dataclass
 import polars as pl
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-"""What stands for no value where numbers or booleans are meant; in a column of text each is a text."""
+"""Texts that stand for a missing number or boolean; in a column of text they are plain text."""
 
 TRUTHS = ("true", "false")
+
+TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 
 LEADING_ZERO = r"^[+-]?0\d"
 
 
 @dataclass
 class Kinds:
-    """What one column may still be, after some of its rows."""
+    """The types that are still possible for a column after some of its rows."""
 
     integer: bool = True
     number: bool = True
@@ -30,11 +32,11 @@ class Kinds:
 
     @property
     def text(self) -> bool:
-        """Whether nothing but text is left."""
+        """Whether only text is left."""
         return not (self.number or self.boolean)
 
     def dtype(self) -> pl.DataType:
-        """The type of a column all of whose rows were seen."""
+        """The type, after all rows."""
         if self.empty or self.text:
             return pl.String()
         if self.number:
@@ -55,7 +57,7 @@ def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
 
 
 def _look(name: str, kinds: Kinds) -> Iterator[pl.Expr]:
-    """What these rows say about each question that is still open."""
+    """For each type that is still possible, whether these rows fit it."""
     text = pl.col(name)
     number = text.cast(pl.Float64, strict=False)
     lower = text.str.to_lowercase()
@@ -71,12 +73,12 @@ def _look(name: str, kinds: Kinds) -> Iterator[pl.Expr]:
 
 
 def _only_missing(text: pl.Expr, rows: pl.Expr) -> pl.Expr:
-    """Whether all values in these rows stand for no value."""
+    """Whether all values in these rows are missing."""
     return text.filter(rows & text.is_not_null()).is_in(MISSING).all()
 
 
 def is_present(values: pl.Series) -> pl.Series:
-    """Which text values stand for something, where numbers or booleans are meant."""
+    """Which values of a text column are not missing, if it holds numbers or booleans."""
     return values.is_not_null() & ~values.is_in(MISSING)
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of polars, pyarrow and the operating system, in the words of calcli."""
+"""Exceptions of polars, pyarrow and the operating system as errors of calcli."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LIBRARY_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.Ar
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of what an exception says; the rest is a query plan or a stack."""
+    """The first line of an exception's message; the rest is a query plan or a stack."""
     lines = str(error).strip().splitlines()
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn whatever goes wrong while `what` is read into a DataError, or a FileSystemError if the disk is to blame."""
+    """Turn errors while `what` is read into a DataError, or a FileSystemError if they are the operating system's."""
     try:
         yield
     except FileNotFoundError as error:
@@ -40,7 +40,7 @@ def reading(what: str) -> Iterator[None]:
 
 @contextmanager
 def writing(target: str) -> Iterator[None]:
-    """Turn whatever the operating system says while `target` is written into a FileSystemError."""
+    """Turn errors of the operating system while `target` is written into a FileSystemError."""
     try:
         yield
     except (*LIBRARY_ERRORS, OSError) as error:
@@ -53,16 +53,16 @@ def writing(target: str) -> Iterator[None]:
 
 
 def not_utf8(what: str) -> DataError:
-    """What is said of text in another encoding."""
+    """The error for text in another encoding."""
     return DataError(f"{what} is not UTF-8 text", hint="convert it, for example with iconv")
 
 
 def _number(error: BaseException) -> int | None:
-    """The operating system's number; polars and pyarrow hide it in their messages."""
+    """The errno; polars and pyarrow have it only in their messages."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    found = re.search(r"(?:os error|errno) (\d+)[)\]]", str(error), re.IGNORECASE)
-    return int(found[1]) if found else None
+    number = re.search(r"(?:os error|errno) (\d+)[)\]]", str(error), re.IGNORECASE)
+    return int(number[1]) if number else None
 
 
 def _refused(number: int, what: str) -> FileSystemError:

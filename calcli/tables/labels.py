@@ -1,4 +1,4 @@
-"""Classes: what the distinct labels of a table are, and which of them is the positive one."""
+"""Classes: the distinct labels of a table, and which of two is the positive one."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import polars as pl
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.tables.binding_types import Label, LabelType
-from calcli.tables.infer import cast_text, infer_schema
+from calcli.tables.infer import TEXT_TYPES, cast_text, infer_schema
 from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
 
 MOST = 10_000
-"""More distinct labels than this are no classes."""
+"""The largest number of classes."""
 
 PAIRS = (("no", "yes"), ("false", "true"), ("neg", "pos"), ("0", "1"))
-"""Two labels whose positive one everybody knows."""
+"""Two labels whose positive one (the second) is common knowledge."""
 
 INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes in order, and how the table writes them."""
+    """Classes in order, and their type in the table."""
 
     type: LabelType
     values: tuple[Label, ...]
@@ -40,25 +40,21 @@ def distinct_labels(source: Source, column: str) -> Labels:
         dtype = frame.collect_schema()[column]
         _check_type(column, dtype)
         for batch in frame.collect_batches():
-            seen.update(batch[column].cast(pl.String if _is_text(dtype) else dtype).unique().drop_nulls().to_list())
+            seen.update(batch[column].cast(pl.String if dtype in TEXT_TYPES else dtype).unique().drop_nulls().to_list())
             if len(seen) > MOST:
                 break
-    found = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
-    if len(seen) > MOST:  # what are no labels at all has been said by now, and says more
+    labels = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
+    if len(seen) > MOST:  # after the check of the values, whose message is better
         raise DataError(
             f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
         )
-    if not found.values:
+    if not labels.values:
         raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
-    return found
-
-
-def _is_text(dtype: pl.DataType) -> bool:
-    return dtype in (pl.String, pl.Categorical, pl.Enum)
+    return labels
 
 
 def _check_type(column: str, dtype: pl.DataType) -> None:
-    if not (dtype.is_numeric() or _is_text(dtype) or dtype in (pl.Boolean, pl.Null)):
+    if not (dtype.is_numeric() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)):
         raise DataError(
             f"the label {column!r} is {dtype}; labels are integers, booleans or text",
             hint="name the label with --label",
@@ -68,7 +64,7 @@ def _check_type(column: str, dtype: pl.DataType) -> None:
 def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> Labels:
     if dtype == pl.Boolean:
         return Labels("bool", tuple(value for value in (False, True) if value in seen))
-    if _is_text(dtype):
+    if dtype in TEXT_TYPES:
         return Labels("string", tuple(sorted(str(value) for value in seen)))
     if dtype.is_integer():
         return Labels("int", tuple(sorted(int(value) for value in seen)))
@@ -83,7 +79,7 @@ def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> L
 
 
 def _from_text(column: str, seen: Iterable[Label | float]) -> Labels:
-    """Labels of a text file, of the type that all its columns get; what stands for missing is a class beside text."""
+    """Labels of a text file, of the type that is inferred for them; among text, "NA" and the like are classes."""
     texts = pl.LazyFrame({column: sorted(map(str, seen))}, schema={column: pl.String})
     dtype = infer_schema(texts)[column]
     values = texts.select(cast_text(column, dtype)).collect()[column]
@@ -91,12 +87,12 @@ def _from_text(column: str, seen: Iterable[Label | float]) -> Labels:
 
 
 def class_text(label: Label) -> str:
-    """A class as column names and flags write it."""
+    """A class as text, in column names and flags."""
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def as_class(value: Label | float, kind: LabelType) -> Label | None:
-    """What a value of some table is among classes of `kind`: a lossless cast, or None."""
+    """A value as a class of type `kind`, if that loses nothing; else None."""
     if kind == "string":
         return class_text(value) if isinstance(value, bool | int | str) else None
     if isinstance(value, str):
@@ -115,7 +111,7 @@ def as_class(value: Label | float, kind: LabelType) -> Label | None:
 
 
 def parse_classes(texts: Sequence[str], labels: Labels | None) -> Labels:
-    """What ``--classes`` names, in its order, as labels of the table's own type."""
+    """The classes that ``--classes`` names, in its order, in the type of the table's labels."""
     if len(texts) < 2 or len(set(texts)) < len(texts):
         raise UsageError(f"--classes {','.join(texts)}: it takes two or more different classes")
     kind = labels.type if labels else ("int" if all(INTEGER.fullmatch(text) for text in texts) else "string")
@@ -129,7 +125,7 @@ def parse_classes(texts: Sequence[str], labels: Labels | None) -> Labels:
 
 
 def check_seen(seen: Labels | None, classes: Labels) -> None:
-    """Refuse a label that is none of the classes."""
+    """Refuse labels that are not among the classes."""
     for value in seen.values if seen else ():
         if as_class(value, classes.type) not in classes.values:
             listed = unknown_name("class", class_text(value), [class_text(label) for label in classes.values])
@@ -137,7 +133,7 @@ def check_seen(seen: Labels | None, classes: Labels) -> None:
 
 
 def positive_class(labels: Labels, flag: str | None) -> Label | None:
-    """Which of two classes is the positive one; None where there are more."""
+    """The positive class of two; None for more than two."""
     texts = [class_text(label) for label in labels.values]
     if len(texts) != 2:
         if flag is not None:
@@ -160,6 +156,6 @@ def positive_class(labels: Labels, flag: str | None) -> Label | None:
 
 
 def there_is(names: Sequence[str], *, limit: int = 12) -> str:
-    """The columns of a table, for a message."""
+    """The columns of a table, for an error message."""
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
     return f"there is {', '.join(names[:limit])}{more}"

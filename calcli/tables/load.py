@@ -1,34 +1,49 @@
-"""A table as one batch of the rows that are fit for use."""
+"""Reading a table: the rows that pass every check, as batches.
+
+`read_batches` streams them for one or several scores; `load` gathers them into a single batch. Both go through
+`encode_chunk`, as do the workers of a cluster.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
 
 from calcli.batch import Batch, Column, IntArray
 from calcli.tables.arrays import Levels, join_arrays, join_columns
 from calcli.tables.binding_types import Binding
-from calcli.tables.checks import bound_columns, encode_scored, score_values
+from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.io_errors import reading
-from calcli.tables.row_counts import Tally
+from calcli.tables.row_counts import Count, Mask, Tally
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source
 
 
+class Chunk(NamedTuple):
+    """The good rows of a chunk, a batch for each binding, and which of its rows are bad."""
+
+    batches: tuple[Batch, ...]
+    bad: Mask | None
+
+
 @dataclass(frozen=True)
 class Loaded:
-    """All rows of a table that are fit for use.
+    """All good rows of a table.
 
     Attributes
     ----------
     batch
         The good rows, in order.
     rows
-        How many there are in the table, bad ones included.
+        The number of rows in the table, bad ones included.
     rows_bad
         How many were dropped.
     row_numbers
-        Where the good rows stand in the table, from 0; None if they are all.
+        The row numbers of the good rows in the table, from 0; None if all are good.
     """
 
     batch: Batch
@@ -46,14 +61,14 @@ def load(
     label: bool = True,
     check_scale: bool = True,
 ) -> Loaded:
-    """All rows as one batch, read in chunks; only the bound columns are held.
+    """All good rows as one batch, read in chunks; only the bound columns are held.
 
     Parameters
     ----------
     source
         The table.
     binding
-        Which column plays which part.
+        The roles of the columns.
     features
         Whether features are wanted; without, a row costs 24 bytes for two classes.
     bad_rows
@@ -65,26 +80,111 @@ def load(
     """
     tally = Tally(source.name, keep_going=bad_rows == "null")
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
-    names = bound_columns(binding, label=label, features=features)
-    batches: list[Batch] = []
-    levels = Levels()
-    with reading(source.name):
-        for frame in source.raw.select(names).collect_batches():
-            values = score_values(frame, binding)
-            if scale is not None:
-                scale.see(values)
-            chunk = encode_scored(
-                frame, values, binding, label=label, features=features, offset=tally.rows, levels=levels
-            )
-            tally.see(chunk)
-            if tally.hopeless:
-                batches.clear()
-            else:
-                batches.append(chunk.good)
-    if scale is not None:
-        scale.judge()
-    tally.judge()
+    chunks = read_batches(source, [binding], tally, [scale], label=label, features=features)
+    batches = [batch for (batch,) in chunks]
     return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers)
+
+
+def read_batches(
+    source: Source,
+    bindings: Sequence[Binding],
+    tally: Tally,
+    scales: Sequence[Scale | None],
+    *,
+    label: bool = True,
+    features: bool = True,
+) -> Iterator[tuple[Batch, ...]]:
+    """The good rows in chunks, a batch for each binding; only the bound columns are read.
+
+    Parameters
+    ----------
+    source
+        The table.
+    bindings
+        The roles of the columns. Labels and weights are those of the first; the others bring scores and features. A row
+        that is bad for one of them is bad for all.
+    tally
+        Counts the rows. A table with bad rows that may not be dropped is refused when all of it has been read.
+    scales
+        For each binding, what checks the scale of its score, if that is wanted.
+    label, features
+        As of `load`.
+    """
+    levels = Levels()
+    columns = columns_of(bindings, label=label, features=features)
+    with reading(source.name):
+        for frame in source.raw.select(columns).collect_batches():
+            chunk = encode_chunk(frame, bindings, tally, scales, label=label, features=features, levels=levels)
+            if chunk is not None:
+                yield chunk.batches
+    for scale in scales:
+        if scale is not None:
+            scale.judge()
+    tally.judge()
+
+
+def columns_of(bindings: Sequence[Binding], *, label: bool = True, features: bool = True) -> list[str]:
+    """The columns that `encode_chunk` reads, each once."""
+    names = [
+        name
+        for place, binding in enumerate(bindings)
+        for name in bound_columns(binding, label=label and place == 0, features=features)
+    ]
+    return list(dict.fromkeys(names))
+
+
+def encode_chunk(
+    frame: pl.DataFrame,
+    bindings: Sequence[Binding],
+    count: Count,
+    scales: Sequence[Scale | None],
+    *,
+    label: bool = True,
+    features: bool = True,
+    levels: Levels | None = None,
+) -> Chunk | None:
+    """The good rows of one chunk; None if it has none, or if the table will be refused. As `read_batches`."""
+    # 1. encode the chunk for each binding; those that read the same columns share the result
+    encoded: dict[tuple[object, object], Encoded] = {}
+    for place, (binding, scale) in enumerate(zip(bindings, scales, strict=True)):
+        values = score_values(frame, binding)
+        if scale is not None:
+            scale.see(values)
+        if (binding.score, binding.features) not in encoded:
+            encoded[binding.score, binding.features] = encode(
+                frame,
+                binding,
+                label=label and place == 0,
+                features=features,
+                offset=count.rows,
+                levels=levels,
+                values=values,
+            )
+    parts = [encoded[binding.score, binding.features] for binding in bindings]
+    # 2. count the rows that are bad for any of them
+    union = _union(parts, bindings)
+    count.see(union)
+    if count.hopeless or union.is_bad.all():
+        return None
+    # 3. the good rows of each, with the labels and weights of the first
+    first = union.good
+    goods = [first if part is parts[0] else replace(part, bad=union.bad).good for part in parts]
+    return Chunk(tuple(replace(good, label=first.label, weight=first.weight) for good in goods), union.bad)
+
+
+def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:
+    """The first part, with the rows that are bad in any; reasons name the score where it is not the first."""
+    bad = [part.bad for part in parts if part.bad is not None]
+    if not bad:
+        return parts[0]
+    why: dict[str, int] = {}
+    firsts: list[tuple[int, str]] = []
+    for part, binding in zip(parts, bindings, strict=True):
+        suffix = "" if binding.score == bindings[0].score else f" ({binding.score.columns[0]})"
+        why |= {reason + suffix: count for reason, count in part.why.items()}
+        if part.first is not None:
+            firsts.append((part.first[0], part.first[1] + suffix))
+    return replace(parts[0], bad=np.logical_or.reduce(bad), why=why, first=min(firsts, key=lambda first: first[0]))
 
 
 def join_batches(batches: list[Batch]) -> Batch:

@@ -1,21 +1,21 @@
-"""Tables that hold what the members of an ensemble predicted: a column for each member, or each member and class."""
+"""Tables with the predictions of an ensemble: a column for each member, or for each member and class."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError, nearest
-from calcli.tables.arrays import no_number, numbers
+from calcli.tables.arrays import numbers
+from calcli.tables.checks import mark_missing
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import there_is
-from calcli.tables.row_counts import Count
-from calcli.tables.row_masks import Mask, count_reasons, in_any, mark
+from calcli.tables.row_counts import Checked, Count, Mask, in_any, mark, summary
 from calcli.tables.scale import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
@@ -24,16 +24,16 @@ _OUTSIDE = "a probability is outside [0, 1]"
 
 @dataclass(frozen=True, slots=True)
 class MemberColumns:
-    """Where the predictions are.
+    """The columns of the predictions.
 
     Attributes
     ----------
     means
-        A tuple for each member, in the order of their numbers: one column, or one for each class.
+        For each member, in the order of their numbers: its column, or its columns by class.
     variances
-        The column of each member's variance; none where classes are predicted.
+        The column of each member's variance, if amounts are predicted with one.
     classes
-        Their names; none where there is one column a member.
+        Their names; none if each member has one column.
     """
 
     means: tuple[tuple[str, ...], ...]
@@ -46,85 +46,83 @@ class MemberColumns:
         return [*(name for member in self.means for name in member), *self.variances]
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedMembers:
-    """Some rows as arrays; bad ones have numbers that do no harm.
+@dataclass(frozen=True)
+class EncodedMembers(Checked):
+    """One chunk of rows as arrays, with harmless numbers in bad rows.
 
     Attributes
     ----------
     mean, variance
-        Shape (n, M), or (n, M, K) where there is a column for each class.
-    bad, why, first
-        As of `checks.Encoded`.
+        Shape (n, M), or (n, M, K) for classes.
     """
 
     mean: FloatArray
     variance: FloatArray | None
-    bad: Mask | None = None
-    why: Mapping[str, int] = field(default_factory=dict)
-    first: tuple[int, str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.mean)
 
 
 def find_members(source: Source, stem: str, variances: str | None = None) -> MemberColumns:
     """The columns ``<stem>_<m>`` or ``<stem>_<m>_<class>``, and ``<variances>_<m>`` where that is given."""
+    # 1. one column a member, or one a member and class, and not both
     alone = _numbered(source.columns, stem)
     by_class = _numbered_classes(source.columns, stem)
     if alone and by_class:
-        (one, *_), (other, *_) = alone.values(), next(iter(by_class.values())).values()
+        (plain, *_), (with_class, *_) = alone.values(), next(iter(by_class.values())).values()
         raise DataError(
-            f"--members {stem}: {one!r} has no class and {other!r} has one",
+            f"--members {stem}: {plain!r} has no class and {with_class!r} has one",
             hint="members are <stem>_<m>, or <stem>_<m>_<class>",
         )
     members = sorted(alone or by_class)
     if len(members) < 2:
         raise _too_few(source, stem, members)
+    # 2. classes, or amounts with or without variances
     if by_class:
         if variances is not None:
             raise DataError(f"--variances is for amounts, and {stem}_{members[0]}_<class> are classes")
         return _per_class(stem, by_class, members)
-    found = MemberColumns(tuple((alone[member],) for member in members))
+    means = tuple((alone[member],) for member in members)
     if variances is None:
-        return found
-    theirs = _numbered(source.columns, variances)
-    if sorted(theirs) != members:
-        lost = next((member for member in members if member not in theirs), None)
-        extra = next((member for member in theirs if member not in members), None)
-        what = f"{variances}_{lost}" if lost is not None else f"{stem}_{extra}"
-        raise DataError(f"each member needs a mean and a variance, and there is no {what!r}")
-    return MemberColumns(found.means, tuple(theirs[member] for member in members))
+        return MemberColumns(means)
+    of_variances = _numbered(source.columns, variances)
+    if sorted(of_variances) != members:
+        lost = next((member for member in members if member not in of_variances), None)
+        extra = next((member for member in of_variances if member not in members), None)
+        missing = f"{variances}_{lost}" if lost is not None else f"{stem}_{extra}"
+        raise DataError(f"each member needs a mean and a variance, and there is no {missing!r}")
+    return MemberColumns(means, tuple(of_variances[member] for member in members))
 
 
 def _numbered(names: Sequence[str], stem: str) -> dict[int, str]:
     """Columns ``<stem>_<m>`` by m."""
-    return {int(found[1]): name for name in names if (found := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})", name))}
+    return {int(match[1]): name for name in names if (match := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})", name))}
 
 
 def _numbered_classes(names: Sequence[str], stem: str) -> dict[int, dict[str, str]]:
     """Columns ``<stem>_<m>_<class>`` by m and class."""
     by_class: dict[int, dict[str, str]] = {}
     for name in names:
-        found = re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})_(.+)", name, re.DOTALL)
-        if found:
-            by_class.setdefault(int(found[1]), {})[found[2]] = name
+        if match := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})_(.+)", name, re.DOTALL):
+            by_class.setdefault(int(match[1]), {})[match[2]] = name
     return by_class
 
 
 def _too_few(source: Source, stem: str, members: Sequence[int]) -> DataError:
     if members:
         return DataError(f"--members {stem}: there is only member {members[0]}, and one has nobody to disagree with")
-    heads = {found[1] for name in source.columns if (found := re.fullmatch(r"(.+)_\d{1,9}", name))}
-    match = nearest(stem, sorted(heads))
-    hint = f"did you mean --members {match}?" if match else "--members STEM stands for STEM_0, STEM_1, …"
+    stems = {match[1] for name in source.columns if (match := re.fullmatch(r"(.+)_\d{1,9}", name))}
+    meant = nearest(stem, sorted(stems))
+    hint = f"did you mean --members {meant}?" if meant else "--members STEM stands for STEM_0, STEM_1, …"
     return DataError(f"no columns {stem}_0, {stem}_1, …; {there_is(source.columns)}", hint=hint)
 
 
 def _per_class(stem: str, by_class: Mapping[int, Mapping[str, str]], members: Sequence[int]) -> MemberColumns:
     classes = tuple(by_class[members[0]])
     for member in members:
-        theirs = by_class[member]
-        if set(theirs) != set(classes):
+        if set(by_class[member]) != set(classes):
             raise DataError(
-                f"member {member} predicts the classes {', '.join(sorted(theirs))}, "
+                f"member {member} predicts the classes {', '.join(sorted(by_class[member]))}, "
                 f"and member {members[0]} {', '.join(sorted(classes))}",
                 hint=f"there must be a column {stem}_<m>_<class> for each member and class",
             )
@@ -134,7 +132,7 @@ def _per_class(stem: str, by_class: Mapping[int, Mapping[str, str]], members: Se
 
 
 def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMembers:
-    """Some rows, typed or the String columns of a text file, as arrays."""
+    """Some rows, typed or the String columns of a text file, as arrays; `wrong` holds the bad rows by reason."""
     wrong: dict[str, Mask] = {}
     raw = _matrix(frame, [name for member in columns.means for name in member], "prediction", wrong)
     mean = raw if not columns.classes else raw.reshape(len(raw), len(columns.means), len(columns.classes))
@@ -144,33 +142,24 @@ def encode_members(frame: pl.DataFrame, columns: MemberColumns) -> EncodedMember
         mark(wrong, "a variance is not positive", in_any(variance <= 0.0))
     else:
         mean = _as_probabilities(mean, wrong)
-    if not wrong:
-        return EncodedMembers(mean, variance)
-    bad: Mask = np.logical_or.reduce(list(wrong.values()))
-    harmless = 1.0 / len(columns.classes) if columns.classes else 0.5
-    mean = np.where(bad.reshape(-1, *[1] * (mean.ndim - 1)), harmless, mean)
-    variance = None if variance is None else np.where(bad[:, None], 1.0, variance)
-    row = int(bad.argmax())
-    reason = next(reason for reason, mask in wrong.items() if mask[row])
-    return EncodedMembers(mean, variance, bad, count_reasons(wrong), (row, reason))
+    bad, why, first = summary(wrong)
+    if bad is not None:
+        harmless = 1.0 / len(columns.classes) if columns.classes else 0.5
+        mean = np.where(bad.reshape(-1, *[1] * (mean.ndim - 1)), harmless, mean)
+        variance = None if variance is None else np.where(bad[:, None], 1.0, variance)
+    return EncodedMembers(mean, variance, bad=bad, why=why, first=first)
 
 
 def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[str, Mask]) -> FloatArray:
     values: FloatArray = np.column_stack([numbers(frame[name]) for name in names])
-    if np.isfinite(values).all():
-        return values
-    words = np.zeros(len(frame), dtype=np.bool_)
-    for name in names:
-        if frame[name].dtype == pl.String:
-            words |= no_number(frame[name]).to_numpy()
-    mark(wrong, f"a {part} is not a number", words)
-    mark(wrong, f"a {part} is missing", in_any(np.isnan(values)) & ~words)
-    mark(wrong, f"a {part} is infinite", in_any(np.isinf(values)))
+    if not np.isfinite(values).all():
+        mark_missing([frame[name] for name in names], values, f"a {part}", wrong)
+        mark(wrong, f"a {part} is infinite", in_any(np.isinf(values)))
     return values
 
 
 def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
-    """Clipped to [0, 1], as float32 rounds, and of classes adding up to 1."""
+    """Clipped to [0, 1], because float32 rounds; classes are divided by their sum."""
     with np.errstate(invalid="ignore"):
         mark(wrong, _OUTSIDE, in_any(((values < -SLACK) | (values > 1.0 + SLACK)) & np.isfinite(values)))
         clipped = np.clip(values, 0.0, 1.0)
@@ -182,12 +171,11 @@ def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
 
 
 def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
-    """Read the table and raise an error that says how many rows are bad, why, and which is the first."""
+    """Read the table and refuse it if rows are bad."""
     count = Count(source.name, keep_going=False)
     with reading(source.name):
         for frame in source.raw.select(columns.names).collect_batches():
-            chunk = encode_members(frame, columns)
-            count.add(len(frame), chunk.bad, chunk.why, chunk.first)
+            count.see(encode_members(frame, columns))
     outside = count.why[_OUTSIDE]
     if outside > count.rows / 10:
         raise DataError(

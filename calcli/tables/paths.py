@@ -1,4 +1,4 @@
-"""From what was named on the command line to a list of files."""
+"""The files that paths, globs, directories and ``-`` stand for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputFile:
     path
         Where it is; None for standard input.
     partition
-        What the directories above it say (``day=2024-01-01``), by column.
+        The columns that the directories above it give (``day=2024-01-01``).
     """
 
     path: Path | None
@@ -41,7 +41,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files, and how they were named."""
+    """The input files; `stem` is the name of a single one without suffixes."""
 
     files: tuple[InputFile, ...]
     stem: str | None
@@ -80,11 +80,11 @@ def _find(item: str, given: str | None) -> list[InputFile]:
         return [InputFile(path, format_of(path, given, flag="--input-format"))]
     if glob.has_magic(item):
         matches = [Path(match) for match in sorted(glob.glob(item, recursive=True))]  # noqa: PTH207 patterns may be absolute
-        found = [match for match in matches if not match.is_dir()]
-        if not found:
+        files = [match for match in matches if not match.is_dir()]
+        if not files:
             what = f"matches {len(matches)} directories and no file" if matches else "matches nothing"
             raise DataError(f"the pattern {item!r} {what}", hint="quote patterns, and let them end in a file name")
-        return [InputFile(match, format_of(match, given, flag="--input-format")) for match in found]
+        return [InputFile(match, format_of(match, given, flag="--input-format")) for match in files]
     raise _missing(path)
 
 
@@ -106,7 +106,7 @@ def _missing(path: Path) -> DataError:
 
 
 def _walk(folder: Path, given: str | None) -> list[InputFile]:
-    """The tables below a directory, by path; names with a dot or an underscore in front are somebody's bookkeeping."""
+    """The tables below a directory, sorted; names that begin with a dot or an underscore are skipped."""
     inside = [
         path
         for path in sorted(folder.rglob("*"))
@@ -115,21 +115,21 @@ def _walk(folder: Path, given: str | None) -> list[InputFile]:
     if given is not None:
         wanted = format_of(folder, given, flag="--input-format")
         named = [path for path in inside if suffix_format(path) == wanted] or [p for p in inside if not p.suffix]
-        found = [(path, wanted) for path in named]
+        tables = [(path, wanted) for path in named]
     else:
-        found = [(path, known) for path in inside if (known := suffix_format(path)) is not None]
-    if not found:
+        tables = [(path, known) for path in inside if (known := suffix_format(path)) is not None]
+    if not tables:
         raise DataError(
             f"the directory {str(folder)!r} holds no table; known suffixes are {', '.join(SUFFIXES)}",
             hint=None if given else "name the format of other files with --input-format",
         )
-    counts = Counter(known for _, known in found)
+    counts = Counter(known for _, known in tables)
     if len(counts) > 1:
         listed = " and ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         raise DataError(
             f"the directory {str(folder)!r} holds files of several formats: {listed}", hint="choose with --input-format"
         )
-    return [InputFile(path, known, _partition(path.relative_to(folder))) for path, known in found]
+    return [InputFile(path, known, _partition(path.relative_to(folder))) for path, known in tables]
 
 
 def _partition(path: Path) -> dict[str, str | None]:

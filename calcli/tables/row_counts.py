@@ -1,20 +1,66 @@
-"""How many rows are bad, and why."""
+"""Which rows are bad, why, and how many."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import IntArray
 from calcli.errors import DataError
-from calcli.tables.checks import Encoded
-from calcli.tables.row_masks import Mask
+
+Mask = NDArray[np.bool_]
+
+
+def mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
+    """Add a reason, with the rows that are bad for it, if there are any."""
+    if mask.any():
+        wrong[reason] = mask
+
+
+def in_any(mask: Mask) -> Mask:
+    """For each row, whether the mask holds in any of its columns."""
+    rows: Mask = np.logical_or.reduce(mask, axis=tuple(range(1, mask.ndim)))
+    return rows
+
+
+def summary(wrong: Mapping[str, Mask]) -> tuple[Mask | None, dict[str, int], tuple[int, str] | None]:
+    """`Checked.bad`, `why` and `first` of a chunk whose bad rows were marked."""
+    if not wrong:
+        return None, {}, None
+    bad: Mask = np.logical_or.reduce(list(wrong.values()))
+    row = int(bad.argmax())
+    first = next(reason for reason, mask in wrong.items() if mask[row])
+    return bad, {reason: int(mask.sum()) for reason, mask in wrong.items()}, (row, first)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A chunk of rows whose bad ones are known; `len` is the number of its rows.
+
+    Attributes
+    ----------
+    bad
+        Which rows are bad; None if none is.
+    why
+        How many rows are bad for each reason.
+    first
+        The first bad row (from 0, in this chunk) and its reason.
+    """
+
+    bad: Mask | None = None
+    why: Mapping[str, int] = field(default_factory=dict)
+    first: tuple[int, str] | None = None
+
+    def __len__(self) -> int:
+        raise NotImplementedError
 
 
 class Count:
-    """Counts good and bad rows as chunks go by. What parts of a table count adds up.
+    """Counts good and bad rows, chunk by chunk; counts of parts of a table can be added.
 
     Parameters
     ----------
@@ -33,26 +79,23 @@ class Count:
         self.first: tuple[int, str] | None = None
 
     def __add__(self, other: Count) -> Count:
-        """Of both parts; where a row stands in the table is not known then."""
+        """Of both parts; the first bad row is lost, because the order of the parts is not known."""
         both = Count(self.name, keep_going=self.keep_going)
         both.rows, both.rows_bad = self.rows + other.rows, self.rows_bad + other.rows_bad
         both.why = self.why + other.why
         return both
 
-    def see(self, chunk: Encoded) -> None:
-        self.add(len(chunk.batch), chunk.bad, chunk.why, chunk.first)
-
-    def add(self, rows: int, bad: Mask | None, why: Mapping[str, int], first: tuple[int, str] | None) -> None:
-        """So many rows more; what is bad of them as of `Encoded`."""
-        if bad is not None and first is not None:
-            self.rows_bad += int(bad.sum())
-            self.why.update(why)
-            self.first = self.first or (self.rows + first[0], first[1])
-        self.rows += rows
+    def see(self, chunk: Checked) -> None:
+        """Count the next rows."""
+        if chunk.bad is not None and chunk.first is not None:
+            self.rows_bad += int(chunk.bad.sum())
+            self.why.update(chunk.why)
+            self.first = self.first or (self.rows + chunk.first[0], chunk.first[1])
+        self.rows += len(chunk)
 
     @property
     def hopeless(self) -> bool:
-        """Whether there will be no result, so that only the count still matters."""
+        """Whether the table will be refused: the rest of it is only counted, for the message."""
         return self.rows_bad > 0 and not self.keep_going
 
     def judge(self) -> None:
@@ -63,32 +106,32 @@ class Count:
             raise self.error()
 
     def error(self) -> DataError:
-        """What ``--bad-rows fail`` says."""
+        """The refusal, with the number of bad rows by reason."""
         bad, first = self.rows_bad, self.first
         reasons = ", ".join(
             f"{reason}: {count:,}" for reason, count in sorted(self.why.items(), key=lambda item: -item[1])
         )
-        said = f"{self.name} has {bad:,} bad row{'' if bad == 1 else 's'} of {self.rows:,} ({reasons})"
+        message = f"{self.name} has {bad:,} bad row{'' if bad == 1 else 's'} of {self.rows:,} ({reasons})"
         place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
         hint = None if bad == self.rows else "mend them, or pass --bad-rows null to go on without them"
-        return DataError(f"{said}{place}", hint=hint)
+        return DataError(f"{message}{place}", hint=hint)
 
 
 class Tally(Count):
-    """The same of a table that is read from its beginning; it knows which rows are bad."""
+    """A `Count` of a table that is read in order: it also keeps which rows are bad."""
 
     def __init__(self, name: str, *, keep_going: bool) -> None:
         super().__init__(name, keep_going=keep_going)
         self._bad: list[IntArray] = []
 
-    def see(self, chunk: Encoded) -> None:
+    def see(self, chunk: Checked) -> None:
         if chunk.bad is not None:
             self._bad.append(self.rows + np.flatnonzero(chunk.bad))
         super().see(chunk)
 
     @property
     def row_numbers(self) -> IntArray | None:
-        """Where the good rows stand in the table, from 0; None if they are all."""
+        """The row numbers of the good rows, from 0; None if all are good."""
         if not self.rows_bad:
             return None
         good = np.ones(self.rows, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Whether numbers can be probabilities, and whether a column is what it is taken for."""
+"""Whether scores have the scale of logits or of probabilities."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.errors import DataError
 from calcli.tables.binding_types import Score
-from calcli.tables.row_masks import in_any
+from calcli.tables.row_counts import in_any
 
 SLACK = 1e-6
-"""How far outside [0, 1] a probability may be: float32 rounds."""
+"""How far outside [0, 1] a probability may be, because float32 rounds."""
 
 SUM_SLACK = 1e-3
-"""How far from 1 the probabilities of a row may add up to."""
+"""How far the probabilities of a row may sum from 1."""
 
 ENOUGH = 20
-"""So many rows must agree before logits are suspected to be probabilities."""
+"""With fewer rows, logits are not suspected to be probabilities."""
 
 
 class Scale:
-    """Whether logits look like probabilities, or probabilities like logits.
+    """Finds logits that look like probabilities, and probabilities that look like logits.
 
-    `flags` is whether --logit and --prob could say which they are.
+    `flags` says whether the error may suggest --logit and --prob.
     """
 
     def __init__(self, score: Score, *, flags: bool = True) -> None:
@@ -35,7 +35,7 @@ class Scale:
         self.sums_to_one = True
 
     def __add__(self, other: Scale) -> Scale:
-        """What both have seen."""
+        """The scale of the rows of both."""
         both = Scale(self.score, flags=self.flags)
         both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
         both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
@@ -43,6 +43,7 @@ class Scale:
         return both
 
     def see(self, values: FloatArray) -> None:
+        """Take in the scores of a chunk."""
         rows = values if values.ndim == 2 else values[:, None]
         if not np.isfinite(rows).all():
             rows = rows[np.isfinite(rows).all(axis=1)]
@@ -57,6 +58,7 @@ class Scale:
             self.sums_to_one = bool((np.abs(rows.sum(axis=1) - 1.0) <= SUM_SLACK).all())
 
     def judge(self) -> None:
+        """Refuse logits that all lie in [0, 1], and probabilities many of which do not."""
         first = self.score.columns[0]
         inside = self.least >= 0.0 and self.greatest <= 1.0
         if self.score.kind == "logit" and self.rows >= ENOUGH and inside and self.sums_to_one:

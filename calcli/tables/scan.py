@@ -1,10 +1,18 @@
-"""Parquet, Arrow IPC and NDJSON as lazy frames."""
+"""Parquet, Arrow IPC and NDJSON as lazy frames.
+
+Each file is opened once: is it what its suffix says, which types does it have, which of them does polars change? Then
+the files become one frame, by the cheapest of three ways:
+
+- NDJSON: one scan with the common schema, which polars need not infer again.
+- Parquet and Arrow IPC files of the same schema: one scan over all of them.
+- Files whose types differ, Arrow's stream format, and a single file: a scan of each, cast to the common schema.
+"""
 
 from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +31,7 @@ from calcli.tables.arrow_types import (
     types_to_restore,
 )
 from calcli.tables.formats import Format
-from calcli.tables.frames import scan_frames
+from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
 from calcli.tables.io_errors import one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
@@ -33,48 +41,38 @@ JSON_BLOCK = 1 << 24
 
 
 @dataclass(frozen=True)
-class TypedFile:
-    """One file whose columns have types.
-
-    Attributes
-    ----------
-    path
-        Where it is.
-    name
-        What messages call it.
-    constants
-        Columns that the directory names give, the same in every row.
-    """
-
-    path: Path
-    name: str
-    constants: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Scanned:
-    """A lazy frame over one or several files, and the types that polars changes in them."""
-
-    frame: pl.LazyFrame
-    arrow_types: ArrowTypes
-
-
-@dataclass(frozen=True)
 class Part:
     """One file as polars sees it.
 
-    `stream`: in Arrow's stream format, which polars cannot scan.
+    Attributes
+    ----------
+    arrow_types
+        The types that polars changes, by column.
+    levels
+        Of the columns that are ordered dictionaries.
+    stream
+        Whether it is in Arrow's stream format, which polars cannot scan.
     """
 
     frame: pl.LazyFrame
     schema: pl.Schema
     arrow_types: ArrowTypes
-    stream: bool = False
-    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    levels: Mapping[str, Sequence[str]]
+    stream: bool
+
+    @classmethod
+    def of(
+        cls, plain: pl.LazyFrame, arrow: pa.Schema, levels: Mapping[str, Sequence[str]], *, stream: bool = False
+    ) -> Part:
+        frame = as_enums(plain, levels)
+        schema = frame.collect_schema()
+        return cls(frame, schema, types_to_restore(arrow, schema), levels, stream)
 
 
-def scan_typed(files: Sequence[TypedFile], kind: Format) -> Scanned:
-    """All rows of `files`, in order."""
+def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
+    """All rows of `files`, in order, and the types that polars changes in them."""
+    kind = files[0].format
+    # 1. open each file
     open_part = {"parquet": _open_parquet, "ipc": _open_ipc, "ndjson": _open_ndjson}[kind]
     parts = []
     for file in files:
@@ -82,12 +80,12 @@ def scan_typed(files: Sequence[TypedFile], kind: Format) -> Scanned:
             part = open_part(file)
         if not part.schema:
             raise DataError(f"{file.name} has no columns")
-        both = [name for name in part.schema if name in file.constants]
-        if both:
-            raise DataError(f"{file.name} has a column {both[0]!r}, and so have the directories above it")
+        refuse_constants(file, part.schema)
         parts.append(part)
+    # 2. the schema that holds the values of all of them
     target = common_schema(files, [part.schema for part in parts], union=kind == "ndjson")
     arrow_types = {name: dtype for part in reversed(parts) for name, dtype in part.arrow_types.items()}
+    # 3. one frame
     alike = all(part.schema == target and not part.stream for part in parts)
     if kind == "ndjson":
         frame = _with_constants(_scan_ndjson(files, target), files)
@@ -95,10 +93,10 @@ def scan_typed(files: Sequence[TypedFile], kind: Format) -> Scanned:
         frame = as_enums(_with_constants(_scan_together(files, kind), files), parts[0].levels)
     else:
         frame = _one_by_one(files, parts, target)
-    return Scanned(frame, arrow_types)
+    return frame, arrow_types
 
 
-def _open_parquet(file: TypedFile) -> Part:
+def _open_parquet(file: LocalFile) -> Part:
     _refuse_empty(file)
     try:
         opened = pyarrow.parquet.ParquetFile(file.path)
@@ -108,9 +106,7 @@ def _open_parquet(file: TypedFile) -> Part:
         arrow = opened.schema_arrow
         refuse_unknown_types(arrow, file.name, stored=False)
         levels = {name: levels_of(_parquet_dictionaries(opened, name)) for name in ordered_dictionaries(arrow)}
-    frame = as_enums(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), levels)
-    schema = frame.collect_schema()
-    return Part(frame, schema, types_to_restore(arrow, schema), levels=levels)
+    return Part.of(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), arrow, levels)
 
 
 def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:
@@ -121,7 +117,7 @@ def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:
             break
 
 
-def _open_ipc(file: TypedFile) -> Part:
+def _open_ipc(file: LocalFile) -> Part:
     _refuse_empty(file)
     with file.path.open("rb") as start:
         magic = start.read(6)
@@ -134,22 +130,15 @@ def _open_ipc(file: TypedFile) -> Part:
             with reader:
                 arrow = reader.schema
                 refuse_unknown_types(arrow, file.name, stored=not stream)
+                # the first batch has the levels of all, unless it is empty
+                batches = reader if stream else map(reader.get_batch, range(reader.num_record_batches))
                 names = ordered_dictionaries(arrow)
-                first = next(_record_batches(reader), None) if names else None
+                first = next(iter(batches), None) if names else None
                 levels = {name: levels_of([first.column(name).dictionary]) for name in names} if first else {}
     except (pa.ArrowInvalid, OSError) as error:
         raise _not_a(file, "an Arrow IPC file", error) from error
     plain = _scan_stream(file.path, arrow) if stream else pl.scan_ipc(file.path, glob=False, hive_partitioning=False)
-    frame = as_enums(plain, levels)
-    schema = frame.collect_schema()
-    return Part(frame, schema, types_to_restore(arrow, schema), stream=stream, levels=levels)
-
-
-def _record_batches(reader: Any) -> Iterator[pa.RecordBatch]:
-    if isinstance(reader, pa.ipc.RecordBatchStreamReader):
-        yield from reader
-    else:
-        yield from (reader.get_batch(place) for place in range(reader.num_record_batches))
+    return Part.of(plain, arrow, levels, stream=stream)
 
 
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
@@ -163,16 +152,16 @@ def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
     return scan_frames(read, pl.DataFrame(arrow.empty_table()).schema)
 
 
-def _open_ndjson(file: TypedFile) -> Part:
+def _open_ndjson(file: LocalFile) -> Part:
     _refuse_empty(file)
     frame = pl.scan_ndjson(glob.escape(str(file.path)), infer_schema_length=None)
     schema = frame.collect_schema()
     _refuse_mixed(file, [name for name, dtype in schema.items() if dtype == pl.String])
-    return Part(frame, schema, {})
+    return Part(frame, schema, arrow_types={}, levels={}, stream=False)
 
 
-def _refuse_mixed(file: TypedFile, names: Sequence[str]) -> None:
-    """Refuse a key whose values are text in some rows and not in others: polars would make text of all of them."""
+def _refuse_mixed(file: LocalFile, names: Sequence[str]) -> None:
+    """Refuse a key whose values are text in some rows and not in others: polars would turn all of them into text."""
     if not names:
         return
     options = pyarrow.json.ParseOptions(
@@ -190,20 +179,20 @@ def _refuse_mixed(file: TypedFile, names: Sequence[str]) -> None:
             ) from error
 
 
-def _refuse_empty(file: TypedFile) -> None:
+def _refuse_empty(file: LocalFile) -> None:
     if file.path.stat().st_size == 0:
         raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
 
 
-def _not_a(file: TypedFile, what: str, error: Exception) -> DataError:
+def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
     return DataError(
         f"{file.name} is not {what}, or was cut off: {one_line(error)}",
         hint="if it is in another format, name it with --input-format",
     )
 
 
-def _scan_together(files: Sequence[TypedFile], kind: Format) -> pl.LazyFrame:
-    """Files of one schema; one scan over all of them costs polars much less than a scan each."""
+def _scan_together(files: Sequence[LocalFile], kind: Format) -> pl.LazyFrame:
+    """One scan of files with the same schema, which costs polars much less than a scan of each."""
     options: dict[str, Any] = {"glob": False, "hive_partitioning": False}
     if files[0].constants:
         options["include_file_paths"] = PATH_COLUMN
@@ -211,13 +200,14 @@ def _scan_together(files: Sequence[TypedFile], kind: Format) -> pl.LazyFrame:
     return pl.scan_parquet(paths, **options) if kind == "parquet" else pl.scan_ipc(paths, **options)
 
 
-def _scan_ndjson(files: Sequence[TypedFile], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _scan_ndjson(files: Sequence[LocalFile], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     # With the schema given, polars does not infer it anew from all rows each time the frame is collected.
     paths = [glob.escape(str(file.path)) for file in files]
     return pl.scan_ndjson(paths, schema=target, include_file_paths=PATH_COLUMN if files[0].constants else None)
 
 
-def _one_by_one(files: Sequence[TypedFile], parts: Sequence[Part], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """A scan of each file, cast to the common schema, with its constants."""
     if len(files) == 1 and not files[0].constants:
         return parts[0].frame
     types = _constant_types(files)
@@ -229,7 +219,8 @@ def _one_by_one(files: Sequence[TypedFile], parts: Sequence[Part], target: Mappi
     )
 
 
-def _with_constants(frame: pl.LazyFrame, files: Sequence[TypedFile]) -> pl.LazyFrame:
+def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyFrame:
+    """A scan over several files, with the constants of each in place of its path."""
     types = _constant_types(files)
     if not types:
         return frame
@@ -243,7 +234,7 @@ def _with_constants(frame: pl.LazyFrame, files: Sequence[TypedFile]) -> pl.LazyF
     ).drop(PATH_COLUMN)
 
 
-def _constant_types(files: Sequence[TypedFile]) -> dict[str, pl.DataType]:
+def _constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
     """Directory names of integers make an integer column, all others text."""
     types: dict[str, pl.DataType] = {}
     for name in files[0].constants:
@@ -254,7 +245,7 @@ def _constant_types(files: Sequence[TypedFile]) -> dict[str, pl.DataType]:
 
 
 def common_schema(
-    files: Sequence[TypedFile], schemas: Sequence[Mapping[str, pl.DataType]], *, union: bool
+    files: Sequence[LocalFile], schemas: Sequence[Mapping[str, pl.DataType]], *, union: bool
 ) -> dict[str, pl.DataType]:
     """The columns that all files have, in the first file's order, with the types that hold all their values.
 
@@ -262,12 +253,8 @@ def common_schema(
     """
     target = dict(schemas[0])
     for file, schema in zip(files[1:], schemas[1:], strict=True):
-        missing = [name for name in target if name not in schema]
-        extra = [name for name in schema if name not in target]
-        if missing and not union:
-            raise DataError(f"{file.name} has no column {missing[0]!r}, which {files[0].name} has")
-        if extra and not union:
-            raise DataError(f"{file.name} has a column {extra[0]!r}, which {files[0].name} has not")
+        if not union:
+            refuse_other_columns(file, schema, files[0], target)
         for name, dtype in schema.items():
             wider = _supertype(target.get(name, dtype), dtype)
             if wider is None:

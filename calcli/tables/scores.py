@@ -1,10 +1,11 @@
-"""Finding the columns that hold the prediction, by flags and by names."""
+"""Finding the score columns, by flags or by names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
@@ -24,15 +25,12 @@ INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
 
 class NoScoreError(DataError):
-    """No column is the prediction, by flag or by name."""
+    """There is no score column, by flag or by name."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Columns that could be the score.
-
-    `classes` is what they say about the classes: None for a single column, which says nothing.
-    """
+    """Columns that could be the score; `classes` are those that the columns name, None for a single column."""
 
     score: Score
     classes: Labels | None = None
@@ -44,9 +42,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is known of the classes before the score columns are looked for.
+    """The classes that are known before the score is looked for.
 
-    `fixed`: by a flag or an artifact, so that columns can add none.
+    `fixed`: they are given by a flag or an artifact, so score columns cannot add any.
     """
 
     labels: Labels | None
@@ -58,27 +56,29 @@ class Wanted:
 
 
 def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Candidate]:
-    """The score columns: one candidate, or two where logits and probabilities are both there."""
+    """The score columns: one candidate, or two if there are logits and probabilities."""
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="keep the one that calcli shall use")
     if flags.prob is not None:
         return [named_score(names, flags.prob, "prob", wanted, flag="--prob")]
     if flags.logit is not None:
         return [named_score(names, flags.logit, "logit", wanted, flag="--logit")]
-    found = list(_by_name(names, wanted))
+    candidates = list(_by_name(names, wanted))
     for kind in ("logit", "prob"):
-        same = [candidate for candidate in found if candidate.score.kind == kind]
+        same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
             stem = same[0].score.columns[0]
             raise DataError(
                 f"{len(same)} scores are possible: {'; '.join(map(str, same))}",
                 hint=f"choose one, for example --{kind} {stem}",
             )
-    return found or [_none_found(names, wanted)]
+    if not candidates:
+        _refuse_without_score(names, wanted)
+    return candidates
 
 
 def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:
-    """The column that a flag names, or the columns whose stem it is."""
+    """The column that a flag names, or the columns per class if it names their stem."""
     many = per_class(names, value, kind, wanted)
     if many is not None and (value not in names or (wanted.count or 2) > 2):
         return many
@@ -102,14 +102,14 @@ def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
         many = per_class(names, stem, kind, wanted)
         if many is None or many.classes is None:
             continue
-        # Without labels nothing says that the "value" of p_value is no class, but a plain p beside it does.
+        # Without labels, "value" in p_value could be a class; if there is a column p too, it is not taken for one.
         if not (singles and wanted.labels is None and many.classes.type == "string"):
             yield many
 
 
 def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) -> Candidate | None:
     """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class."""
-    ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_") and len(name) > len(stem) + 1}
+    ends = _ends(names, stem)
     if len(ends) < 2:
         return None
     if wanted.labels is None:
@@ -119,15 +119,20 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) 
     columns = [ends.get(class_text(value), ends.get(str(value), "")) for value in labels.values]
     if not all(columns):
         if labels.type == "string" and not wanted.fixed:
-            return None  # an index says nothing about the order of classes that are words
+            return None  # 0 .. K-1 does not tell the order of classes that are text
         columns = [ends.get(str(place), "") for place in range(len(labels.values))]
         if not all(columns) or (not wanted.fixed and str(len(columns)) in ends):
             return None
     return Candidate(Score(kind, tuple(columns)), labels) if len(columns) > 1 else None
 
 
+def _ends(names: Sequence[str], stem: str) -> dict[str, str]:
+    """The columns ``<stem>_<end>``, by their ends."""
+    return {end: name for name in names if (end := name.removeprefix(f"{stem}_")) not in ("", name)}
+
+
 def _unlabelled(ends: Mapping[str, str]) -> Labels:
-    """The classes that the columns name, where there are no labels."""
+    """The classes that the columns name, if there are no labels."""
     count = _counted(ends)
     if count:
         return Labels("int", tuple(range(count)))
@@ -135,13 +140,13 @@ def _unlabelled(ends: Mapping[str, str]) -> Labels:
 
 
 def _counted(ends: Mapping[str, str]) -> int:
-    """How many classes 0 .. K-1 the ends name; 0 where they name anything else."""
+    """K, if the ends are 0 .. K-1 and other text; else 0."""
     count = sum(INTEGER.fullmatch(end) is not None for end in ends)
     return count if count > 1 and all(str(place) in ends for place in range(count)) else 0
 
 
 def _widened(labels: Labels, ends: Mapping[str, str]) -> Labels:
-    """Labels and the further classes that columns name: a class may be absent from a sample."""
+    """The labels, with further classes that columns name: a sample may lack a class."""
     values: tuple[Label, ...]
     if labels.type == "string":
         values = tuple(sorted(ends))
@@ -157,10 +162,11 @@ def _expected(stem: str, wanted: Wanted) -> list[str]:
     return texts if len(texts) <= 4 else [*texts[:3], "…", texts[-1]]
 
 
-def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
+def _refuse_without_score(names: Sequence[str], wanted: Wanted) -> NoReturn:
+    """Raise the error that says most: score columns that do not fit the classes, or names that are nearly right."""
+    # 1. columns by class that are not those of the labels
     for stem in STEMS:
-        ends = {name[len(stem) + 1 :]: name for name in names if name.startswith(f"{stem}_")}
-        count = _counted(ends)
+        count = _counted(_ends(names, stem))
         if count and wanted.fixed and wanted.count not in (None, count):
             raise DataError(
                 f"there are {wanted.count} classes, but {count} columns {stem}_0 … {stem}_{count - 1}",
@@ -172,12 +178,14 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
                 + ", ".join(class_text(label) for label in wanted.labels.values[:8]),
                 hint="name the classes in the order of the columns: --classes a,b,c",
             )
+    # 2. one column for more than two classes
     single = [stem for stem in STEMS if stem in names]
     if single and wanted.count is not None:
         raise DataError(
             f"{single[0]!r} is one column, but there are {wanted.count} classes",
             hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
         )
+    # 3. nothing is named like a score
     meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, names)) is not None]
     hint = "name it with --logit COL or --prob COL"
     if meant:
@@ -187,10 +195,6 @@ def _none_found(names: Sequence[str], wanted: Wanted) -> Candidate:
 
 
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
-    """Whether a column's name says that it holds a prediction."""
+    """Whether a column is named like a score."""
     ends = {class_text(label) for label in classes} | {str(place) for place in range(len(classes))}
-    return (
-        name in STEMS
-        or name in score.columns
-        or any(name.startswith(f"{stem}_") and name[len(stem) + 1 :] in ends for stem in STEMS)
-    )
+    return name in STEMS or name in score.columns or any(end in ends for stem in STEMS for end in _ends([name], stem))

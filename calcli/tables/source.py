@@ -1,7 +1,6 @@
-"""Where rows come from.
+"""Sources: files, globs, directories, standard input or frames, opened once and read as often as needed.
 
-A `Source` is opened once and read as often as needed: files, globs, directories, standard input, or frames that are
-in memory already. It owns the temporary copies that it had to make, and deletes them when it is closed.
+A `Source` owns the temporary copies of what cannot be read twice, and deletes them when it is closed.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ from calcli.tables.arrow_types import (
     types_to_restore,
 )
 from calcli.tables.formats import SEPARATORS, Format
+from calcli.tables.frames import LocalFile
 from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.paths import Inputs, find_inputs
-from calcli.tables.scan import TypedFile, scan_typed
+from calcli.tables.scan import scan_typed
 from calcli.tables.spool import Spool
-from calcli.tables.text import TextFile, scan_text
+from calcli.tables.text import scan_text
 
 
 class PandasFrame(Protocol):
-    """What a pandas DataFrame has; pandas itself is never imported here."""
+    """A pandas DataFrame; pandas itself is never imported here."""
 
     @property
     def iloc(self) -> Any: ...
@@ -50,7 +50,7 @@ Data: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Fr
 
 @dataclass(frozen=True)
 class FileFact:
-    """What a report says about an input file; `path` is None for standard input."""
+    """An input file as reports describe it; `path` is None for standard input."""
 
     path: str | None
     bytes: int
@@ -58,25 +58,25 @@ class FileFact:
 
 
 class Source:
-    """Rows, to be read as often as needed.
+    """A table that can be read as often as needed.
 
     Attributes
     ----------
     name
-        What messages call it.
+        Its name in messages.
     format
-        None for what was in memory already.
+        None for frames.
     paths
-        The files; none for what was in memory, or came through standard input.
+        The files; none for frames and standard input.
     raw
         The columns as they are in the file. In text formats every column is a String, so that ``007`` and ``1.50``
-        pass through as they were written.
+        pass through unchanged.
     text
         Whether it is a text format.
     arrow_types
-        What `sink.write` must be told to give columns the types back that polars does not have.
+        The types that polars does not have, for `sink.write` to restore.
     stem
-        The input file's name with all suffixes off; None for several inputs, a directory, standard input, memory.
+        The name of a single input file without suffixes; None for everything else.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Source:
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """The column types; for text formats, what all values of a column can be read as: a pass over all rows."""
+        """The column types; for text formats they are inferred, in a pass over all rows."""
         with reading(self.name):
             return infer_schema(self.raw) if self.text else self.raw.collect_schema()
 
@@ -139,7 +139,7 @@ class Source:
         return self.raw.select(cast_text(name, self.schema[name]) for name in names)
 
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._rows
 
     @cached_property
@@ -148,7 +148,7 @@ class Source:
             return int(self.raw.select(pl.len()).collect(engine="streaming").item())
 
     def files(self) -> tuple[FileFact, ...]:
-        """Size and hash of each input file, as it came (compressed, if it was); reads them all the first time."""
+        """Size and hash of each input file (compressed, if it is); the first call reads them all."""
         return self._files
 
     @cached_property
@@ -170,7 +170,7 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
         A path, a glob, a directory (of files of one format, searched to its bottom; ``key=value`` directories become
         columns), ``-`` for standard input, several of those, or a frame of polars, pandas or pyarrow.
     format
-        Of the files, where their suffixes do not tell.
+        Of the files, if their suffixes do not tell.
     """
     if isinstance(data, pl.LazyFrame):
         return _checked_names(Source(data, name="the lazy frame"))
@@ -188,7 +188,7 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
 
 
 def _checked_names(source: Source) -> Source:
-    """Refuse the names that polars takes for patterns wherever a name is meant."""
+    """Refuse column names that polars takes for patterns."""
     for name in source.columns:
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise DataError(f"{source.name} has a column {name!r}, which stands for other columns", hint="rename it")
@@ -203,20 +203,16 @@ def _refuse_without_rows(source: Source) -> None:
 
 
 def _from_files(inputs: Inputs, spool: Spool) -> Source:
-    kind = inputs.files[0].format
-    local = [spool.local(file) for file in inputs.files]
-    pairs = list(zip(inputs.files, local, strict=True))
-    if kind in SEPARATORS:
-        frame = scan_text([TextFile(path, file.name, SEPARATORS[kind], file.partition) for file, path in pairs])
-        return Source(frame, name=inputs.name, format=kind, inputs=inputs, local=local, spool=spool)
-    scanned = scan_typed([TypedFile(path, file.name, file.partition) for file, path in pairs], kind)
+    files = [LocalFile(spool.local(file), file.name, file.format, file.partition) for file in inputs.files]
+    kind = files[0].format
+    frame, arrow_types = (scan_text(files), None) if kind in SEPARATORS else scan_typed(files)
     return Source(
-        scanned.frame,
+        frame,
         name=inputs.name,
         format=kind,
-        arrow_types=scanned.arrow_types,
+        arrow_types=arrow_types,
         inputs=inputs,
-        local=local,
+        local=[file.path for file in files],
         spool=spool,
     )
 

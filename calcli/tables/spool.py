@@ -1,4 +1,4 @@
-"""What cannot be read twice, or from the middle, is first copied into a temporary file."""
+"""Temporary copies of inputs that cannot be read twice or at random: standard input, pipes, compressed files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from calcli.tables.paths import InputFile
 CHUNK = 1 << 20
 
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
-"""How packed data begin."""
+"""The first bytes of compressed data."""
 
 
 class Spool:
-    """A directory for temporary files that is made when it is first needed and goes away with its owner."""
+    """A directory for temporary copies, made when first needed and removed with its owner."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -33,18 +33,18 @@ class Spool:
         self._count = 0
 
     def local(self, file: InputFile) -> Path:
-        """A regular, uncompressed file with the content of `file`: itself where it is one already."""
+        """A regular, uncompressed file with the content of `file`, which may be itself."""
         with reading(file.name):
             if file.path is None:
                 return self._unpacked(self._copy(sys.stdin.buffer), file.name)
             compression = compression_of(file.path)
-            with file.path.open("rb") as stream:  # says now, not in the middle of a query, that it may not be read
+            with file.path.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
                 if compression is not None:
                     return self._unpack(stream, compression, file.name)
                 return file.path if file.path.is_file() else self._copy(stream)
 
     def _unpacked(self, copy: Path, name: str) -> Path:
-        """What came through standard input, which has no suffix that says how it is packed."""
+        """The copy of standard input, unpacked if its first bytes say that it is compressed."""
         with copy.open("rb") as stream:
             start = stream.read(4)
             stream.seek(0)

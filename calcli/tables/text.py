@@ -1,17 +1,15 @@
-"""CSV and TSV, every value a string as it stands in the file.
+"""CSV and TSV files, with every value as the text in the file.
 
-polars' own reader is a third faster, but fills short rows with nulls; this one, on top of pyarrow's, refuses short and
-long rows, bytes that are not UTF-8 and quotes that are never closed, and says in which row. An unquoted empty field is
-null, a quoted one is an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
+polars' own reader is a third faster, but fills short rows with nulls. This one, based on pyarrow's, refuses short and
+long rows, bytes that are not UTF-8 and quotes that are never closed, and names the row. An unquoted empty field is
+null, a quoted one an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import polars as pl
@@ -19,44 +17,24 @@ import pyarrow as pa
 import pyarrow.csv
 
 from calcli.errors import DataError
-from calcli.tables.frames import scan_frames
+from calcli.tables.formats import SEPARATORS
+from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
 from calcli.tables.io_errors import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
-"""Bytes that are parsed at once; a row must fit."""
+"""Bytes that are parsed at a time; a row must fit."""
 
 OTHER_SEPARATORS = (";", "\t", "|", ",")
 
 UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
-"""How pyarrow says that there is a header and nothing else, not even the end of its line."""
+"""pyarrow's message for a header without rows or an end of line."""
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """One file of rows.
-
-    Attributes
-    ----------
-    path
-        Where the plain text is.
-    name
-        What messages call it.
-    separator
-        Between fields.
-    constants
-        Columns that the directory names give, the same in every row.
-    """
-
-    path: Path
-    name: str
-    separator: str
-    constants: Mapping[str, str | None] = field(default_factory=dict)
-
-
-def header(file: TextFile) -> tuple[str, ...]:
-    """The column names, after checking that there are some and that they differ."""
+def header(file: LocalFile) -> tuple[str, ...]:
+    """The column names; refuses what is no text, or has no names, or the same name twice."""
+    # 1. is it text?
     with reading(file.name), file.path.open("rb") as stream:
         start = stream.read(4)
     if not start.strip(b"\xef\xbb\xbf\r\n"):
@@ -65,6 +43,7 @@ def header(file: TextFile) -> tuple[str, ...]:
         raise DataError(f"{file.name} is a Parquet or Arrow file, not text", hint="name the format with --input-format")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
         raise not_utf8(file.name)
+    # 2. are its names names, and distinct?
     names = _first_row(file)
     others = [mark for mark in OTHER_SEPARATORS if mark in names[0]]
     if len(names) == 1 and others:
@@ -77,18 +56,16 @@ def header(file: TextFile) -> tuple[str, ...]:
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise DataError(f"{file.name} has more than one column {twice[0]!r}", hint="rename one of them")
-    both = [name for name in names if name in file.constants]
-    if both:
-        raise DataError(f"{file.name} has a column {both[0]!r}, and so have the directories above it")
+    refuse_constants(file, names)
     return names
 
 
-def _first_row(file: TextFile) -> tuple[str, ...]:
+def _first_row(file: LocalFile) -> tuple[str, ...]:
     """The fields of the first line that is not empty."""
     try:
-        # Text is decoded in blocks, which reach beyond the first line: a bad byte there is not the header's.
+        # Text is decoded in blocks that reach beyond the first line, whose bad bytes are none of the header's.
         with reading(file.name), file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
-            names = next(filter(None, csv.reader(stream, delimiter=file.separator)))
+            names = next(filter(None, csv.reader(stream, delimiter=SEPARATORS[file.format])))
         "".join(names).encode()
     except UnicodeEncodeError as error:
         raise not_utf8(f"the first line of {file.name}") from error
@@ -97,11 +74,11 @@ def _first_row(file: TextFile) -> tuple[str, ...]:
     return tuple(names)
 
 
-def scan_text(files: Sequence[TextFile]) -> pl.LazyFrame:
-    """All rows of `files`, in order, read anew each time the frame is collected."""
+def scan_text(files: Sequence[LocalFile]) -> pl.LazyFrame:
+    """All rows of `files`, in order; they are read each time the frame is collected."""
     names = header(files[0])
     for other in files[1:]:
-        _check_same(files[0], names, other)
+        refuse_other_columns(other, header(other), files[0], names)
     columns = [*names, *files[0].constants]
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -111,19 +88,10 @@ def scan_text(files: Sequence[TextFile]) -> pl.LazyFrame:
     return scan_frames(read, dict.fromkeys(columns, pl.String()))
 
 
-def _check_same(first: TextFile, names: tuple[str, ...], other: TextFile) -> None:
-    found = header(other)
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise DataError(f"{other.name} has no column {missing[0]!r}, which {first.name} has")
-    extra = [name for name in found if name not in names]
-    if extra:
-        raise DataError(f"{other.name} has a column {extra[0]!r}, which {first.name} has not")
-
-
-def _frames(file: TextFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows of one file, in chunks; pyarrow's errors are explained."""
     names = header(file)
-    # The last column is always read, because a quote that is never closed shows at its end.
+    # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
     constants = [pl.lit(value, dtype=pl.String).alias(name) for name, value in file.constants.items() if name in keep]
     wrong: list[Any] = []
@@ -144,7 +112,7 @@ def _frames(file: TextFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         raise DataError(f"{file.name} ends inside a quoted value", hint=UNCLOSED)
 
 
-def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:
+def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:
     def refuse(row: Any) -> Literal["error"]:
         wrong.append(row)
         return "error"
@@ -153,7 +121,7 @@ def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list
         str(file.path),
         read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK),  # threads hide the row numbers
         parse_options=pa.csv.ParseOptions(
-            delimiter=file.separator,
+            delimiter=SEPARATORS[file.format],
             newlines_in_values=True,
             ignore_empty_lines=len(names) > 1,
             invalid_row_handler=refuse,
@@ -168,8 +136,8 @@ def _open(file: TextFile, names: Sequence[str], keep: Sequence[str], wrong: list
     )
 
 
-def _explained(error: pa.ArrowInvalid, file: TextFile, wrong: list[Any]) -> DataError:
-    """What pyarrow found wrong, with the row counted from the first one below the header."""
+def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> DataError:
+    """The error of pyarrow, with rows counted from the first below the header."""
     if wrong:
         row = wrong[0]
         place = "" if row.number is None else f" in row {row.number - 1}"
@@ -178,20 +146,20 @@ def _explained(error: pa.ArrowInvalid, file: TextFile, wrong: list[Any]) -> Data
             f"{file.name} has {row.actual_columns} fields{place}, but {row.expected_columns} column names: {text!r}",
             hint="fields that hold a separator stand in quotes",
         )
-    said = one_line(error)
-    if "UTF8" in said:
-        found = re.search(r"Row #(\d+)", said)
-        return not_utf8(f"row {int(found[1]) - 1} of {file.name}" if found else file.name)
-    if "straddling" in said:
+    message = one_line(error)
+    if "UTF8" in message:
+        number = re.search(r"Row #(\d+)", message)
+        return not_utf8(f"row {int(number[1]) - 1} of {file.name}" if number else file.name)
+    if "straddling" in message:
         return DataError(f"{file.name} has a row of more than {BLOCK >> 20} MB", hint=UNCLOSED)
-    return DataError(f"{file.name} cannot be read: {said}")
+    return DataError(f"{file.name} cannot be read: {message}")
 
 
-def _never_closed(file: TextFile, last: str) -> bool:
+def _never_closed(file: LocalFile, last: str) -> bool:
     """Whether the file ends in an opening quote followed by its last value, and then nothing."""
     end = b'"' + last.replace('"', '""').encode()
     with file.path.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - len(end) - 1))
         tail = stream.read()
-    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", file.separator.encode())
+    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", SEPARATORS[file.format].encode())

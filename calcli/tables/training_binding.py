@@ -1,7 +1,6 @@
-"""Binding a table that has no score: the rows that a model is trained on, or applied to.
+"""Binding a table without a score: the rows that a model is trained on, or applied to.
 
-Labels, weights and features are found as `binding.bind` finds them. What is decided here besides is whether the label
-is a class or an amount.
+Labels, weights and features are found as in `binding.bind`. Besides, this decides between classes and regression.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from calcli.tables.source import Source
 Task: TypeAlias = Literal["class", "regression"]
 
 MOST_CLASSES = 50
-"""Whole numbers with more distinct values than this are amounts, unless the user says otherwise."""
+"""Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
 
 
 def bind_unscored(
@@ -35,21 +34,22 @@ def bind_unscored(
     known: Binding | None = None,
     need_label: bool = True,
 ) -> Binding:
-    """Which column plays which part, without a score.
+    """Find the label, weight and features of a table without a score.
 
     Parameters
     ----------
     source
         The table.
     flags
-        What the user said; it decides.
+        They take precedence.
     task
-        Whether the label is a class or an amount; None finds out.
+        Whether the label is a class or an amount; None decides by its values.
     known
-        The binding of an artifact: its task and classes are frozen, its columns are looked for.
+        The binding of an artifact: its task and classes are fixed, and its columns are looked for.
     need_label
-        Whether a table without labels is refused. Without need a label is not looked at.
+        Whether a table without labels is refused. If not, the labels are not read.
     """
+    # 1. label, and its classes or None for a regression
     check_flags(source.columns, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
     label = label_column(names, flags, known, need=need_label)
@@ -57,11 +57,16 @@ def bind_unscored(
     if known is not None and known.regression:
         classes = None
     elif known is not None:
-        classes = _known_classes(source, label if need_label else None, flags, known)
+        seen = distinct_labels(source, label) if need_label and label is not None else None
+        classes = classes_of(seen, flags, known).labels
     else:
         classes = _classes_or_none(source, str(label), flags, task, notes)
-    if classes is None and need_label:
-        _check_amounts(source, label)
+    if classes is None and need_label and label is not None and not source.schema[label].is_numeric():
+        raise DataError(
+            f"the label {label!r} is {source.schema[label]}, not a number: there is no regression on it",
+            hint="leave out --task, or name another label with --label",
+        )
+    # 2. weight; a column has one role
     binding = Binding(
         label=label,
         label_type="float" if classes is None else classes.type,
@@ -71,6 +76,7 @@ def bind_unscored(
         weight=weight_column(source, flags, known, notes, need=need_label),
     )
     check_parts(binding)
+    # 3. features
     if known is not None:
         return replace(binding, features=known_features(source, known), notes=tuple(notes))
     features, dropped = find_features(source, flags, binding)
@@ -92,11 +98,11 @@ def model_features(
     source
         The table.
     names
-        What the model calls its features; numbers where it was trained without names.
+        The names of its features; their numbers if it was trained without names.
     categories
-        The places of those that are categories.
+        The indices of those that are categories.
     chosen
-        The features that ``--features`` names, in order; they stand for those of the model where names say nothing.
+        The features that ``--features`` names, in the order of the model; None matches them by name.
     """
     columns = [feature.name for feature in chosen] if chosen is not None else list(names)
     if len(columns) != len(names):
@@ -118,17 +124,13 @@ def model_features(
 
 def _as_the_model_takes(source: Source, name: str, category: bool) -> Feature:
     dtype = source.schema[name]
-    found = role_of(dtype)
-    fits = (found == "category" or dtype.is_integer()) if category else found in ("number", "boolean")
-    if found is None or not fits:
+    own_role = role_of(dtype)
+    fits = (own_role == "category" or dtype.is_integer()) if category else own_role in ("number", "boolean")
+    if own_role is None or not fits:
         words = "a category" if category else "a number"
         raise DataError(f"the model takes {name!r} as {words}, and the column is {dtype}", hint="cast the column")
-    role: Role = "category" if category else found
+    role: Role = "category" if category else own_role
     return Feature(name, role, str(dtype))
-
-
-def _known_classes(source: Source, label: str | None, flags: Flags, known: Binding) -> Labels | None:
-    return classes_of(None if label is None else distinct_labels(source, label), flags, known)[0]
 
 
 def _positive(classes: Labels | None, flags: Flags, known: Binding | None) -> bool | int | str | None:
@@ -142,7 +144,7 @@ def _positive(classes: Labels | None, flags: Flags, known: Binding | None) -> bo
 
 
 def _classes_or_none(source: Source, label: str, flags: Flags, task: Task | None, notes: list[str]) -> Labels | None:
-    """The classes, or None where the label is an amount."""
+    """The classes, or None if the label is an amount."""
     if task is None and flags.classes is None and flags.positive is None:
         task = _guess(source, label, notes)
     if task == "regression":
@@ -153,14 +155,14 @@ def _classes_or_none(source: Source, label: str, flags: Flags, task: Task | None
         if source.schema[label].is_float():
             raise DataError(error.message, hint="try: --task regression") from None
         raise
-    classes = classes_of(seen, flags, None)[0] or seen
+    classes = classes_of(seen, flags, None).labels or seen
     if len(classes.values) < 2:
         raise DataError(f"the label {label!r} has one class only: {classes.values[0]!r}")
     return classes
 
 
 def _guess(source: Source, label: str, notes: list[str]) -> Task:
-    """Whole numbers with few distinct values are classes, other numbers amounts; what could be doubted is noted."""
+    """Whole numbers with few distinct values are classes, other numbers amounts; doubtful decisions are noted."""
     dtype = source.schema[label]
     if not dtype.is_numeric():
         return "class"
@@ -182,11 +184,3 @@ def _guess(source: Source, label: str, notes: list[str]) -> Task:
     what = f"more than {MOST_CLASSES} different numbers" if whole else "numbers that are not whole"
     notes.append(f"the label {label!r} holds {what}: taken for an amount, so this is a regression")
     return "regression"
-
-
-def _check_amounts(source: Source, label: str | None) -> None:
-    if label is not None and not source.schema[label].is_numeric():
-        raise DataError(
-            f"the label {label!r} is {source.schema[label]}, not a number: there is no regression on it",
-            hint="leave out --task, or name another label with --label",
-        )

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calcli.artifacts.plain_json import as_json
+from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
@@ -23,7 +23,7 @@ from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags
-from calcli.tables.multi_score import read_together
+from calcli.tables.load import read_batches
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.version import VERSION
@@ -194,7 +194,7 @@ def _traced(request: DiagramRequest, source: Source, entrants: Sequence[Compared
     )
     tally = Tally(source.name, keep_going=request.bad_rows == "null")
     share = np.zeros(len(binding.classes))
-    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=scale_checks(entrants)):
+    for batches in read_batches(source, [one.binding for one in entrants], tally, scale_checks(entrants)):
         label, weight = batches[0].labels, batches[0].weight
         share += class_weights(label, weight, len(share))
         tracing.add([Scored(label, one.predict(batch), weight) for one, batch in zip(entrants, batches, strict=True)])

@@ -26,7 +26,7 @@ from calcli.reports.measuring import Resampling, class_names, facts_of, measure_
 from calcli.reports.rejection import rejection_curves
 from calcli.reports.schema import Report
 from calcli.state import Json
-from calcli.tables.multi_score import read_together
+from calcli.tables.load import read_batches
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Source, open_source
 from calcli.version import VERSION
@@ -160,7 +160,7 @@ def _collect(
     if clusters is not None:
         bindings.append(clusters.binding)
         suspect.append(None)
-    for batches in read_together(source, bindings, tally, suspect=suspect):
+    for batches in read_batches(source, bindings, tally, suspect):
         rows.add(batches)
     return rows
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from calcli.artifacts import files, store
+from calcli import files
+from calcli.artifacts import store
 from calcli.errors import ArtifactError, FileSystemError
 from calcli.state import State
 from tests.support.artifacts import contents, draft, generation, leftovers, put, same, side, state

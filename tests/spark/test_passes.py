@@ -14,7 +14,7 @@ from calcli.methods import catalog
 from calcli.methods.calibrator import PLAIN
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.spark.passes import Gathering, KeyedRows, Known, Measuring
+from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
 from calcli.spark.session import KEY, KEYS
 from calcli.tables.binding import Flags, bind
 from calcli.tables.source import open_source
@@ -34,9 +34,9 @@ def rows_of(frame: pl.DataFrame, *, keep_going: bool = False) -> KeyedRows:
     return KeyedRows("days", binding, KeyedFolds(Holdout("cv", folds=3), KEYS), keep_going)
 
 
-def gathered(rows: KeyedRows, *frames: pl.DataFrame) -> Known:
+def gathered(rows: KeyedRows, *frames: pl.DataFrame) -> FitSums:
     """As workers do: each gets the work as a pickle, and sends a pickle back."""
-    work = pickle.dumps(Gathering(rows, PLATT, {}))
+    work = pickle.dumps(SumsPass(rows, PLATT, {}))
     total, *others = (pickle.loads(pickle.dumps(pickle.loads(work)(iter([frame])))) for frame in frames)
     for other in others:
         total += other
@@ -61,7 +61,7 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
 def test_without_calibrators_all_rows_are_measured() -> None:
     frame = keyed()
     chosen = metrics.choose("nll")
-    found = Measuring(rows_of(frame), "platt", {}, PLAIN, chosen, Options())(iter([frame[:7], frame[7:]]))
+    found = MetricsPass(rows_of(frame), "platt", {}, PLAIN, chosen, Options())(iter([frame[:7], frame[7:]]))
     assert found.rows == 1200
     assert not found.log_odds.sums.any()
     p = 1 / (1 + np.exp(-frame["logit"].to_numpy()))

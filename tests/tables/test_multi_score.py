@@ -11,8 +11,7 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.tables.binding import Flags, bind, bind_score
-from calcli.tables.load import load
-from calcli.tables.multi_score import read_together
+from calcli.tables.load import load, read_batches
 from calcli.tables.row_counts import Tally
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source, open_source
@@ -30,7 +29,7 @@ def together(source: Source, *columns: str, keep_going: bool = True, **flags: An
     raw = bind(source, Flags(**flags), features=False)
     bindings = [raw, *(bind_score(source, raw, column) for column in columns)]
     tally = Tally(source.name, keep_going=keep_going)
-    chunks = list(read_together(source, bindings, tally, suspect=[None] * len(bindings)))
+    chunks = list(read_batches(source, bindings, tally, [None] * len(bindings)))
     return chunks, tally
 
 
@@ -82,7 +81,7 @@ def test_the_scale_is_looked_at_where_asked() -> None:
     other = bind_score(source, raw, "calibrated")
     suspect = [None, Scale(other.score, flags=False)]
     with pytest.raises(DataError, match=r"looks like logits, not probabilities.*a probability is wanted here"):
-        list(read_together(source, [raw, other], Tally("t", keep_going=True), suspect=suspect))
+        list(read_batches(source, [raw, other], Tally("t", keep_going=True), suspect))
 
 
 def test_a_score_is_a_column_or_a_stem() -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemError, UsageError
-from calcli.tables.replacing import replacing
+from calcli.files import replacing
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
 from tests.support.tables import ordinary

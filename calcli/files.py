@@ -1,7 +1,15 @@
-"""Files that are there whole or not at all, and the lock that keeps writers apart.
+"""Files that are there whole or not at all, and locks that keep writers apart.
 
-POSIX only: the promises rest on an atomic rename, on ``fsync`` and on ``flock``. Each operation of the disk goes
-through ``os``, and an error of the disk leaves this module as a `FileSystemError`.
+There are two ways to replace a file; both write a temporary sibling, flush it to the disk, and rename it.
+
+- `replace` puts bytes in place, for a writer that holds the lock of the directory: the name of the temporary file is
+  fixed, so that whoever locks the directory next can sweep it. The caller syncs the directory, once for many files.
+- `replacing` is a stream, for targets that no lock protects (`-o FILE`): each writer has a temporary file of its own,
+  and locks it.
+
+POSIX only: the promises rest on an atomic rename, on ``fsync`` and on ``flock``. The kernel releases a lock when its
+holder dies, so a lock file that is merely present means nothing. `replace`, `read` and `locked` do each operation of
+the disk through ``os``, where tests watch it and make it fail.
 """
 
 from __future__ import annotations
@@ -10,15 +18,19 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
+import shutil
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from calcli.errors import FileSystemError
 
 TEMPORARY = ".new-"
+"""How the temporary files of `replace` begin."""
 
 _CHUNK = 1 << 24
 _POLL_SECONDS = 0.05
@@ -37,12 +49,12 @@ _HINTS = {
 
 
 class DamagedFileError(Exception):
-    """What stands under a name is not the file that should stand there."""
+    """A file is not the one that was written under its name."""
 
 
 @contextmanager
 def disk_errors(action: str) -> Iterator[None]:
-    """Turn what the disk raises within into one line: `action` (“cannot write DIR”), why, and what to do."""
+    """Turn an `OSError` raised within into one line: `action` (“cannot write DIR”), why, and what to do."""
     try:
         yield
     except OSError as error:
@@ -50,8 +62,8 @@ def disk_errors(action: str) -> Iterator[None]:
         raise FileSystemError(f"{action}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
 
 
-def put(path: Path, data: bytes) -> None:
-    """Make `path` a file with this content, by a temporary sibling and one rename.
+def replace(path: Path, data: bytes) -> None:
+    """Make `path` a file with this content.
 
     The content is on the disk before the name is. That the name is, too, takes a `sync_directory`.
     """
@@ -67,6 +79,61 @@ def put(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary sibling, open for writing, that takes the place of `path` at the end, if nothing went wrong."""
+    target = path.resolve()  # a link stays a link
+    if not target.parent.is_dir():
+        raise FileSystemError(
+            f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make the directory first"
+        )
+    prefix = f".{target.name[:200]}."
+    _remove_leftovers(target.parent, re.compile(re.escape(prefix) + r"[0-9a-f]{8}\.tmp"))
+    temporary = target.with_name(f"{prefix}{os.urandom(4).hex()}.tmp")
+    try:
+        with _create_locked(temporary) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)  # while it is locked: no other writer takes it for a leftover
+        with suppress(OSError):  # some file systems cannot
+            sync_directory(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _create_locked(path: Path) -> IO[bytes]:
+    """A new file, locked where the file system has locks."""
+    while True:
+        stream = path.open("xb")
+        with suppress(OSError):
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        if _is_at(path, stream.fileno()):
+            return stream
+        stream.close()  # another writer took it for a leftover before it was locked
+
+
+def _remove_leftovers(directory: Path, names: re.Pattern[str]) -> None:
+    """Remove the temporary files that killed writers left: those without a lock."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        leftovers = [Path(entry.path) for entry in entries if names.fullmatch(entry.name)]
+        for path in leftovers:
+            with suppress(OSError):
+                _remove_unless_locked(path)
+
+
+def _remove_unless_locked(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(path, handle):  # its writer may have renamed it meanwhile
+            path.unlink()
+    finally:
+        os.close(handle)
+
+
 def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> bytes:
     """The content of a regular file, if it is the file that it should be.
 
@@ -78,18 +145,18 @@ def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> b
         If it is a link or another thing than a file, or has another size or another hash.
     """
     try:
-        # Without O_NONBLOCK a named pipe put in place of a file would hold us for ever.
+        # Without O_NONBLOCK a named pipe put in place of a file would block for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise DamagedFileError("it is a symbolic link or a socket, not a file") from None
         raise
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise DamagedFileError("it is not a regular file")
-        if size is not None and found.st_size != size:
-            raise DamagedFileError(f"it has {found.st_size} bytes, not {size}")
+        if size is not None and status.st_size != size:
+            raise DamagedFileError(f"it has {status.st_size} bytes, not {size}")
         with os.fdopen(handle, "rb", closefd=False) as file:
             data = file.read()
     finally:
@@ -109,7 +176,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directory(directory: Path, made: list[Path]) -> None:
-    """Make `directory` and its parents where they are not, and add those that were made to `made`."""
+    """Make `directory` and its parents where they are missing, and append the new ones to `made`."""
     if directory.is_dir() or directory == directory.parent:
         return
     make_directory(directory.parent, made)
@@ -125,10 +192,7 @@ def make_directory(directory: Path, made: list[Path]) -> None:
 
 @contextmanager
 def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
-    """Hold the lock file `path`, in a directory that is made if need be; see `make_directory` for `made`.
-
-    The kernel lets go of the lock when its holder dies, so that a lock file that is only there means nothing.
-    """
+    """Hold the lock file `path`, in a directory that is made if need be; see `make_directory` for `made`."""
     deadline = time.monotonic() + timeout
     while True:
         make_directory(path.parent, made)
@@ -137,7 +201,7 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
         except FileNotFoundError:
             if path.parent.is_dir():
                 raise
-            continue  # another writer failed, and took the directory that it had made away again
+            continue  # another writer failed, and removed the directory that it had made
         try:
             if not _lock(handle, deadline):
                 raise FileSystemError(
@@ -147,7 +211,7 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
             if _is_at(path, handle):
                 yield
                 return
-            # The holder failed and took the lock that we waited for away.
+            # The holder failed and removed the lock file that we waited for: try again with a new one.
         finally:
             os.close(handle)
 
@@ -165,6 +229,7 @@ def _lock(handle: int, deadline: float) -> bool:
 
 
 def _is_at(path: Path, handle: int) -> bool:
+    """Whether the open file is still the one that `path` names."""
     with suppress(FileNotFoundError):
         return os.path.samestat(path.lstat(), os.fstat(handle))
     return False
