@@ -148,8 +148,8 @@ def _pool(rows: Batch, start: Calibrator) -> Pool:
 
 def _scaled(rows: Batch) -> Calibrator:
     """What the trees start from."""
-    row = catalog.find("platt" if rows.classes == 2 else "sms")
-    return calibrator.fit(row, Batch(rows.score, rows.label, rows.weight), row.resolve())
+    spec = catalog.find("platt" if rows.classes == 2 else "sms")
+    return calibrator.fit(spec, Batch(rows.score, rows.label, rows.weight), spec.resolve())
 
 
 def _features(rows: Batch, score: FloatArray) -> dict[str, Column]:
@@ -179,7 +179,7 @@ def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
 def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
-    params: dict[str, Json] = {**whole.params, "method": start.row.name, "rounds": rounds}
+    params: dict[str, Json] = {**whole.params, "method": start.spec.name, "rounds": rounds}
     if model is None:
         return State(params, whole.arrays)
     told = catboost.importances(model, _pool(rows, start))

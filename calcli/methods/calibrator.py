@@ -76,8 +76,8 @@ class Calibrator:
 
     Attributes
     ----------
-    row
-        The method's catalog row.
+    spec
+        The method's entry in the catalog.
     classes
         K, the number of classes.
     rows
@@ -92,7 +92,7 @@ class Calibrator:
         Whether it comes from an artifact: then what goes wrong may be the fault of whoever wrote that.
     """
 
-    row: MethodSpec
+    spec: MethodSpec
     classes: int
     rows: int
     state: State
@@ -109,15 +109,15 @@ class Calibrator:
             if not self.kept:
                 raise
             raise ArtifactError(
-                f"the artifact does not hold what one of {self.row.name} holds: {type(error).__name__} {error}",
+                f"the artifact does not hold what one of {self.spec.name} holds: {type(error).__name__} {error}",
                 hint="fit it anew",
             ) from error
 
     def predict(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         with self.blamed():
-            prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
-        reaches_ends = self.row.reaches_ends and bool(self.state.params.get("reaches_ends", True))
+            prob = bound_method(self.spec, self.classes).predict(self.state, batch, self.sides | sides)
+        reaches_ends = self.spec.reaches_ends and bool(self.state.params.get("reaches_ends", True))
         prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
         if not math.isfinite(float(prob.sum())):
             raise ArtifactError("the numbers of this calibrator give no probability for some rows", hint="fit it anew")
@@ -136,19 +136,19 @@ class Calibrator:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
     def extras(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> Mapping[str, FloatArray]:
-        """What else the method can say of these rows, under the names that its catalog row lists."""
-        if not self.row.extras:
+        """What else the method can say of these rows, under the names that its spec lists."""
+        if not self.spec.extras:
             return {}
         with self.blamed():
-            return cast(ExtrasMethod, self.row.load()).extras(self.state, batch, self.sides | sides)
+            return cast(ExtrasMethod, self.spec.load()).extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
         """What was learned; `classes` are their names, in the order of their index."""
-        if not self.row.explains:
+        if not self.spec.explains:
             return ()
-        method = cast(ExplainedMethod, self.row.load())
+        method = cast(ExplainedMethod, self.spec.load())
         with self.blamed():
-            if self.classes == 2 or self.row.multiclass == "native":
+            if self.classes == 2 or self.spec.multiclass == "native":
                 return method.explain(self.state)
             parts = unnest(self.state, [str(index) for index in range(self.classes)])
             return tuple(
@@ -159,10 +159,10 @@ class Calibrator:
 
     def remarks(self, nodes: Column | None = None) -> tuple[str, ...]:
         """What should be known of the fit, in sentences; or of applying it to rows with these ids."""
-        if not self.row.remarks:
+        if not self.spec.remarks:
             return ()
         with self.blamed():
-            return cast(RemarkingMethod, self.row.load()).remarks(self.state, self.sides, nodes)
+            return cast(RemarkingMethod, self.spec.load()).remarks(self.state, self.sides, nodes)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
@@ -177,7 +177,7 @@ class Calibrator:
 
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
-        method = cast(IntervalMethod, self.row.load())
+        method = cast(IntervalMethod, self.spec.load())
         if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
                 "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"
@@ -219,50 +219,50 @@ class Calibrator:
 
 
 def fit(
-    row: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
+    spec: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
 ) -> Calibrator:
     """Fit a method on rows with labels."""
     _check_rows(len(batch), float(batch.weights.sum()))
-    if row.lacks_columns(batch):
-        raise no_features(row)
-    state = bound_method(row, batch.classes).fit(batch, sides, params, seed)
-    return Calibrator(row, batch.classes, len(batch), state, sides=sides.only(row.keeps))
+    if spec.lacks_columns(batch):
+        raise no_features(spec)
+    state = bound_method(spec, batch.classes).fit(batch, sides, params, seed)
+    return Calibrator(spec, batch.classes, len(batch), state, sides=sides.only(spec.keeps))
 
 
-def no_features(row: MethodSpec) -> DataError:
+def no_features(spec: MethodSpec) -> DataError:
     """What to say where there is nothing but a score and a label."""
     return DataError(
-        f"{row.name} calibrates by the columns beside the score, and the table has none that can be features",
+        f"{spec.name} calibrates by the columns beside the score, and the table has none that can be features",
         hint="name some with --features, or try: --method auto",
     )
 
 
-def gather(row: MethodSpec, batch: Batch, params: Params) -> Sums:
+def gather(spec: MethodSpec, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
-    sums = bound_sums(row, batch.classes).gather(batch, params)
+    sums = bound_sums(spec, batch.classes).gather(batch, params)
     return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
-def finish(row: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
+def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
     rows, weight = sums.arrays[_COUNTS]
     _check_rows(int(rows), float(weight))
     own = Sums({name: array for name, array in sums.arrays.items() if name != _COUNTS})
-    return Calibrator(row, classes, int(rows), bound_sums(row, classes).finish(own, params))
+    return Calibrator(spec, classes, int(rows), bound_sums(spec, classes).finish(own, params))
 
 
-def bound_method(row: MethodSpec, classes: int) -> Method:
+def bound_method(spec: MethodSpec, classes: int) -> Method:
     """The method, made fit for this many classes."""
-    method = row.load()
-    return method if classes == 2 or row.multiclass == "native" else OneVsRest(method)
+    method = spec.load()
+    return method if classes == 2 or spec.multiclass == "native" else OneVsRest(method)
 
 
-def bound_sums(row: MethodSpec, classes: int) -> SumsMethod:
+def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
     """The same for a method that is fitted from sums."""
-    method = row.load_sums(classes)
+    method = spec.load_sums(classes)
     if method is None:
-        raise ValueError(f"{row.name} is not fitted from sums for {classes} classes")
-    return method if classes == 2 or row.multiclass == "native" else OneVsRestSums(method)
+        raise ValueError(f"{spec.name} is not fitted from sums for {classes} classes")
+    return method if classes == 2 or spec.multiclass == "native" else OneVsRestSums(method)
 
 
 def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:

@@ -26,10 +26,10 @@ def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
     features
         The columns that the calibrator was fitted with, by name.
     """
-    row = calibrator.row
-    if not row.closed_form:
-        known = ", ".join(each.name for each in catalog.rows() if each.closed_form)
-        raise UsageError(f"{row.name} has no closed form", hint=f"methods that have one: {known}")
+    spec = calibrator.spec
+    if not spec.closed_form:
+        known = ", ".join(each.name for each in catalog.specs() if each.closed_form)
+        raise UsageError(f"{spec.name} has no closed form", hint=f"methods that have one: {known}")
     with calibrator.blamed():
         prob = _formula(calibrator, score, features)
         if len(prob) != len(score):
@@ -38,9 +38,9 @@ def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
 
 
 def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
-    row, classes = calibrator.row, calibrator.classes
-    method = cast(ClosedForm, row.load())
-    if classes == 2 or row.multiclass == "native":
+    spec, classes = calibrator.spec, calibrator.classes
+    method = cast(ClosedForm, spec.load())
+    if classes == 2 or spec.multiclass == "native":
         prob = method.formula(calibrator.state, score, features)
     else:
         parts = unnest(calibrator.state, [str(index) for index in range(classes)]).values()
@@ -49,7 +49,7 @@ def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
             for index, part in enumerate(parts)
         ]
         prob = _shared_out(each, score)
-    return _ended(calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=row.reaches_ends)
+    return _ended(calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=spec.reaches_ends)
 
 
 def _shared_out(prob: list[Term], score: Terms) -> Terms:

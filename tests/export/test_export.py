@@ -22,7 +22,7 @@ from calcli.verbs.export import ExportRequest, export
 from tests.shell import ROOT, blocks
 from tests.support.samples import breeds, clicks
 
-ROWS = [row for row in catalog.rows() if row.closed_form and not row.needs_features]
+ROWS = [row for row in catalog.specs() if row.closed_form and not row.needs_features]
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 DIALECTS = (
     "duckdb",

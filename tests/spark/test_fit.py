@@ -19,7 +19,7 @@ from tests.support.samples import breeds
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 
-SUMMED = [row.name for row in catalog.rows() if row.sums != "no"]
+SUMMED = [row.name for row in catalog.specs() if row.sums != "no"]
 
 
 @pytest.fixture(scope="module")

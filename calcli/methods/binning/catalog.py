@@ -2,7 +2,7 @@
 
 from calcli.methods.spec import MethodSpec, Param
 
-ROWS = (
+SPECS = (
     MethodSpec(
         name="isotonic",
         family="binning",

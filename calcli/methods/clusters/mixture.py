@@ -35,7 +35,7 @@ class Inner:
 
     Attributes
     ----------
-    row, seed
+    spec, seed
         The method, at its defaults.
     least
         A cluster whose rows weigh less, or all have one label, has no calibrator but its label rate; so has one whose
@@ -44,14 +44,14 @@ class Inner:
         Rows of each class that are added to such a rate.
     """
 
-    row: MethodSpec
+    spec: MethodSpec
     seed: int
     least: float
     prior: float
 
     def fit(self, batch: Batch) -> Calibrator:
         """A calibrator of these rows."""
-        return calibrator.fit(self.row, batch, self.row.resolve(), seed=self.seed)
+        return calibrator.fit(self.spec, batch, self.spec.resolve(), seed=self.seed)
 
     def fit_cluster(self, batch: Batch, share: FloatArray) -> Part:
         """That of a cluster, from the rows that belong to it and how much they do."""

@@ -135,7 +135,7 @@ def _cells(tree: Tree, codes: Codes, rows: Batch, shared: Calibrator, tau: float
     """A calibrator for each leaf; the shared one where there are no rows."""
     leaf = tree.leaf_index[tree.path(codes)[-1]]
     count = int(tree.is_leaf.sum())
-    own = cells.calibrated_each(shared.row, rows, leaf, [shared] * count)
+    own = cells.calibrated_each(shared.spec, rows, leaf, [shared] * count)
     told = cells.told(shared.predict(Batch(rows.score)), rows.weights)
     return cells.measured(own, cells.own_share(sums(leaf, told, count), tau), rows, leaf)
 
@@ -188,6 +188,6 @@ def _by_depth(
     for depth in range(1, max(depths) + 1):
         at = min(depth, len(nodes) - 1)
         new = tree.depth[nodes[at]] == depth  # what was a leaf before has its calibrator
-        own = cells.calibrated_each(shared.row, seen.take(new), nodes[at][new], own)
+        own = cells.calibrated_each(shared.spec, seen.take(new), nodes[at][new], own)
         if depth in depths:
             yield cells.own_scores(own, unseen, held[at]), sums(nodes[at], told, count)[held[at]]

@@ -73,7 +73,7 @@ class Boosting:
         leaf = tree.leaf_index[tree.path(self.codes)[-1]]
         now = Batch(self.score, self.rows.label, self.rows.weight)
         count = int(tree.is_leaf.sum())
-        own = cells.calibrated_each(self.shared.row, now, leaf, [self.shared] * count, rising=True)
+        own = cells.calibrated_each(self.shared.spec, now, leaf, [self.shared] * count, rising=True)
         told = sums(leaf, cells.told(prob, self.rows.weights), count)
         found = cells.measured(own, plan.rate * cells.own_share(told, tau), now, leaf)
         self.score = found.mixed(self.score, now, leaf)

@@ -63,7 +63,7 @@ def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: I
 
 def _own(calibrator: Calibrator, score: Terms) -> Terms:
     """The score that a cell's calibrator gives; of Platt scaling a z + b, without the way there and back."""
-    if calibrator.row.name == "platt" and len(score) == 1:
+    if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
         return (terms.clip(state.number("a") * score[0] + state.number("b"), -_MOST, _MOST),)
     return _scores(formula_of(calibrator, score, {}))

@@ -67,7 +67,7 @@ class Partition:
         own = [calibrator for cells in self.cells for calibrator in cells.own]
         facts: dict[str, Json] = {
             "nested": self.nested,
-            "method": self.shared.row.name,
+            "method": self.shared.spec.name,
             "classes": self.shared.classes,
             "rows": [calibrator.rows for calibrator in own],
         }
@@ -87,9 +87,9 @@ class Partition:
         facts, parts = state.params["facts"], unnest(state, _PARTS)
         if not isinstance(facts, dict) or not isinstance(facts["rows"], list):
             raise TypeError("it does not say what its cells were fitted on")
-        row, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
+        spec, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
         own = tuple(
-            Calibrator(row, classes, int(str(rows)), each)
+            Calibrator(spec, classes, int(str(rows)), each)
             for rows, each in zip(facts["rows"], unstack(parts["own"]), strict=True)
         )
         trees = tuple(Tree(*arrays) for arrays in _divided(parts["trees"], [field.name for field in fields(Tree)]))
@@ -98,7 +98,7 @@ class Partition:
             Cells(own[start:end], *arrays)
             for (start, end), arrays in zip(pairwise(ends), _divided(parts["cells"], _NUMBERS), strict=True)
         )
-        shared, coding = Calibrator.from_state(row.name, parts["shared"]), Coding.from_state(parts["coding"])
+        shared, coding = Calibrator.from_state(spec.name, parts["shared"]), Coding.from_state(parts["coding"])
         found = cls(bool(facts["nested"]), shared, coding, trees, tuple(cells))
         for tree, own_cells in zip(trees, found.cells, strict=True):
             tree.check(coding)

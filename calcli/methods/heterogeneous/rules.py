@@ -41,8 +41,8 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
 
 def _map(calibrator: Calibrator) -> str:
     """A calibrator in short: Platt scaling in full."""
-    if calibrator.row.name != "platt" or calibrator.classes > 2:
-        return calibrator.row.name
+    if calibrator.spec.name != "platt" or calibrator.classes > 2:
+        return calibrator.spec.name
     state = calibrator.state
     return f"{state.number('a'):.6g} z {state.number('b'):+.6g}"
 

@@ -19,7 +19,7 @@ _OFF_DIAGONAL = Param(
     high=1e6,
 )
 
-ROWS = (
+SPECS = (
     MethodSpec(
         name="identity",
         family="scaling",
