@@ -72,7 +72,7 @@ class ExtrasMethod(Method, Protocol):
     """A method that can say more of a row than its probability: its cluster, its temperature."""
 
     def extras(self, state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
-        """An array of shape (n,) for each name that the catalog row lists."""
+        """An array of shape (n,) for each name that the spec lists."""
         ...
 
 
