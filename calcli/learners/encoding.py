@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -77,34 +78,17 @@ class Encoding:
 
     def to_state(self) -> State:
         counts = np.array([len(levels) for levels in self.levels], dtype=np.int64)
-        texts = {
-            "numbers": self.numbers,
-            "categories": self.categories,
-            "levels": [level for levels in self.levels for level in levels],
-        }
-        packed = {f"{name}/{key}": array for name, part in texts.items() for key, array in pack_texts(part).items()}
-        return State(
-            arrays={"median": self.median, "mean": self.mean, "scale": self.scale, "level_counts": counts, **packed}
-        )
+        moments = {"median": self.median, "mean": self.mean, "scale": self.scale, "level_counts": counts}
+        texts = {**pack_texts(self.numbers, "numbers"), **pack_texts(self.categories, "categories")}
+        levels = pack_texts([level for levels in self.levels for level in levels], "levels")
+        return State(arrays={**moments, **texts, **levels})
 
     @classmethod
     def of_state(cls, state: State) -> Encoding:
-        texts = {
-            name: unpack_texts({key: state.arrays[f"{name}/{key}"] for key in ("text", "ends")})
-            for name in ("numbers", "categories", "levels")
-        }
-        levels, start = [], 0
-        for count in state.array("level_counts").astype(np.int64):
-            levels.append(texts["levels"][start : start + count])
-            start += count
-        return cls(
-            texts["numbers"],
-            state.array("median"),
-            state.array("mean"),
-            state.array("scale"),
-            texts["categories"],
-            tuple(levels),
-        )
+        numbers, categories, texts = (unpack_texts(state.arrays, name) for name in ("numbers", "categories", "levels"))
+        ends = np.cumsum(state.array("level_counts").astype(np.int64))
+        levels = tuple(texts[start:end] for start, end in pairwise([0, *ends.tolist()]))
+        return cls(numbers, state.array("median"), state.array("mean"), state.array("scale"), categories, levels)
 
 
 def _moments(values: FloatArray, weight: FloatArray) -> tuple[float, float, float]:

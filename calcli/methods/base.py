@@ -38,15 +38,6 @@ class Sums:
             raise ValueError(f"sums of {sorted(self.arrays)} and of {sorted(other.arrays)} do not add up")
         return Sums({name: self.arrays[name] + other.arrays[name] for name in self.arrays})
 
-    def prefixed(self, prefix: str) -> dict[str, FloatArray]:
-        """The arrays under ``prefix/name``, for putting several sums into one."""
-        return {f"{prefix}/{name}": array for name, array in self.arrays.items()}
-
-    def part(self, prefix: str) -> Sums:
-        """The sums that were put in under `prefix`."""
-        start = f"{prefix}/"
-        return Sums({key.removeprefix(start): a for key, a in self.arrays.items() if key.startswith(start)})
-
 
 class Method(Protocol):
     """A way to calibrate."""

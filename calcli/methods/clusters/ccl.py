@@ -37,7 +37,6 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}
     known = facts.of_clusters(batch, cluster, len(clusters), probs)
     whole = nest({"partition": clusters.to_state(), "mixture": mixture.to_state()})
-    texts = pack_texts(facts.set_apart(batch, cluster, len(clusters)))
     told: dict[str, Json] = {
         "classes": batch.classes,
         "clusters": len(clusters),
@@ -51,7 +50,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     arrays = {
         "facts": known,
         "clustering": facts.of_clustering(batch, cluster, known),
-        **{f"apart/{key}": value for key, value in texts.items()},
+        **pack_texts(facts.set_apart(batch, cluster, len(clusters)), "apart"),
     }
     return State({**whole.params, **told}, {**whole.arrays, **arrays}, whole.blobs)
 

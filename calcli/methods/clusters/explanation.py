@@ -53,7 +53,7 @@ def _errors_of_all(known: FloatArray) -> Section:
 def _clusters(state: State, known: FloatArray) -> Section:
     rate = "label_rate" if state.params["classes"] == 2 else "accuracy"
     fitted = unnest(state, ["mixture"])["mixture"].params
-    apart = unpack_texts({key: state.arrays[f"apart/{key}"] for key in ("text", "ends")})
+    apart = unpack_texts(state.arrays, "apart")
     rows: list[tuple[Json, ...]] = []
     for cluster, row in enumerate(known):
         facts_of_it = _finite(row, "rows", "rate", "pud_raw", "pud_ccl")

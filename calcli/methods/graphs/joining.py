@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 def keep(related: Relation, graph: Adjacency | Cliques, batch: Batch, values: FloatArray, scheme: Scheme) -> Arrays:
     """All that `join` needs of the rows of `batch`; `values` are their scaled logits."""
     if isinstance(graph, Cliques):
-        levels = _named("levels", pack_texts(related.levels(batch)))
+        levels = pack_texts(related.levels(batch), "levels")
         if scheme.loops:
             return {**levels, "size": graph.size, "sums": graph.sums(values)}
         order = np.argsort(graph.group, kind="stable")
@@ -33,7 +33,7 @@ def keep(related: Relation, graph: Adjacency | Cliques, batch: Batch, values: Fl
     if related.kind == "nearest":
         return {**kept, "points": related.points(batch)}
     node = relation.node_of(batch)
-    return {**kept, **_named("nodes", pack_texts(node.levels)), "node": node.values}
+    return {**kept, **pack_texts(node.levels, "nodes"), "node": node.values}
 
 
 def join(
@@ -41,7 +41,7 @@ def join(
 ) -> FloatArray:
     """What the graph makes of new rows, each alone beside those that are kept; `new` are their scaled logits."""
     if related.kind == "value":
-        group = related.groups(batch, unpack_texts(_under("levels", kept)))
+        group = related.groups(batch, unpack_texts(kept, "levels"))
         if scheme.loops:
             return cliques.two_layers_alone(_floats(kept["size"]), _floats(kept["sums"]), group, new, hidden)
         start = kept["start"].astype(np.int64)
@@ -58,17 +58,8 @@ def join(
 
 def ties(kept: Arrays, nodes: Column, edges: Edges) -> Adjacency:
     """To which of the kept rows an edge list links new rows with these ids."""
-    node = Column("category", kept["node"].astype(np.int32), unpack_texts(_under("nodes", kept)))
+    node = Column("category", kept["node"].astype(np.int32), unpack_texts(kept, "nodes"))
     return relation.links_from(edges, node, nodes)
-
-
-def _named(name: str, arrays: Arrays) -> Arrays:
-    return {f"{name}/{key}": array for key, array in arrays.items()}
-
-
-def _under(name: str, arrays: Arrays) -> Arrays:
-    start = f"{name}/"
-    return {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
 
 
 def _floats(array: NDArray[np.generic]) -> FloatArray:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
 from calcli.methods.mbct.coding import cuts_between, quantile_gaps
-from calcli.state import State, nest, pack_texts, unnest, unpack_texts
+from calcli.state import State, pack_texts, unpack_texts
 
 Codes = NDArray[np.uint8]
 """A row for each feature, a column for each row of the table."""
@@ -95,25 +95,20 @@ class Coding:
                 "category": self.categories,
                 "counts": np.array([each.count for each in self.features], dtype=np.int64),
                 "cuts": np.concatenate([each.cuts for each in self.features] or [np.empty(0)]),
-                **nest(
-                    {
-                        "names": State(arrays=pack_texts([each.name for each in self.features])),
-                        "levels": State(arrays=pack_texts([level for each in self.features for level in each.levels])),
-                    }
-                ).arrays,
+                **pack_texts([each.name for each in self.features], "names"),
+                **pack_texts([level for each in self.features for level in each.levels], "levels"),
             }
         )
 
     @classmethod
     def from_state(cls, state: State) -> Coding:
-        texts = unnest(State({"names": {}, "levels": {}}, state.arrays), ("names", "levels"))
-        names, levels = unpack_texts(texts["names"].arrays), list(unpack_texts(texts["levels"].arrays))
+        names, levels = unpack_texts(state.arrays, "names"), unpack_texts(state.arrays, "levels")
         cuts = state.array("cuts")
         found = []
         for name, category, count in zip(names, state.arrays["category"], state.arrays["counts"], strict=True):
             own = int(count) - 2
             if category:
-                found.append(Coded(name, True, np.empty(0), tuple(levels[:own])))
+                found.append(Coded(name, True, np.empty(0), levels[:own]))
                 levels = levels[own:]
             else:
                 found.append(Coded(name, False, cuts[:own], ()))

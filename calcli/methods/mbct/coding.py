@@ -150,14 +150,9 @@ class Coder:
 
     def to_arrays(self) -> Arrays:
         """For an artifact."""
-        packed = {
-            "name": pack_texts([feature.name for feature in self.features]),
-            "kind": pack_texts([feature.kind for feature in self.features]),
-            "level": pack_texts([level for feature in self.features for level in feature.levels]),
-        }
-        arrays: dict[str, NDArray[np.generic]] = {
-            f"{name}/{key}": array for name, part in packed.items() for key, array in part.items()
-        }
+        arrays = pack_texts([feature.name for feature in self.features], "name")
+        arrays |= pack_texts([feature.kind for feature in self.features], "kind")
+        arrays |= pack_texts([level for feature in self.features for level in feature.levels], "level")
         arrays["levels"] = np.array([len(feature.levels) for feature in self.features], dtype=np.int64)
         arrays["cuts"] = np.array([len(feature.cuts) for feature in self.features], dtype=np.int64)
         arrays["cut"] = np.concatenate([np.empty(0), *(feature.cuts for feature in self.features)])
@@ -167,10 +162,7 @@ class Coder:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Coder:
         """What `to_arrays` gave."""
-        names, kinds, levels = (
-            unpack_texts({key: arrays[f"{name}/{key}"] for key in ("text", "ends")})
-            for name in ("name", "kind", "level")
-        )
+        names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
         cuts = np.asarray(arrays["cut"], dtype=np.float64)
         if cuts.ndim != 1:
             raise ValueError("the cuts of its features are not in a row")

@@ -24,7 +24,7 @@ from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, Section, number
 from calcli.methods.mbct import kernels, rules
 from calcli.methods.mbct.boosting import Boosting, fit_trees
-from calcli.methods.mbct.coding import Arrays, Coder, learn_codes
+from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.forest import Forest, prob_of
 from calcli.methods.mbct.formula import calibrated
 from calcli.methods.mbct.nodes import Rows
@@ -32,7 +32,7 @@ from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
 from calcli.methods.scaling import platt
 from calcli.numeric.links import sigmoid
-from calcli.state import Json, State
+from calcli.state import Json, State, prefixed, unprefixed
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -69,7 +69,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     }
     return State(
         facts,
-        {**_under("feature", coder.only(used).to_arrays()), **_under("tree", forest.renumbered(used).to_arrays())},
+        {**prefixed("feature", coder.only(used).to_arrays()), **prefixed("tree", forest.renumbered(used).to_arrays())},
     )
 
 
@@ -158,18 +158,9 @@ class _Same:
 @lru_cache(maxsize=16)
 def _unpacked(same: _Same) -> _Model:
     state = same.state
-    coder = Coder.from_arrays(_below("feature", state))
-    forest = Forest.from_arrays(LINKS[str(state.params["link"])], _below("tree", state), coder.codes)
+    coder = Coder.from_arrays(unprefixed("feature", state.arrays))
+    forest = Forest.from_arrays(LINKS[str(state.params["link"])], unprefixed("tree", state.arrays), coder.codes)
     return _Model(_Start(state.number("a"), state.number("b")), coder, forest)
-
-
-def _under(name: str, arrays: Arrays) -> Arrays:
-    return {f"{name}/{key}": array for key, array in arrays.items()}
-
-
-def _below(name: str, state: State) -> dict[str, NDArray[Any]]:
-    start = f"{name}/"
-    return {key.removeprefix(start): array for key, array in state.arrays.items() if key.startswith(start)}
 
 
 def _chosen(batch: Batch, rows: Rows, coder: Coder, ways: list[Boosting], params: Params, seed: int) -> Chosen:
