@@ -11,7 +11,7 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.formula import formula_of
 from calcli.methods.heterogeneous.cell_calibrators import Cells
-from calcli.methods.heterogeneous.conditions import Codeset
+from calcli.methods.heterogeneous.conditions import CodeSet
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree
 from calcli.numeric.links import CLIP, logit
@@ -53,7 +53,7 @@ def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: I
         if tree.left[node] == node:
             return values[int(leaf_index[node])]
         coded = fitted.coding.features[int(tree.feature[node])]
-        condition, fulfils = Codeset(coded, tree.mask[node]).asked(features[coded.name])
+        condition, fulfils = CodeSet(coded, tree.mask[node]).condition(features[coded.name])
         left, right = below(int(tree.left[node])), below(int(tree.left[node]) + 1)
         then, otherwise = (left, right) if fulfils else (right, left)
         return tuple(terms.choose(condition, one, other) for one, other in zip(then, otherwise, strict=True))
