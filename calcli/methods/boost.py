@@ -19,8 +19,8 @@ from calcli.learners import catboost
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Section, number
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.trees.distinct_rows import deal, distinct
-from calcli.methods.trees.held_out_choice import least_loss
+from calcli.methods.trees.distinct_rows import distinct
+from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.state import Json, State, nest, unnest
@@ -28,7 +28,6 @@ from calcli.state import Json, State, nest, unnest
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
-FOLDS = 5
 MOST = 300
 """Rounds, where their number is left open."""
 
@@ -117,13 +116,7 @@ class _Boosting:
 
     def chosen(self, rows: Batch) -> int:
         """How many rounds, by held-out loss."""
-        fold = deal(rows.labels, FOLDS)
-        if fold.max(initial=0) < FOLDS - 1:
-            return 0
-        losses = np.empty((1 + MOST // EVERY, len(rows)))
-        for index in range(FOLDS):
-            losses[:, fold == index] = self._held_out(rows.take(fold != index), rows.take(fold == index))
-        return EVERY * least_loss(losses, rows.weights)
+        return EVERY * cross_validated(rows, self._held_out)
 
     def _held_out(self, seen: Batch, unseen: Batch) -> FloatArray:
         """The losses of rows that were not seen, after 0, 10, 20, .. rounds; after the last as it was then."""

@@ -22,13 +22,11 @@ from calcli.methods.heterogeneous.coding import Codes, Coding
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Mask, Tree, grow
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.distinct_rows import deal
-from calcli.methods.trees.held_out_choice import least_loss
+from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.rng import stream
 
-FOLDS = 5
 DEPTHS = (1, 2, 3, 4, 5, 6)
 TAUS = (0.0, 3.0, 10.0, 30.0, 100.0)
 
@@ -142,16 +140,10 @@ def _cells(tree: Tree, codes: Codes, rows: Batch, shared: Calibrator, tau: float
 
 def _chosen(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> tuple[float, int, float] | None:
     """The least weight of a cell, the depth and tau of least held-out loss; None where no partition is as good."""
-    fold = deal(rows.labels, FOLDS)
-    candidates = list(product(plan.least, plan.depths, plan.taus))
-    losses = np.empty((1 + len(candidates), len(rows)))
-    for index in range(FOLDS):
-        seen, unseen = rows.take(fold != index), rows.take(fold == index)
-        if not len(seen) or not len(unseen):
-            return None
-        losses[:, fold == index] = np.stack(list(_held_out(seen, unseen, method, plan, grower)))
-    best = least_loss(losses, rows.weights)
-    return None if best == 0 else candidates[best - 1]
+    candidates = [None, *product(plan.least, plan.depths, plan.taus)]
+    return candidates[
+        cross_validated(rows, lambda seen, unseen: np.stack(list(_held_out(seen, unseen, method, plan, grower))))
+    ]
 
 
 def _held_out(seen: Batch, unseen: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Iterator[FloatArray]:

@@ -7,7 +7,7 @@ strongly cells are drawn is chosen by cross-validation, no tree among the candid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -20,14 +20,12 @@ from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.cell_platt import sums
 from calcli.methods.heterogeneous.coding import Codes, Coding
 from calcli.methods.heterogeneous.partition import Partition
-from calcli.methods.heterogeneous.tree import Tree, grow
+from calcli.methods.heterogeneous.tree import Mask, Tree, grow
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.distinct_rows import deal
-from calcli.methods.trees.held_out_choice import least_loss
+from calcli.methods.trees.held_out_choice import held_out_folds, least_loss
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 
-FOLDS = 5
 DEPTH = 3
 TREES = 40
 TAUS = (10.0, 30.0)
@@ -93,32 +91,27 @@ def fit(rows: Batch, method: MethodSpec, plan: Plan) -> Partition:
 
 def _chosen(rows: Batch, method: MethodSpec, plan: Plan) -> tuple[int, float, float]:
     """How many trees, the least weight of a cell and tau, by held-out loss."""
-    fold = deal(rows.labels, FOLDS)
-    if fold.max(initial=0) < FOLDS - 1:
-        return 0, plan.least[0], plan.taus[0]
-    candidates: list[tuple[int, float, float]] = [(0, plan.least[0], plan.taus[0])]
-    losses: list[FloatArray] = []
+    tests = held_out_folds(rows)
+    nothing = 0, plan.least[0], plan.taus[0]
+    if not tests:
+        return nothing
+    losses: dict[tuple[int, float, float], FloatArray] = {}
     for least, tau in product(plan.least, plan.taus):
-        for count, loss in enumerate(_held_out(rows, fold, method, plan, least, tau)):
-            if count or not losses:
-                losses.append(loss)
-            if count:
-                candidates.append((count, least, tau))
-    return candidates[least_loss(losses, rows.weights)]
+        for count, loss in enumerate(_held_out(rows, tests, method, plan, least, tau)):
+            losses.setdefault((count, least, tau) if count else nothing, loss)
+    return list(losses)[least_loss(list(losses.values()), rows.weights)]
 
 
 def _held_out(
-    rows: Batch, fold: np.ndarray, method: MethodSpec, plan: Plan, least: float, tau: float
+    rows: Batch, tests: Sequence[Mask], method: MethodSpec, plan: Plan, least: float, tau: float
 ) -> Iterator[FloatArray]:
-    """The held-out losses with 0, 1, .. trees, until they have stopped to fall."""
-    runs = [
-        _losses(rows.take(fold != index), rows.take(fold == index), method, plan, least, tau) for index in range(FOLDS)
-    ]
+    """The held-out losses with 0, 1, .. trees, until they no longer fall."""
+    runs = [_losses(rows.take(~test), rows.take(test), method, plan, least, tau) for test in tests]
     best, at = np.inf, 0
     for count in range(plan.trees + 1):
         loss = np.empty(len(rows))
-        for index, run in enumerate(runs):
-            loss[fold == index] = next(run)
+        for test, run in zip(tests, runs, strict=True):
+            loss[test] = next(run)
         yield loss
         mean = float(rows.weights @ loss)
         if mean < best:

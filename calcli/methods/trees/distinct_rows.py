@@ -12,7 +12,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import Batch, Column, FloatArray, IntArray
+from calcli.batch import Batch, Column, FloatArray
 from calcli.numeric.score_folds import column_keys
 
 
@@ -24,13 +24,6 @@ def distinct(batch: Batch, seed: int) -> Batch:
     rows = batch.take(first)
     features = {name: _sorted_levels(rows.features[name]) for name in sorted(rows.features)}
     return Batch(rows.score, rows.label, weight, features)
-
-
-def deal(label: IntArray, count: int) -> IntArray:
-    """A fold, 0 .. count-1, for each of such rows: every class is dealt out evenly, in the order of the rows."""
-    fold = np.empty(len(label), dtype=np.int64)
-    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) % count
-    return fold
 
 
 def _sorted_levels(column: Column) -> Column:
