@@ -24,7 +24,7 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
     for number, (tree, cells) in enumerate(zip(fitted.trees, fitted.cells, strict=True), start=1):
         for place, path in enumerate(_paths(fitted, tree)):
             weight = float(cells.weight[place])
-            known = rates(weight, float(cells.label[place, 0]), float(cells.said[place, 0])) if binary else ()
+            known = rates(weight, float(cells.label[place, 0]), float(cells.predicted[place, 0])) if binary else ()
             rows.append((number, path, weight, *known, _calibrator_words(cells.own[place]), float(cells.share[place])))
     # How they are to be read.
     order = "Tree after tree" if fitted.nested else "The mean over trees"

@@ -12,11 +12,9 @@ What the parameters leave open is chosen by log-loss on held-out rows, no trees 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
@@ -31,6 +29,7 @@ from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
 from calcli.methods.scaling import platt
+from calcli.methods.trees.unpacked import unpacked_once
 from calcli.numeric.links import sigmoid
 from calcli.state import Json, State, prefixed, unprefixed
 
@@ -74,7 +73,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    model = _unpacked(_Same(state))
+    model = _unpacked(state)
     z = model.start.of_scores(batch.score)
     if len(model.forest) == 0:
         return sigmoid(z, out=z)
@@ -84,14 +83,14 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    model = _unpacked(_Same(state))
+    model = _unpacked(state)
     start = model.start.slope * score[0] + model.start.intercept
     return (calibrated(model.coder, model.forest, score[0], start, features),)
 
 
 def explain(state: State) -> tuple[Section, ...]:
     """The trees as rules, and what each split did to the loss."""
-    model = _unpacked(_Same(state))
+    model = _unpacked(state)
     return rules.sections(
         model.coder,
         model.forest,
@@ -138,26 +137,8 @@ class _Model:
     forest: Forest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A state, equal to another that holds the very same arrays: chunks of rows come with one state."""
-
-    state: State
-
-    @property
-    def anchor(self) -> NDArray[Any]:
-        return self.state.arrays["tree/feature"]
-
-    def __hash__(self) -> int:
-        return id(self.anchor)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.anchor is other.anchor
-
-
-@lru_cache(maxsize=16)
-def _unpacked(same: _Same) -> _Model:
-    state = same.state
+@unpacked_once("tree/feature")
+def _unpacked(state: State) -> _Model:
     coder = Coder.from_arrays(unprefixed("feature", state.arrays))
     forest = Forest.from_arrays(LINKS[str(state.params["link"])], unprefixed("tree", state.arrays), coder.codes)
     return _Model(_Start(state.number("a"), state.number("b")), coder, forest)
