@@ -94,9 +94,7 @@ class Mixture:
         """The same for several tau, at little more than the cost of one."""
         everyone = self.everyone.predict(batch)
         mixed = [everyone if math.isinf(tau) else np.zeros(everyone.shape) for tau in taus]
-        finite = [
-            (prob, own_share(self.information, tau)) for prob, tau in zip(mixed, taus, strict=True) if tau < math.inf
-        ]
+        finite = [(mixed[place], own_share(self.information, tau)) for place, tau in enumerate(taus) if tau < math.inf]
         if not finite:
             return mixed
         global_score = scores(everyone)
