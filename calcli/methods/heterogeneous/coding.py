@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
-from calcli.methods.trees.coding import CodedFeature, cuts_between, heaviest_levels, level_weights, quantile_gaps
+from calcli.learners.encoding import heaviest_levels, level_weights
+from calcli.methods.trees.coding import CodedFeature, cuts_between, quantile_gaps
 from calcli.state import State, pack_texts, unpack_texts
 
 Codes = NDArray[np.uint8]

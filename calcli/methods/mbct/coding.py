@@ -16,17 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
+from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
-from calcli.methods.trees.coding import (
-    CodedFeature,
-    Kind,
-    cuts_between,
-    heaviest_levels,
-    level_weights,
-    quantile_gaps,
-)
+from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import pack_texts, unpack_texts
@@ -42,17 +36,14 @@ BLOCK, STRIDE = 1 << 18, 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coder:
-    """How rows become lines of codes, one for each feature.
-
-    The levels that each category came with last are kept, and their codes.
-    """
+    """How rows become lines of codes, one for each feature; the table of each category's last levels is kept."""
 
     features: tuple[CodedFeature, ...]
     _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def offsets(self) -> kernels.Places:
-        """Where the cells of each feature start, and where the last one's end."""
+        """Where the cells of each feature start, and the end of the last ones."""
         return np.array([0, *accumulate(self.codes)], dtype=np.int64)
 
     @property
@@ -79,7 +70,7 @@ class Coder:
         return codes
 
     def _column(self, feature: CodedFeature, batch: Batch) -> tuple[CodedFeature, NDArray[Any], Codes | None]:
-        """What a feature is coded from, and for a category the code of each of the batch's levels."""
+        """The values of a feature, and for a category the code of each of the batch's levels."""
         if feature.kind == "category":
             column = _of(batch.features[feature.name], category=True)
             return feature, np.ascontiguousarray(column.values, dtype=np.int32), self._table(feature, column.levels)
@@ -132,7 +123,7 @@ class Coder:
 
 
 def _of(column: Column, *, category: bool) -> Column:
-    """The column, if it is what its coding is of: compiled loops would take numbers for codes."""
+    """The column, if it has the role that was coded: compiled loops would take numbers for codes."""
     if (column.role == "category") is not category:
         raise ValueError(f"a {column.role} is coded as something else")
     return column
@@ -141,7 +132,7 @@ def _of(column: Column, *, category: bool) -> Column:
 def learn_codes(
     batch: Batch, names: Sequence[str], *, least: float, bins: int, score_bins: int, score_by: Literal["width", "mass"]
 ) -> Coder:
-    """The coding of these features and of the score, without those that could never be split.
+    """The coding of these features and of the score, without features that no split could use.
 
     Parameters
     ----------
@@ -168,8 +159,8 @@ def learn_codes(
             return _category(name, column, batch.weight, least)
         return _number(name, column, batch.weight, least, bins)
 
-    found = on_threads(work, [*names, None])
-    return Coder(tuple(coding for coding in found if coding is not None))
+    features = on_threads(work, [*names, None])  # None is the score
+    return Coder(tuple(feature for feature in features if feature is not None))
 
 
 def _category(name: str, column: Column, weight: FloatArray | None, least: float) -> CodedFeature | None:
@@ -196,11 +187,11 @@ def _number(name: str, column: Column, weight: FloatArray | None, least: float, 
 
 
 def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
-    """The same for log-odds, with few digits as probabilities where these can be told apart."""
+    """`cuts_between` for log-odds, with few digits as probabilities where these can be told apart."""
     cuts = _after(logit(cuts_between(sigmoid(low), sigmoid(high))))
     return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
 
 
 def _after(cuts: FloatArray) -> FloatArray:
-    """The same by less than matters, but so far that a probability on a cut lies below it in another language too."""
+    """Slightly higher cuts, so that a probability on a cut lies below it in any language's floating point."""
     return cuts + 4e-15 * (1.0 + np.abs(cuts))

@@ -1,4 +1,4 @@
-"""Trees in terms: the codes of a row as numbers, and each tree as the pattern that these lead to."""
+"""MBCT as a formula: the codes of a row as numbers, and each tree as a switch over codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees as rules that people can read, and what each split did to the loss (Huang et al. 2022, Figure 7)."""
+"""The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: st
     coder, forest
         What was fitted.
     start
-        What the first tree starts from, in words.
+        A sentence on the score that the first tree starts from.
     alpha
         The bound of theorem 1 holds with probability 1 - alpha.
     loss
@@ -79,7 +79,7 @@ def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Sectio
 
 
 def bound_of_theorem_1(rate: float, rows: int, bins: int, alpha: float) -> float:
-    """How far the mean label of a leaf may be from what is expected of it, for all `bins` leaves at once.
+    """The bound on the difference of a leaf's mean label from its expectation, for all `bins` leaves at once.
 
     sqrt(2 V ln(3 B / alpha) / c) + 3 ln(3 B / alpha) / c, with V = rate (1 - rate) and c rows (equation 3).
     """

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import Column, FloatArray
+from calcli.batch import FloatArray
 from calcli.numeric.links import sigmoid
 
 Kind = Literal["category", "number", "boolean", "score"]
@@ -67,18 +67,6 @@ class CodedFeature:
         if self.kind == "score":
             cut = float(sigmoid(np.array([cut])).round(14)[0])
         return f"{cut:.15g}" if float(f"{cut:.15g}") == cut else repr(cut)
-
-
-def level_weights(column: Column, weight: FloatArray | None) -> FloatArray:
-    """The weight of the missing values of a category, and then of each of its levels."""
-    return np.bincount(column.values + 1, weight, minlength=len(column.levels) + 1).astype(np.float64)
-
-
-def heaviest_levels(column: Column, weights: FloatArray, *, least: float, most: int) -> tuple[str, ...]:
-    """The levels with at least this weight, up to `most`, the heaviest first; see `level_weights`."""
-    pairs = zip(weights[1:].tolist(), column.levels, strict=True)
-    ordered = sorted((-total, level) for total, level in pairs if total >= least)
-    return tuple(level for _, level in ordered[:most])
 
 
 def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> tuple[FloatArray, FloatArray]:
