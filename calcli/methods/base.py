@@ -22,14 +22,14 @@ READS = "reads"
 """The parameter of a state that lists the features which `predict` reads, if it does not read all that the fit had."""
 
 WHOLE_TABLE = "whole_table"
-"""The parameter of a state that says, if true, that a row's result depends on the other rows of its table: `predict`
-must then see them all at once, and none besides.
+"""The parameter of a state that is true if a row's result depends on the other rows of its table: `predict` must then
+get exactly the rows of that table.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums over rows, by name: what two halves of a table know adds up to what the whole knows."""
+    """Sums over rows, by name: those of two parts of a table add up to those of the whole."""
 
     arrays: Mapping[str, FloatArray] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Method(Protocol):
 
 
 class IntervalMethod(Method, Protocol):
-    """A method that says how much the calibration rows leave open."""
+    """A method with an interval for each probability."""
 
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Two probabilities for each row; with more than two classes a column for each class against the rest."""
@@ -60,7 +60,7 @@ class IntervalMethod(Method, Protocol):
 
 
 class ExtrasMethod(Method, Protocol):
-    """A method that can say more of a row than its probability: its cluster, its temperature."""
+    """A method with further output columns, such as the cluster or the temperature of a row."""
 
     def extras(self, state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
         """An array of shape (n,) for each name that the spec lists."""
@@ -69,7 +69,7 @@ class ExtrasMethod(Method, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table of what a method has learned, for people and as JSON; `rows` has a value for each of `columns`."""
+    """A table about a fitted method, for people and as JSON; each of `rows` has a value for each of `columns`."""
 
     title: str
     columns: tuple[str, ...]
@@ -78,7 +78,7 @@ class Section:
 
 
 class ExplainedMethod(Method, Protocol):
-    """A method whose state can be read."""
+    """A method whose state can be shown as tables."""
 
     def explain(self, state: State) -> tuple[Section, ...]:
         """The rules, leaves or clusters that were learned."""
@@ -86,7 +86,7 @@ class ExplainedMethod(Method, Protocol):
 
 
 class ClosedForm(Method, Protocol):
-    """A method whose forward pass can be said in terms."""
+    """A method whose forward pass can be written as terms."""
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
         """The probability of the positive class, or of each class, of a row with such a score and such features."""
@@ -94,10 +94,10 @@ class ClosedForm(Method, Protocol):
 
 
 class RemarkingMethod(Method, Protocol):
-    """A method that has something to say of a fit."""
+    """A method with remarks about a fit."""
 
     def remarks(self, state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
-        """What a user should know of it, or where ids of `nodes` are given, of applying it to those rows."""
+        """Sentences for the user about the fit; if ids of `nodes` are given, about applying it to those rows."""
         ...
 
 

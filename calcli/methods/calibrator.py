@@ -1,7 +1,7 @@
-"""A fitted method, ready to be applied: the one way in which the rest of calcli meets methods.
+"""A fitted method, ready to be applied: the interface through which the rest of calcli uses methods.
 
-Around the method itself stand the steps that are the same for all: one-vs-rest where a binary method meets more than
-two classes, and what is done to the output of every method, its `PostProcessing`.
+It adds the steps that all methods share: one-vs-rest for binary methods on more than two classes, and the
+`PostProcessing` of the output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import Json, State, nest, unnest
 
 _COUNTS = "rows and weight"
-"""What is counted beside the sums of the method itself."""
+"""The key of the counts that are added to the sums of the method itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ class PostProcessing:
     Attributes
     ----------
     exact
-        Let outputs be exactly 0 or 1 where the method says so. Otherwise those of methods that can are mixed with the
-        uniform distribution, and all are held inside the open interval.
+        Whether outputs may be exactly 0 or 1. Otherwise those of methods that can give these are mixed with the uniform
+        distribution, and all are clipped to the open interval.
     prior_ratio
-        A factor for the probability of each class, after which they are divided by their sum: the rate of the class
-        where the scores will be used over its rate among the calibration rows. It takes z to
-        z + logit(rate there) - logit(rate here), which is right for scores that are calibrated, so it comes last.
+        For each class its rate in the target population over its rate among the calibration rows. Probabilities are
+        multiplied by it and renormalised, which takes z to z + logit(target rate) - logit(calibration rate). That is
+        right for calibrated scores, so it comes last.
     """
 
     exact: bool = False
     prior_ratio: tuple[float, ...] | None = None
 
     def apply(self, prob: FloatArray, rows: int, classes: int, *, reaches_ends: bool) -> FloatArray:
-        """The output of a calibrator that was fitted on so many rows."""
+        """The final probabilities of a calibrator that was fitted on so many rows."""
         if reaches_ends and not self.exact:
             prob = _mixed(prob, rows, classes)
         if self.prior_ratio is not None:
@@ -85,11 +85,11 @@ class Calibrator:
     state
         The method's own numbers.
     post_processing
-        What is done to its output.
+        The last steps of `predict`.
     sides
         The side inputs of the fit that `predict` needs too.
     kept
-        Whether it comes from an artifact: then what goes wrong may be the fault of whoever wrote that.
+        Whether it comes from an artifact, whose content may be at fault for errors.
     """
 
     spec: MethodSpec
@@ -102,7 +102,7 @@ class Calibrator:
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """What goes wrong within is an `ArtifactError` of a calibrator that comes from an artifact."""
+        """Turn the errors of a broken state into an `ArtifactError` if the calibrator comes from an artifact."""
         try:
             yield
         except BROKEN as error:
@@ -124,7 +124,7 @@ class Calibrator:
         return prob
 
     def probe(self, roles: Mapping[str, Role]) -> None:
-        """Predict some rows with features of these roles: a state that is not one of the method fails here."""
+        """Predict some rows with features of these roles, so that a broken state fails early."""
         score = np.sinh(np.linspace(-7.0, 7.0, PROBED))
         if self.classes > 2:  # each class has each score in some row
             score = score[np.add.outer(np.arange(PROBED), np.arange(self.classes)) % PROBED]
@@ -136,14 +136,14 @@ class Calibrator:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
     def extras(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> Mapping[str, FloatArray]:
-        """What else the method can say of these rows, under the names that its spec lists."""
+        """The extra columns of these rows, under the names that the spec lists."""
         if not self.spec.extras:
             return {}
         with self.blamed():
             return cast(ExtrasMethod, self.spec.load()).extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
-        """What was learned; `classes` are their names, in the order of their index."""
+        """Tables of what was learned; `classes` are the names of the classes in the order of their index."""
         if not self.spec.explains:
             return ()
         method = cast(ExplainedMethod, self.spec.load())
@@ -158,7 +158,7 @@ class Calibrator:
             )
 
     def remarks(self, nodes: Column | None = None) -> tuple[str, ...]:
-        """What should be known of the fit, in sentences; or of applying it to rows with these ids."""
+        """Sentences about the fit, or about applying it to rows with these ids."""
         if not self.spec.remarks:
             return ()
         with self.blamed():
@@ -176,7 +176,7 @@ class Calibrator:
         return self.state.params.get(WHOLE_TABLE) is True
 
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
-        """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
+        """The lower and upper probability of the method: of the positive class, or of each class."""
         method = cast(IntervalMethod, self.spec.load())
         if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
@@ -184,14 +184,14 @@ class Calibrator:
             )
         with self.blamed():
             lo, hi = method.interval(self.state, batch)
-        rows, classes = self.rows, 2  # each class stands against the rest
+        rows, classes = self.rows, 2  # each class against the rest
         return (
             self.post_processing.apply(lo, rows, classes, reaches_ends=True),
             self.post_processing.apply(hi, rows, classes, reaches_ends=True),
         )
 
     def with_post_processing(self, post_processing: PostProcessing) -> Calibrator:
-        """The same with another post_processing."""
+        """The same with other last steps."""
         return replace(self, post_processing=post_processing)
 
     def to_state(self) -> State:
@@ -230,7 +230,7 @@ def fit(
 
 
 def no_features(spec: MethodSpec) -> DataError:
-    """What to say where there is nothing but a score and a label."""
+    """The error of a table with nothing but a score and a label."""
     return DataError(
         f"{spec.name} calibrates by the columns beside the score, and the table has none that can be features",
         hint="name some with --features, or try: --method auto",
@@ -252,7 +252,7 @@ def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Cal
 
 
 def bound_method(spec: MethodSpec, classes: int) -> Method:
-    """The method, made fit for this many classes."""
+    """The method, one-vs-rest if it needs that for this many classes."""
     method = spec.load()
     return method if classes == 2 or spec.multiclass == "native" else OneVsRest(method)
 
@@ -266,17 +266,17 @@ def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
 
 
 def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
-    """The Laplace mix (1 - 1/(n+1)) p + 1/((n+1) K): what n rows say never quite excludes a class."""
+    """The Laplace mix (1 - 1/(n+1)) p + 1/((n+1) K): n rows never quite exclude a class."""
     share = 1.0 / (rows + 1)
     return (1.0 - share) * prob + share / classes
 
 
 def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
-    """Each class times its factor, renormalised."""
+    """Each class times its ratio, renormalised."""
     if prob.ndim == 2:
-        weighed: FloatArray = prob * prior_ratio
-        weighed /= weighed.sum(axis=1, keepdims=True)
-        return weighed
+        shifted: FloatArray = prob * prior_ratio
+        shifted /= shifted.sum(axis=1, keepdims=True)
+        return shifted
     positive: FloatArray = prob * prior_ratio[1]
     total: FloatArray = positive + (1.0 - prob) * prior_ratio[0]
     return positive / total

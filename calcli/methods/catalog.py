@@ -1,7 +1,8 @@
 """The methods, as data.
 
-Each family keeps its rows in a ``catalog.py`` of its own. They are read by ``calcli methods``, by shell completion, by
-the docs and by the contract tests, none of which import a method. A new method is one module and one row.
+Each family has a ``catalog.py`` with its specs. They are read by ``calcli methods``, by shell completion, by the docs
+and by the contract tests, none of which import a method. A new method is one module, and one spec in the catalog of its
+family: ``scaling/``, ``binning/``, ``trees/`` (whose methods are beside it), ``clusters/`` or ``graphs/``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.catalog import SPECS as TREES
 
 AUTO = "auto"
-"""The method that stands for the best of several, chosen on held-out rows: a name, not a row."""
+"""The name of the choice among several methods on held-out rows; it has no spec."""
 
 _SPECS = (*SCALING, *BINNING, *TREES, *CLUSTERS, *GRAPHS)
 
@@ -30,7 +31,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> MethodSpec:
-    """The row of a method, or a `UsageError` with the nearest name."""
+    """The spec of a method, or a `UsageError` with the nearest name."""
     for spec in _SPECS:
         if spec.name == name:
             return spec

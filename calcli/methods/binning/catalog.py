@@ -1,4 +1,4 @@
-"""The rows of the binning methods."""
+"""The specs of the binning methods."""
 
 from calcli.methods.spec import MethodSpec, Param
 

@@ -1,4 +1,4 @@
-"""The row of CCL."""
+"""The spec of CCL."""
 
 from calcli.methods.binning.catalog import SPECS as BINNING
 from calcli.methods.scaling.catalog import SPECS as SCALING

@@ -1,4 +1,4 @@
-"""The rows of the methods that relate rows to each other."""
+"""The spec of RECAL."""
 
 from calcli.methods.spec import MethodSpec, Param
 

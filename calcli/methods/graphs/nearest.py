@@ -25,12 +25,12 @@ _SLACK = 1.0 + 1e-9
 
 
 class Neighbourhood:
-    """Rows in space, to be asked for the nearest.
+    """Rows as points, with the search for the nearest.
 
     Parameters
     ----------
     points
-        Where the rows are, in the units of the columns. A row with a missing number is nowhere, and has no neighbours.
+        The rows, in the units of the columns. A row with a missing number has no neighbours.
     count, radius
         At most so many neighbours, at most so far away.
     """

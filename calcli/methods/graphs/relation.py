@@ -91,8 +91,8 @@ class Relation:
 
 
 def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relation:
-    """What ``relation`` asks for; for ``auto`` the edges, if there are some, or else the feature that CatBoost finds
-    to tell most about the label (RECAL 3.1).
+    """The relation that the parameter asks for; ``auto`` is the edges, if there are some, or else the feature that is
+    the most important to CatBoost (RECAL 3.1).
     """
     text = str(params["relation"])
     kind, _, rest = text.partition(":")
@@ -151,7 +151,7 @@ def node_of(batch: Batch) -> Column:
 
 
 def links_within(edges: Edges, node: Column) -> Adjacency:
-    """The graph of rows whose nodes an edge links; other edges are left out."""
+    """The graph of these rows; edges to other nodes are left out."""
     row = np.append(_row_of_node(edges, node), -1)
     one, other = row[edges.pairs].T
     here = (one >= 0) & (other >= 0)

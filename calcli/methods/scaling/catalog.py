@@ -1,4 +1,4 @@
-"""The rows of the scaling methods."""
+"""The specs of the scaling methods."""
 
 from calcli.methods.spec import MethodSpec, Param
 

@@ -1,4 +1,4 @@
-"""The rows of the methods that grow trees."""
+"""The specs of the methods that grow trees: `calcli.methods.mbct`, `heterogeneous` and `boost`."""
 
 from calcli.methods.binning.catalog import SPECS as BINNING
 from calcli.methods.scaling.catalog import SPECS as SCALING
@@ -161,7 +161,7 @@ _HETEROGENEOUS = MethodSpec(
             "auto",
             "the most conditions of a cell; cross-validated if it is auto, 3 in a boosted partition",
             low=0,
-            high=12,  # as many as `partitions.tree.DEEPEST`
+            high=12,  # as many as `heterogeneous.tree.DEEPEST`
             choices=_AUTO,
         ),
         Param(
