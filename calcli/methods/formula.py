@@ -15,16 +15,9 @@ from calcli.state import unnest
 
 
 def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
-    """The calibrated probability of the positive class, or of each class.
+    """The calibrated probability of the positive class, or of each class, if the method has a closed form.
 
-    Parameters
-    ----------
-    calibrator
-        Its method must have a closed form.
-    score
-        The log-odds, or a logit for each class.
-    features
-        The columns that the calibrator was fitted with, by name.
+    `score` is the log-odds, or a logit for each class; `features` are the columns of the fit by name.
     """
     spec = calibrator.spec
     if not spec.closed_form:

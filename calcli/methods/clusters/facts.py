@@ -26,16 +26,8 @@ COLUMNS = ("rows", "weight", "rate", *(f"{error}_{score}" for error in ERRORS fo
 def of_clusters(batch: Batch, cluster: IntArray, count: int, probs: Mapping[str, FloatArray]) -> FloatArray:
     """A row for each cluster, a value for each of `COLUMNS`; NaN where a cluster has no rows.
 
-    With more than two classes, the probability of the predicted class is compared with how often it was right.
-
-    Parameters
-    ----------
-    batch
-        The calibration rows.
-    cluster, count
-        The nearest cluster of each row, 0 .. count - 1.
-    probs
-        By the names of `SCORES`.
+    `cluster` is the nearest cluster of each row, 0 .. count - 1; `probs` has predictions by the names of `SCORES`. With
+    more than two classes, the probability of the predicted class is compared with how often it was right.
     """
     weight = batch.weights
     columns: dict[str, FloatArray] = {

@@ -38,15 +38,7 @@ SAMPLE = 20_000
 
 @dataclass(frozen=True)
 class Shares:
-    """The clusters of each row.
-
-    Attributes
-    ----------
-    cluster
-        Shape (n, m), the nearest first.
-    share
-        Of each of them, the same shape; the shares of a row add up to 1.
-    """
+    """The clusters of each row, shape (n, m), the nearest first, and its shares in them, which add up to 1."""
 
     cluster: IntArray
     share: FloatArray
@@ -79,16 +71,8 @@ def shares(near: NearestCentroids, temperature: float, spread: float) -> Shares:
 class Partition:
     """Clusters, the heaviest first.
 
-    Attributes
-    ----------
-    embedding
-        From features to points.
-    step
-        Of the grid that points and centroids lie on.
-    centroids
-        Shape (k, d), in steps.
-    spread
-        s^2, in steps squared.
+    Points and centroids, shape (k, d), are in units of `step`, the spacing of the grid that they lie on; `spread` is
+    s^2 in squared steps.
     """
 
     embedding: Embedding
@@ -146,15 +130,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> tuple[Par
 
 @dataclass(frozen=True)
 class _Sample:
-    """The rows that are clustered: all, or a sample of them.
-
-    Attributes
-    ----------
-    points, step, weight
-        Of all these rows, the calibration rows first.
-    label
-        Of the calibration rows among them.
-    """
+    """The rows that are clustered, all or a sample, calibration rows first; `label` is that of calibration rows."""
 
     points: FloatArray
     step: float

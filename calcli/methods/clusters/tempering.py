@@ -25,16 +25,9 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Tempered:
-    """The choice, and its held-out predictions.
+    """The choice, and its out-of-fold predictions of the calibration rows; `everyone` are those of the global calibrator.
 
-    Attributes
-    ----------
-    temperature, tau
-        See `calcli.methods.clusters.partition` and `calcli.methods.shrinkage`.
-    prob
-        Out-of-fold predictions of the calibration rows.
-    everyone
-        The same by the global calibrator alone.
+    See `calcli.methods.clusters.partition` for the temperature and `calcli.methods.shrinkage` for tau.
     """
 
     temperature: float

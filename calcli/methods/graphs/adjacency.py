@@ -21,15 +21,7 @@ _PAIRS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """The neighbours of each row.
-
-    Attributes
-    ----------
-    start
-        Where the neighbours of row i begin in `ends`; one entry more than there are rows.
-    ends
-        Rows, rising within a list and without repetition.
-    """
+    """The neighbours of row i are ``ends[start[i]:start[i + 1]]``, in rising order and without repetition."""
 
     start: IntArray
     ends: IntArray

@@ -25,14 +25,9 @@ _SLACK = 1.0 + 1e-9
 
 
 class Neighbourhood:
-    """Rows as points, with the search for the nearest.
+    """Rows as points, with the search for the nearest: at most `count`, and at most `radius` away.
 
-    Parameters
-    ----------
-    points
-        The rows, in the units of the columns. A row with a missing number has no neighbours.
-    count, radius
-        At most so many neighbours, at most so far away.
+    A row with a missing number has no neighbours.
     """
 
     def __init__(self, points: FloatArray, count: int, radius: float | None = None) -> None:

@@ -56,15 +56,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The trained network.
-
-    Attributes
-    ----------
-    scale
-        What the logits are divided by on their way in.
-    offset
-        The bias of the output.
-    """
+    """The trained network; incoming logits are divided by `scale`, and `offset` is the bias of the output."""
 
     scale: float
     offset: float

@@ -123,12 +123,8 @@ def train(batch: Batch, inputs: Inputs, plan: Plan, seed: int) -> tuple[Network,
 class _HeldOut:
     """The held-out rows.
 
-    Attributes
-    ----------
-    tests
-        1 for the rows that a fold holds out, else 0; a column for each fold.
-    shares
-        The weight of each row in the mean over all held-out rows; 0 for a row that never is.
+    `tests` has a column for each fold, 1 for the rows that it holds out, else 0. `shares` is the weight of each row in
+    the mean over all held-out rows.
     """
 
     tests: FloatArray

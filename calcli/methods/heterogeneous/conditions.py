@@ -17,15 +17,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class CodeSet:
-    """Some of the codes of a feature.
-
-    Attributes
-    ----------
-    feature
-        The feature.
-    mask
-        Which codes; entries beyond the last code are ignored.
-    """
+    """Some of the codes of a feature: those that `mask` marks. Its entries beyond the last code are ignored."""
 
     feature: CodedFeature
     mask: Mask

@@ -16,19 +16,7 @@ from calcli.state import Json
 
 
 def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: str) -> tuple[Section, ...]:
-    """The leaves as rules, and the splits.
-
-    Parameters
-    ----------
-    coder, forest
-        What was fitted.
-    start
-        A sentence on the score that the first tree starts from.
-    alpha
-        The bound of theorem 1 holds with probability 1 - alpha.
-    loss
-        The name of the split loss.
-    """
+    """The leaves as rules, and the splits; `start` is a sentence on the score that the first tree starts from."""
     paths = _paths(coder, forest)
     return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
 

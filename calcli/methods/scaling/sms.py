@@ -32,10 +32,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     penalty[:, -1] = classes / rows
     free = np.ones(unchanged.shape, dtype=np.bool_)
     problem = Multinomial(with_constant(x), batch.labels, batch.weights, free, penalty, unchanged)
-    return State(
-        {"inverse_temperature": beta, "rows": rows},
-        {"coefficients": problem.minimise(unchanged)},
-    )
+    return State({"inverse_temperature": beta, "rows": rows}, {"coefficients": problem.minimise(unchanged)})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

@@ -42,15 +42,8 @@ def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]
 def least_loss(losses: Sequence[FloatArray] | FloatArray, weight: FloatArray) -> int:
     """The candidate of least mean loss, if it beats the first by more than a standard error, else the first.
 
-    The standard error is that of the paired difference over rows. The best of several candidates owes part of its lead
-    to chance; the first, which does nothing, is safe.
-
-    Parameters
-    ----------
-    losses
-        The loss of each held-out row, for each candidate.
-    weight
-        Of the rows.
+    `losses` has, for each candidate, the loss of each held-out row. The standard error is that of the paired difference
+    over rows. The best of several candidates owes part of its lead to chance; the first, which does nothing, is safe.
     """
     total = float(weight.sum())
     mean = np.array([float(weight @ loss) for loss in losses]) / total

@@ -9,13 +9,7 @@ from calcli.state import Json
 
 
 def rates(weight: float, positive: float, predicted: float) -> tuple[float | None, float | None]:
-    """The label rate and the PUD of a leaf; None where they are not defined.
-
-    Parameters
-    ----------
-    weight, positive, predicted
-        Sums over the rows of the leaf: of the weights, and of these times the label and times the probability.
-    """
+    """The label rate and the PUD of a leaf, from the sums of its weights, and of these times label and probability."""
     return (positive / weight if weight > 0 else None, predicted / positive if positive > 0 else None)
 
 
