@@ -6,6 +6,7 @@ A method is a module with two functions, `fit` and `predict`; one that can be fi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -120,3 +121,11 @@ def number(params: Params, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"parameter {name!r} is {value!r}, not a number")
     return value
+
+
+def candidates(params: Params, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """The values of a parameter to choose from: `default` if it is ``auto``, else the one that is given."""
+    value = params[name]
+    if value == "auto":
+        return default
+    return (math.inf,) if value == "inf" else (number(params, name),)

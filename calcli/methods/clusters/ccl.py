@@ -9,13 +9,13 @@ global calibrator alone among the candidates.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods import catalog
-from calcli.methods.base import Params, Section, number
+from calcli.methods.base import Params, Section, candidates, number
 from calcli.methods.clusters import explanation, facts, partition
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, shares
@@ -30,7 +30,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     clusters, near = partition.fit(batch, sides, params, seed)
     name = inner_name(str(params["inner"]), batch.classes)
     inner = Inner(catalog.find(name), seed, number(params, "rows"), number(params, "prior"))
-    temperatures, taus = _candidates(params, "temperature", TEMPERATURES), _candidates(params, "tau", TAUS)
+    temperatures, taus = candidates(params, "temperature", TEMPERATURES), candidates(params, "tau", TAUS)
     chosen = temper(batch, clusters, near, inner, temperatures, taus, seed)
     bare = Batch(batch.score, batch.label, batch.weight)
     belongs = shares(near, chosen.temperature, clusters.spread)
@@ -81,11 +81,3 @@ def explain(state: State) -> tuple[Section, ...]:
 def inner_name(asked: str, classes: int) -> str:
     """The method that calibrates clusters; ``auto`` is `platt` for two classes and `temperature` for more."""
     return asked if asked != "auto" else "platt" if classes == 2 else "temperature"
-
-
-def _candidates(params: Params, name: str, default: Sequence[float]) -> Sequence[float]:
-    """The values among which cross-validation chooses."""
-    value = params[name]
-    if value == "auto":
-        return default
-    return (math.inf,) if value == "inf" else (number(params, name),)

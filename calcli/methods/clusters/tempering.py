@@ -25,7 +25,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Tempered:
-    """The choice, and its out-of-fold predictions of the calibration rows; `everyone` are those of the global calibrator.
+    """The choice, and out-of-fold predictions with it; `everyone` are those of the global calibrator alone.
 
     See `calcli.methods.clusters.partition` for the temperature and `calcli.methods.shrinkage` for tau.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.errors import DataError
-from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, number
+from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, candidates, number
 from calcli.methods.graphs import joining
 from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
@@ -28,8 +28,6 @@ from calcli.methods.graphs.training import Choice, Inputs, Plan, train
 from calcli.numeric.links import probabilities
 from calcli.numeric.score_folds import row_keys
 from calcli.state import Json, State
-
-AUTO = "auto"
 
 WEIGHTS = "weights.safetensors"
 
@@ -159,8 +157,8 @@ def _scheme(name: Json) -> Scheme:
 
 def _plan(params: Params) -> Plan:
     return Plan(
-        rates=RATES if params["rate"] == AUTO else (number(params, "rate"),),
-        penalties=PENALTIES if params["lambda"] == AUTO else (number(params, "lambda"),),
+        rates=candidates(params, "rate", RATES),
+        penalties=candidates(params, "lambda", PENALTIES),
         epochs=int(number(params, "epochs")),
         margin=number(params, "margin"),
         device=str(params["device"]),

@@ -10,14 +10,13 @@ Parameters that are not given are chosen by cross-validation of the log-loss, no
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
-from calcli.methods.base import Params, Section, number
+from calcli.methods.base import Params, Section, candidates, number
 from calcli.methods.heterogeneous import averaged_trees as averaged
 from calcli.methods.heterogeneous import boosted_trees as boosted
 from calcli.methods.heterogeneous import formula as closed
@@ -72,23 +71,17 @@ def _leaf_method(asked: str, classes: int) -> MethodSpec:
 
 
 def _least(params: Params, classes: int) -> tuple[float, ...]:
-    if params["min_rows"] != AUTO:
-        return (number(params, "min_rows"),)
-    return tuple(classes * weight for weight in (LEAST[:1] if params["partition"] == "forest" else LEAST))
-
-
-def _taus(params: Params, tried: tuple[float, ...]) -> tuple[float, ...]:
-    if params["tau"] == AUTO:
-        return tried
-    return (math.inf if params["tau"] == "inf" else number(params, "tau"),)
+    """The least weights of a cell to choose from."""
+    weights = LEAST[:1] if params["partition"] == "forest" else LEAST
+    return candidates(params, "min_rows", tuple(classes * weight for weight in weights))
 
 
 def _plan(params: Params, classes: int) -> averaged.Plan:
     return averaged.Plan(
-        trees=1 if params["partition"] == "tree" else _count(params, averaged.TREES),
+        trees=1 if params["partition"] == "tree" else _count(params, "trees", averaged.TREES),
         least=_least(params, classes),
-        depths=averaged.DEPTHS if params["depth"] == AUTO else (int(number(params, "depth")),),
-        taus=_taus(params, averaged.TAUS),
+        depths=tuple(int(depth) for depth in candidates(params, "depth", averaged.DEPTHS)),
+        taus=candidates(params, "tau", averaged.TAUS),
     )
 
 
@@ -100,16 +93,16 @@ def _boosted_plan(params: Params, sides: SideInputs, classes: int) -> boosted.Pl
             hint="partition=tree and partition=forest can use it",
         )
     return boosted.Plan(
-        trees=_count(params, boosted.TREES),
+        trees=_count(params, "trees", boosted.TREES),
         rate=number(params, "rate"),
         least=_least(params, classes),
-        depth=boosted.DEPTH if params["depth"] == AUTO else int(number(params, "depth")),
-        taus=_taus(params, boosted.TAUS),
+        depth=_count(params, "depth", boosted.DEPTH),
+        taus=candidates(params, "tau", boosted.TAUS),
     )
 
 
-def _count(params: Params, default: int) -> int:
-    return default if params["trees"] == AUTO else int(number(params, "trees"))
+def _count(params: Params, name: str, default: int) -> int:
+    return default if params[name] == AUTO else int(number(params, name))
 
 
 def _grower(params: Params, sides: SideInputs, seed: int) -> averaged.Grower:
