@@ -46,11 +46,11 @@ class Adjacency:
         return cls(np.concatenate([[0], np.cumsum(count)]).astype(np.int64), keys % width)
 
     @classmethod
-    def both_ways(cls, one: IntArray, other: IntArray, rows: int) -> Adjacency:
+    def both_ways(cls, sources: IntArray, ends: IntArray, rows: int) -> Adjacency:
         """An undirected graph: every edge is a link in each direction, and no row is its own neighbour."""
-        apart = one != other
-        one, other = one[apart], other[apart]
-        return cls.of(np.concatenate([one, other]), np.concatenate([other, one]), rows)
+        apart = sources != ends
+        sources, ends = sources[apart], ends[apart]
+        return cls.of(np.concatenate([sources, ends]), np.concatenate([ends, sources]), rows)
 
     @property
     def degree(self) -> FloatArray:
@@ -81,10 +81,10 @@ def two_layers_alone(
 ) -> FloatArray:
     """`two_layers` for the values of `new` rows, each alone with the rows of `graph` and tied to some by `links`."""
     joined = _Joined(graph, values, scheme)
-    found = np.empty(len(new))
+    output = np.empty(len(new))
     for rows in _blocks(links):
-        found[rows] = joined.output(links.take(rows), new[rows], hidden)
-    return found
+        output[rows] = joined.output(links.take(rows), new[rows], hidden)
+    return output
 
 
 def _blocks(links: Adjacency) -> Iterator[IntArray]:
@@ -145,7 +145,7 @@ class _Joined:
 
 def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
     """The sums of the rows of `values` by place, always added in their order."""
-    found = np.empty((size, values.shape[1]))
+    sums = np.empty((size, values.shape[1]))
     for index, column in enumerate(values.T):
-        found[:, index] = np.bincount(place, column, minlength=size)
-    return found
+        sums[:, index] = np.bincount(place, column, minlength=size)
+    return sums

@@ -65,13 +65,13 @@ def two_layers_against(
 
     The values of the rows of group g are ``members[start[g]:start[g + 1]]``.
     """
-    found = np.empty(len(new))
+    output = np.empty(len(new))
     for which in np.unique(group):
         rows = np.flatnonzero(group == which)
         others = members[start[which] : start[which + 1]]
-        for some in np.array_split(rows, 1 + len(rows) * (len(others) + 1) * new.shape[1] // _NUMBERS):
-            found[some] = _one_group(others, new[some], scheme, hidden)
-    return found
+        for block in np.array_split(rows, 1 + len(rows) * (len(others) + 1) * new.shape[1] // _NUMBERS):
+            output[block] = _one_group(others, new[block], scheme, hidden)
+    return output
 
 
 def _one_group(others: FloatArray, new: FloatArray, scheme: Scheme, hidden: Hidden) -> FloatArray:

@@ -62,8 +62,8 @@ def _convolution(graph: Adjacency, scheme: Scheme, device: torch.device) -> Mix:
     edges = torch.as_tensor(np.stack([graph.sources, graph.ends]), device=device)
 
     def mixed(output: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = layer(output, edges)
-        return found if scheme.loops else output - found
+        mean: torch.Tensor = layer(output, edges)
+        return mean if scheme.loops else output - mean
 
     return mixed
 

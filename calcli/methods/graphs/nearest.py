@@ -54,7 +54,7 @@ class Neighbourhood:
     def _nearest(self, points: FloatArray, itself: IntArray | None) -> tuple[IntArray, IntArray]:
         """Pairs of a row and one near it; `itself` are the numbers of the rows, if they are rows of this space."""
         asking = np.flatnonzero(np.isfinite(points).all(axis=1))
-        found: list[tuple[IntArray, IntArray]] = []
+        pairs: list[tuple[IntArray, IntArray]] = []
         ask = self.count + 1 + _SPARE
         while len(asking) and self.tree is not None:
             ask = min(ask, len(self.places))
@@ -64,12 +64,12 @@ class Neighbourhood:
             # More places might tie with the last neighbour, unless the farthest place is farther, or there is no other.
             settled = (reach > last * _SLACK) | (ask == len(self.places))
             row, column = np.nonzero(settled[:, None] & (distance <= self._farthest()) & np.isfinite(distance))
-            found.append((asking[row], ranked[row, column]))
+            pairs.append((asking[row], ranked[row, column]))
             asking = asking[~settled]
             ask *= 2
-        if not found:
+        if not pairs:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return np.concatenate([row for row, _ in found]), np.concatenate([near for _, near in found])
+        return np.concatenate([row for row, _ in pairs]), np.concatenate([near for _, near in pairs])
 
     def _farthest(self) -> float:
         return np.inf if self.radius is None else self.radius**2

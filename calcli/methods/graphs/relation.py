@@ -153,9 +153,9 @@ def node_of(batch: Batch) -> Column:
 def links_within(edges: Edges, node: Column) -> Adjacency:
     """The graph of these rows; edges to other nodes are left out."""
     row = np.append(_row_of_node(edges, node), -1)
-    one, other = row[edges.pairs].T
-    here = (one >= 0) & (other >= 0)
-    return Adjacency.both_ways(one[here], other[here], len(node.values))
+    source, end = row[edges.pairs].T
+    known = (source >= 0) & (end >= 0)
+    return Adjacency.both_ways(source[known], end[known], len(node.values))
 
 
 def left_out(edges: Edges, node: Column) -> int:
@@ -167,9 +167,9 @@ def left_out(edges: Edges, node: Column) -> int:
 def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
     """For new rows, the rows of `node` that they are linked to; a row is never linked to its own node."""
     row = np.append(_row_of_node(edges, node), -1)
-    one, other = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
-    here = (one >= 0) & (row[other] >= 0) & (one != other)
-    of_node = Adjacency.of(one[here], row[other[here]], len(edges.nodes) + 1)
+    source, end = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
+    known = (source >= 0) & (row[end] >= 0) & (source != end)
+    of_node = Adjacency.of(source[known], row[end[known]], len(edges.nodes) + 1)
     return of_node.take(new.recode(edges.nodes, unseen=-1).astype(np.int64) % (len(edges.nodes) + 1))
 
 
@@ -181,6 +181,6 @@ def _row_of_node(edges: Edges, node: Column) -> IntArray:
     if (count > 1).any():
         name = edges.nodes[int(count.argmax())]
         raise DataError(f"the node {name!r} stands in {count.max():,} rows", hint="a graph has a row for each node")
-    found = np.full(len(edges.nodes), -1, dtype=np.int64)
-    found[place[rows]] = rows
-    return found
+    row_of_node = np.full(len(edges.nodes), -1, dtype=np.int64)
+    row_of_node[place[rows]] = rows
+    return row_of_node
