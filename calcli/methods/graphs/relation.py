@@ -98,17 +98,20 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relati
     kind, _, rest = text.partition(":")
     if sides.edges is not None and kind not in ("auto", "edges"):
         raise UsageError(f"--edges is given, but relation={text} does not use it", hint="try: --set relation=edges")
+    # Edges of a list.
     if kind == "edges" or (kind == "auto" and sides.edges is not None):
         if rest:
             raise UsageError(f"relation={text}: files are named by flags", hint="try: --edges FILE --node-id COLUMN")
         edges_of(sides)
         node_of(batch)
         return Relation("edges")
+    # The most important feature.
     if text == "auto":
         if not batch.features:
             raise DataError("there is no column that could relate the rows", hint="name some with --features")
         names = most_important(batch.features, batch.labels, batch.weight, count=1, seed=seed)
         return _by_column(batch, names[0], params)
+    # Named columns.
     names = tuple(name.strip() for name in next(csv.reader([rest], skipinitialspace=True), []) if name.strip())
     if kind not in ("column", "knn") or not names or (kind == "column" and len(names) > 1):
         raise UsageError(
