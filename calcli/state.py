@@ -1,4 +1,4 @@
-"""What a fitted calibrator is: numbers and bytes, never objects.
+"""The state of a fitted calibrator: numbers and bytes, never objects.
 
 A `State` can be written to disk and read back bit for bit, and cannot run code. Methods put scalars and short lists
 into `params`, anything long into `arrays`, and files in a format of their own (a CatBoost model, safetensors) into

@@ -88,7 +88,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Boosting:
-    """How models are trained."""
+    """The settings of the models."""
 
     settings: Mapping[str, Any]
     seed: int
@@ -115,7 +115,7 @@ class _Boosting:
         )
 
     def chosen(self, rows: Batch) -> int:
-        """How many rounds, by held-out loss."""
+        """The number of rounds of least held-out loss."""
         return EVERY * cross_validated(rows, self._held_out)
 
     def _held_out(self, seen: Batch, unseen: Batch) -> FloatArray:

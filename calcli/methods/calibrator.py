@@ -42,7 +42,7 @@ _COUNTS = "rows and weight"
 
 @dataclass(frozen=True, slots=True)
 class PostProcessing:
-    """What is done to the output of every method, in this order.
+    """The last steps for the output of every method, in this order.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class Calibrator:
 
     @classmethod
     def from_state(cls, method: str, whole: State, sides: SideInputs = NO_SIDE_INPUTS) -> Calibrator:
-        """What `to_state` gave, for a method of the catalog; the side inputs are kept on their own."""
+        """The inverse of `to_state`, for a method of the catalog; side inputs are kept separately."""
         state = unnest(whole, ["method"])["method"]
         prior_ratio = whole.params["tilt"]
         factors = tuple(float(str(factor)) for factor in prior_ratio) if isinstance(prior_ratio, list) else None

@@ -31,7 +31,7 @@ PRIOR = 2.0
 
 
 class Histogram(NamedTuple):
-    """One binning: its inner edges, what each bin gives, and the log of its weight."""
+    """One binning: its inner edges, the level of each bin, and the log of its weight."""
 
     cuts: FloatArray
     level: FloatArray

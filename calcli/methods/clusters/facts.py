@@ -131,7 +131,7 @@ def set_apart(batch: Batch, cluster: IntArray, count: int) -> list[str]:
 def _means(
     name: str, column: Column, cluster: IntArray, count: int, weight: FloatArray
 ) -> list[tuple[float, str] | None]:
-    """How far the mean of a number in each cluster is from that of all rows, and the sentence; None where unknown."""
+    """The distance of each cluster's mean of a number from that of all rows, and its description; None if unknown."""
     known = np.isfinite(column.values)
     values, mass = column.values[known].astype(np.float64), weight[known]
     if not mass.sum() > 0:

@@ -1,4 +1,4 @@
-"""A calibrator for each cluster, shrunk to the global one; a row gets the mean of those of its clusters.
+"""A calibrator for each cluster, shrunk to the global one; rows are calibrated by a mixture of their clusters.
 
 Calibrator c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
 rows (`calcli.methods.shrinkage`, rows weighted by u_c), and the mixture predicts sum u_c p_c. With tau = 0 clusters

@@ -1,4 +1,4 @@
-"""Clusters of rows: where their centroids are, and how much each row belongs to them.
+"""Clusters of rows: their centroids, and the shares of each row in them.
 
 A row belongs to the clusters of the nearest centroids with shares proportional to exp(-D_c / (2 T s^2)), D_c its
 squared distance to centroid c and s^2 the median of the least such distance over the rows of the fit. At temperature
@@ -151,7 +151,7 @@ class _Sample:
         return cls(on_grid(points, step), step, np.concatenate(weights), rows.labels)
 
     def homogeneity(self, centres: FloatArray) -> float:
-        """How much clusters with these centroids tell of the labels."""
+        """The homogeneity of the labels in clusters with these centroids."""
         rows = slice(len(self.label))
         place = nearest(self.points[rows], centres, 1).place[:, 0]
         return homogeneity(self.label, place, self.weight[rows])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
 _SPARE = 3
-"""Places that are asked for beyond those that are needed where nothing ties."""
+"""Places to ask for beyond those that are needed if nothing ties."""
 
 _SLACK = 1.0 + 1e-9
 """The tree's distances and ours may round differently."""
@@ -77,7 +77,7 @@ class Neighbourhood:
     def _ranked(
         self, tree: cKDTree, points: FloatArray, itself: IntArray | None, ask: int
     ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The best rows and their squared distances, infinite where there is none, and how far the search went."""
+        """The nearest rows, their squared distances (infinite for none), and the reach of the search."""
         _, place = tree.query(points, k=ask)
         place = place.reshape(len(points), ask)
         distance = _squared(points, self.places, place)

@@ -90,7 +90,7 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """What relates the rows, and how the network was trained."""
+    """The relation and the training of the network."""
     known = state.params
     sections = [
         Section(
@@ -111,7 +111,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 
 def remarks(state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
-    """What relates the rows, which edges are left out, and whether the network is of use."""
+    """The relation, the edges that are left out, and whether the network is used."""
     if nodes is not None:
         return _link_remarks(state, sides, nodes)
     known, sentences = state.params, list[str]()

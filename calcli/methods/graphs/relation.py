@@ -1,4 +1,4 @@
-"""What relates rows: the same value of a column, nearness in some numbers, or the edges of a list."""
+"""Which rows are linked: those with the same value of a column, the nearest by some numbers, or the edges of a list."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Relation:
 
     @classmethod
     def from_params(cls, known: Mapping[str, Json]) -> Relation:
-        """What `to_params` gave."""
+        """The inverse of `to_params`."""
         columns, radius = known["columns"], known["radius"]
         names = tuple(map(str, columns)) if isinstance(columns, list) else ()
         far = None if radius is None else float(str(radius))
@@ -162,7 +162,7 @@ def links_within(edges: Edges, node: Column) -> Adjacency:
 
 
 def left_out(edges: Edges, node: Column) -> int:
-    """How many edges have an end that is none of these rows."""
+    """The number of edges with an end that is not one of these rows."""
     row = np.append(_row_of_node(edges, node), -1)
     return int((row[edges.pairs] < 0).any(axis=1).sum())
 
@@ -177,7 +177,7 @@ def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
 
 
 def _row_of_node(edges: Edges, node: Column) -> IntArray:
-    """The row that stands for each node, -1 for none."""
+    """The row of each node, -1 for none."""
     place = node.recode(edges.nodes, unseen=-1)
     rows = np.flatnonzero(place >= 0)
     count = np.bincount(place[rows], minlength=len(edges.nodes))

@@ -42,7 +42,7 @@ FEATURES = 0.5
 
 @dataclass(frozen=True)
 class Grown:
-    """Trees, and how features become the codes that they split on."""
+    """Trees, and the coding of the features that they split on."""
 
     coding: Coding
     trees: tuple[Tree, ...]
@@ -54,7 +54,7 @@ Grower = Callable[[Batch, Calibrator, float, int, int], Grown]
 
 @dataclass(frozen=True)
 class Plan:
-    """How many trees, and the candidates: one value each where the user has given it."""
+    """The number of trees, and the candidates: a single value of what the user has given."""
 
     trees: int
     least: tuple[float, ...]

@@ -37,7 +37,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True)
 class Plan:
-    """The most trees, and the candidates: one value each where the user has given it."""
+    """The most trees, and the candidates: a single value of what the user has given."""
 
     trees: int
     rate: float

@@ -1,4 +1,4 @@
-"""Calibrators in the cells of a partition, each shrunk to what there would be without the partition."""
+"""Calibrators in the cells of a partition, each shrunk to the prediction without it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _category = partial(CodedFeature, kind="category", unseen_last=True)
 
 @dataclass(frozen=True)
 class Coding:
-    """How several features become codes."""
+    """The coding of several features."""
 
     features: tuple[CodedFeature, ...]
 

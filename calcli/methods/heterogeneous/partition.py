@@ -84,7 +84,7 @@ class Partition:
 
     @classmethod
     def from_state(cls, state: State) -> Partition:
-        """What `to_state` gave."""
+        """The inverse of `to_state`, with checks."""
         facts, parts = state.params["facts"], unnest(state, _PARTS)
         if not isinstance(facts, dict) or not isinstance(facts["rows"], list):
             raise TypeError("it does not say what its cells were fitted on")

@@ -12,7 +12,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.methods.heterogeneous.coding import Codes, Coding
 
 SMOOTHING = 10.0
-"""Before levels are ordered, each is given so many rows with the mean of the whole node."""
+"""For their order, the mean of each level is smoothed by so many rows with the mean of the node."""
 
 DEEPEST = 12
 """The greatest depth of a leaf."""

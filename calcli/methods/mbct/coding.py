@@ -102,7 +102,7 @@ class Coder:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Coder:
-        """What `to_arrays` gave."""
+        """The inverse of `to_arrays`."""
         names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
         cuts = np.asarray(arrays["cut"], dtype=np.float64)
         if cuts.ndim != 1:

@@ -29,7 +29,7 @@ MANY = 15
 """With more classes only one fold is held out."""
 
 CHOSEN_ON = 20_000
-"""The strength is chosen on about so many rows at most."""
+"""The strength is chosen on a sample of about this size if there are more rows."""
 
 
 def fit(x: FloatArray, batch: Batch, params: Params, seed: int, *, diagonal: bool) -> tuple[FloatArray, FloatArray]:

@@ -92,7 +92,7 @@ class _Curve:
 
     @classmethod
     def of(cls, rows: Points, params: Params) -> _Curve:
-        """Knots at quantiles of the scores; with too few different scores there is nothing to bend at."""
+        """Knots at quantiles of the scores; with too few distinct scores the curve is a line."""
         count = int(number(params, "knots"))
         order = np.argsort(rows.z)
         z, weight = rows.z[order], rows.moments[0][order]
@@ -119,7 +119,7 @@ class _Curve:
         return next(self._fits(sample, (strength,)))
 
     def path(self, sample: Sample) -> list[FloatArray]:
-        """The fits for falling strengths, each started where the one before it ended.
+        """The fits for falling strengths, each started from the one before.
 
         They are only compared with each other, for which half as many digits are enough.
         """

@@ -62,7 +62,7 @@ class CodedFeature:
         return f"{low}{self.name or 'score'}{high}" if low or high else ""
 
     def _cut_text(self, place: int) -> str:
-        """A cut in as few digits as tell it exactly; that of the score as a probability."""
+        """The shortest exact text of a cut; that of the score as a probability."""
         cut = float(self.cuts[place])
         if self.kind == "score":
             cut = float(sigmoid(np.array([cut])).round(14)[0])
