@@ -1,4 +1,4 @@
-"""What a fitted calibrator is: numbers and bytes, never objects.
+"""The state of a fitted calibrator: numbers and bytes, never objects.
 
 A `State` can be written to disk and read back bit for bit, and cannot run code. Methods put scalars and short lists
 into `params`, anything long into `arrays`, and files in a format of their own (a CatBoost model, safetensors) into
@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +49,40 @@ class State:
         return np.asarray(self.arrays[name], dtype=np.float64)
 
 
-def pack_texts(texts: Sequence[str]) -> dict[str, NDArray[np.generic]]:
-    """Texts as arrays of a state: their UTF-8 bytes one after another, and where each ends."""
+def pack_texts(texts: Sequence[str], name: str | None = None) -> dict[str, NDArray[np.generic]]:
+    """Texts as arrays of a state, prefixed if `name` is given: their UTF-8 bytes joined, and where each text ends."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
-    return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ends": ends}
+    ends = np.cumsum([len(content) for content in encoded], dtype=np.int64)
+    arrays: dict[str, NDArray[np.generic]] = {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ends": ends}
+    return arrays if name is None else prefixed(name, arrays)
 
 
-def unpack_texts(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[str, ...]:
+def unpack_texts(arrays: Mapping[str, NDArray[np.generic]], name: str | None = None) -> tuple[str, ...]:
     """The texts that `pack_texts` packed."""
-    text, ends = arrays["text"].tobytes(), [0, *(int(end) for end in arrays["ends"])]
-    return tuple(text[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends))
+    start = "" if name is None else f"{name}/"
+    content, ends = arrays[f"{start}text"].tobytes(), [0, *(int(end) for end in arrays[f"{start}ends"])]
+    return tuple(content[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends))
+
+
+def prefixed(name: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values, each key with ``name/`` in front."""
+    return {f"{name}/{key}": value for key, value in values.items()}
+
+
+def unprefixed(name: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values whose keys start with ``name/``, by the rest of the key."""
+    start = f"{name}/"
+    return {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
 
 
 def nest(parts: Mapping[str, State]) -> State:
     """One state that holds several, each under a name without a slash."""
     arrays: dict[str, NDArray[np.generic]] = {}
     blobs: dict[str, bytes] = {}
-    params: dict[str, Json] = {}
     for name, part in parts.items():
-        params[name] = dict(part.params)
-        arrays.update({f"{name}/{key}": value for key, value in part.arrays.items()})
-        blobs.update({f"{name}/{key}": value for key, value in part.blobs.items()})
-    return State(params, arrays, blobs)
+        arrays |= prefixed(name, part.arrays)
+        blobs |= prefixed(name, part.blobs)
+    return State({name: dict(part.params) for name, part in parts.items()}, arrays, blobs)
 
 
 def unnest(whole: State, names: Iterable[str]) -> dict[str, State]:
@@ -80,10 +92,5 @@ def unnest(whole: State, names: Iterable[str]) -> dict[str, State]:
         params = whole.params[name]
         if not isinstance(params, dict):
             raise TypeError(f"state part {name!r} holds {params!r}, not parameters")
-        start = f"{name}/"
-        parts[name] = State(
-            params,
-            {key.removeprefix(start): value for key, value in whole.arrays.items() if key.startswith(start)},
-            {key.removeprefix(start): value for key, value in whole.blobs.items() if key.startswith(start)},
-        )
+        parts[name] = State(params, unprefixed(name, whole.arrays), unprefixed(name, whole.blobs))
     return parts

@@ -50,7 +50,7 @@ def help_text(command: Sequence[str]) -> str:
 
 def method_table() -> str:
     """The catalog of methods, as Markdown."""
-    rows = [[_linked(row.name), row.family, row.summary, row.reference] for row in methods.rows()]
+    rows = [[_linked(row.name), row.family, row.summary, row.reference] for row in methods.specs()]
     return flat(("method", "family", "what it is", "reference"), rows, "markdown")
 
 

@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two files, a few methods")
     given = parser.parse_args()
     files = pairs(given.folder)
-    names = [row.name for row in catalog.rows() if row.name != "identity"]
+    names = [row.name for row in catalog.specs() if row.name != "identity"]
     if given.methods:
         names = given.methods.split(",")
     if given.quick:

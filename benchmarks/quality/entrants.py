@@ -52,7 +52,7 @@ class Entrant:
 def entrants() -> Mapping[str, Entrant]:
     """Every method and preset of calcli, then those of other packages that are installed."""
     found = []
-    for row in catalog.rows():
+    for row in catalog.specs():
         looks_at = "features" if row.needs_features else "score"
         for preset in (None, *row.presets):
             name = row.name if preset is None else f"{row.name} --preset {preset}"

@@ -146,7 +146,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the peers' own
     given = cases(options.folder)[: 2 if options.quick else None]
-    names = [row.name for row in methods.rows() if row.family in {"scaling", "binning"}]
+    names = [row.name for row in methods.specs() if row.family in {"scaling", "binning"}]
     results = {name: [measured(case, ours(name)) for case in given] for name in names}
     peers = score_only()
     parts = [

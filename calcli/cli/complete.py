@@ -93,8 +93,8 @@ def _rows(ctx: typer.Context) -> list[MethodSpec]:
     """The method that the line names so far, or all of them."""
     from calcli.methods import catalog
 
-    named = [row for row in catalog.rows() if row.name == ctx.params.get("method")]
-    return named or list(catalog.rows())
+    named = [row for row in catalog.specs() if row.name == ctx.params.get("method")]
+    return named or list(catalog.specs())
 
 
 def _values(kind: str, choices: tuple[str, ...]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class AddedColumns:
         stems = [self.stem]
         if self.extra:
             stems.append(f"{self.stem}__logit")
-            if self.calibrator.row.interval:
+            if self.calibrator.spec.interval:
                 stems += [f"{self.stem}__lo", f"{self.stem}__hi"]
         if len(self.classes) > 2:
             stems = [f"{stem}_{name}" for stem in stems for name in self.classes]
@@ -55,7 +55,7 @@ class AddedColumns:
     @property
     def _more(self) -> tuple[str, ...]:
         """What the method can say of a row as a whole."""
-        return self.calibrator.row.extras if self.extra else ()
+        return self.calibrator.spec.extras if self.extra else ()
 
     def values(self, batch: Batch) -> list[FloatArray]:
         """An array for each of the names."""
@@ -63,7 +63,7 @@ class AddedColumns:
         found = [prob if self.scale == "prob" else scores(prob)]
         if self.extra:
             found.append(scores(prob))
-            if self.calibrator.row.interval:
+            if self.calibrator.spec.interval:
                 found += self.calibrator.interval(batch)
         if self._more:
             said = self.calibrator.extras(batch)

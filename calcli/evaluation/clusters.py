@@ -80,7 +80,7 @@ def clustering_of_artifacts(entrants: Sequence[ComparedScore], models: Mapping[s
     """The clusters of the first artifact that has some."""
     for entrant in entrants:
         model = models.get(entrant.name)
-        if model is not None and CLUSTER in model.calibrator.row.extras:
+        if model is not None and CLUSTER in model.calibrator.spec.extras:
             return _of_artifact(entrant, model)
     return None
 

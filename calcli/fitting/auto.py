@@ -29,7 +29,7 @@ FOLDS = Holdout("cv", folds=5)
 def candidates_for(classes: int) -> list[MethodSpec]:
     """The methods that `auto` compares, the simplest first."""
     kind = "binary" if classes == 2 else "multiclass"
-    return sorted((row for row in catalog.rows() if row.auto in ("yes", kind)), key=lambda row: row.simplicity)
+    return sorted((row for row in catalog.specs() if row.auto in ("yes", kind)), key=lambda row: row.simplicity)
 
 
 @dataclass(frozen=True, slots=True)

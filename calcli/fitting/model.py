@@ -68,7 +68,7 @@ class Model:
     @property
     def method(self) -> str:
         """The key of the method in the catalog."""
-        return self.calibrator.row.name
+        return self.calibrator.spec.name
 
     @property
     def fitted(self) -> Mapping[str, Json]:
@@ -85,7 +85,7 @@ class Model:
     @property
     def needs_features(self) -> bool:
         """Whether predicting reads any."""
-        return self.calibrator.row.needs_features and self.calibrator.reads != ()
+        return self.calibrator.spec.needs_features and self.calibrator.reads != ()
 
     def predict(self, data: Data) -> FloatArray:
         """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.

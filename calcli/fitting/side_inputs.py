@@ -62,7 +62,7 @@ class SideFiles:
         usable = {role for row in rows for role in row.sides}
         for role in self.roles:
             if role not in usable:
-                users = [row.name for row in catalog.rows() if role in row.sides]
+                users = [row.name for row in catalog.specs() if role in row.sides]
                 raise UsageError(
                     f"--{role} is not used here", hint=f"methods that use it: {', '.join(users) or 'none'}"
                 )

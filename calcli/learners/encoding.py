@@ -1,13 +1,13 @@
-"""Plain features as coordinates: numbers beside numbers, categories as 0 and 1.
+"""Features as coordinates: numbers standardised, categories one-hot.
 
-Two rows of different categories are as far apart as two rows are on average in a standardised number: their squared
-distance is 2.
+Rows of different categories have a squared distance of 2, as two rows have on average in a standardised number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from calcli.batch import Column, FloatArray
 from calcli.numeric.totals import totals
 from calcli.state import State, pack_texts, unpack_texts
 
-LEAST_SHARE = 0.01
-MOST_LEVELS = 20
-"""The levels of a category that get a coordinate: at most so many, each with at least this share of the weight."""
+LEAST_SHARE, MOST_LEVELS = 0.01, 20
+"""A level of a category gets a coordinate from this share of the weight on; the heaviest, up to so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,13 @@ class Encoding:
     numbers
         Names of numbers and booleans, a coordinate each.
     median, mean, scale
-        Of each of them. Where a value is missing the median stands for it; then (value - mean) / scale. A scale of 0
-        marks a feature without spread, whose coordinate is 0.
+        Of each of them. A missing value is replaced by the median; the coordinate is (value - mean) / scale, and 0
+        where the scale is 0, which marks a feature without spread.
     categories
         Names of categories.
     levels
-        Of each of them, those with a coordinate: 1 where a row has that level, else 0. Rare, unseen and missing ones
-        have none.
+        For each of them the levels with a coordinate, 1 for rows of that level and 0 for others. Rare, unseen and
+        missing levels have none.
     """
 
     numbers: tuple[str, ...]
@@ -47,14 +46,14 @@ class Encoding:
 
     @classmethod
     def of(cls, features: Mapping[str, Column], weight: FloatArray, *, standardise: bool = True) -> Encoding:
-        """From rows of which not all weigh nothing."""
+        """From rows of which some have a positive weight."""
         numbers = tuple(name for name, column in features.items() if column.role != "category")
         categories = tuple(name for name, column in features.items() if column.role == "category")
-        facts = [_moments(features[name].values.astype(np.float64), weight) for name in numbers]
-        median, mean, scale = np.array(facts, dtype=np.float64).reshape(-1, 3).T
+        moments = [_moments(features[name].values.astype(np.float64), weight) for name in numbers]
+        median, mean, scale = np.array(moments, dtype=np.float64).reshape(-1, 3).T
         if not standardise:
             mean, scale = np.zeros_like(mean), np.ones_like(scale)
-        levels = tuple(_frequent(features[name], weight) for name in categories)
+        levels = tuple(_common_levels(features[name], weight) for name in categories)
         return cls(numbers, median, mean, scale, categories, levels)
 
     @property
@@ -77,38 +76,21 @@ class Encoding:
 
     def to_state(self) -> State:
         counts = np.array([len(levels) for levels in self.levels], dtype=np.int64)
-        texts = {
-            "numbers": self.numbers,
-            "categories": self.categories,
-            "levels": [level for levels in self.levels for level in levels],
-        }
-        packed = {f"{name}/{key}": array for name, part in texts.items() for key, array in pack_texts(part).items()}
-        return State(
-            arrays={"median": self.median, "mean": self.mean, "scale": self.scale, "level_counts": counts, **packed}
-        )
+        moments = {"median": self.median, "mean": self.mean, "scale": self.scale, "level_counts": counts}
+        texts = {**pack_texts(self.numbers, "numbers"), **pack_texts(self.categories, "categories")}
+        levels = pack_texts([level for levels in self.levels for level in levels], "levels")
+        return State(arrays={**moments, **texts, **levels})
 
     @classmethod
     def of_state(cls, state: State) -> Encoding:
-        texts = {
-            name: unpack_texts({key: state.arrays[f"{name}/{key}"] for key in ("text", "ends")})
-            for name in ("numbers", "categories", "levels")
-        }
-        levels, start = [], 0
-        for count in state.array("level_counts").astype(np.int64):
-            levels.append(texts["levels"][start : start + count])
-            start += count
-        return cls(
-            texts["numbers"],
-            state.array("median"),
-            state.array("mean"),
-            state.array("scale"),
-            texts["categories"],
-            tuple(levels),
-        )
+        numbers, categories, texts = (unpack_texts(state.arrays, name) for name in ("numbers", "categories", "levels"))
+        ends = np.cumsum(state.array("level_counts").astype(np.int64))
+        levels = tuple(texts[start:end] for start, end in pairwise([0, *ends.tolist()]))
+        return cls(numbers, state.array("median"), state.array("mean"), state.array("scale"), categories, levels)
 
 
 def _moments(values: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
-    """Median, mean and standard deviation of the finite values, where missing ones are the median."""
+    """Median, mean and standard deviation, with missing values replaced by the median."""
     known = np.isfinite(values)
     total = float(weight.sum())
     if not float(weight[known].sum()) > 0:
@@ -121,8 +103,14 @@ def _moments(values: FloatArray, weight: FloatArray) -> tuple[float, float, floa
     return median, mean, spread if np.isfinite(spread) and spread > 1e-12 * abs(mean) else 0.0
 
 
+def _common_levels(column: Column, weight: FloatArray) -> tuple[str, ...]:
+    """The levels that get a coordinate, in alphabetical order."""
+    least = LEAST_SHARE * float(weight.sum())
+    return tuple(sorted(heaviest_levels(column, level_weights(column, weight), least=least, most=MOST_LEVELS)))
+
+
 def feature_codes(features: Mapping[str, Column]) -> FloatArray:
-    """Numbers that are equal, bit for bit, where rows have the same features."""
+    """A row of numbers for each row, equal bit for bit where the features are equal."""
     columns = [column.values.astype(np.float64) for column in features.values()]
     return np.column_stack([np.where(np.isnan(values), np.nan, values) for values in columns])
 
@@ -134,13 +122,13 @@ def weighted_median(values: FloatArray, weight: FloatArray) -> float:
     return float(values[order][np.searchsorted(below, below[-1] / 2.0)])
 
 
-def _frequent(column: Column, weight: FloatArray) -> tuple[str, ...]:
-    """The levels that get a coordinate, in the order of the alphabet."""
-    mass = totals(column.values.astype(np.int64) + 1, weight, len(column.levels) + 1)[1:]
-    enough: Sequence[tuple[str, float]] = [
-        (level, float(found))
-        for level, found in zip(column.levels, mass, strict=True)
-        if found >= LEAST_SHARE * weight.sum() and found > 0
-    ]
-    ordered = sorted(enough, key=lambda pair: (-pair[1], pair[0]))
-    return tuple(sorted(level for level, _ in ordered[:MOST_LEVELS]))
+def level_weights(column: Column, weight: FloatArray | None) -> FloatArray:
+    """The weight of the missing values of a category, and then of each of its levels."""
+    return totals(column.values.astype(np.int32, copy=False) + 1, weight, len(column.levels) + 1)
+
+
+def heaviest_levels(column: Column, weights: FloatArray, *, least: float, most: int) -> tuple[str, ...]:
+    """The levels with at least this weight, up to `most`, the heaviest first; see `level_weights`."""
+    pairs = zip(weights[1:].tolist(), column.levels, strict=True)
+    ordered = sorted((-total, level) for total, level in pairs if total >= least)
+    return tuple(level for _, level in ordered[:most])

@@ -1,1 +1,1 @@
-"""How to calibrate: one module per method, one catalog row each."""
+"""Calibration methods: one module and one spec in a catalog for each."""

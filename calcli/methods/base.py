@@ -6,6 +6,7 @@ A method is a module with two functions, `fit` and `predict`; one that can be fi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -22,14 +23,14 @@ READS = "reads"
 """The parameter of a state that lists the features which `predict` reads, if it does not read all that the fit had."""
 
 WHOLE_TABLE = "whole_table"
-"""The parameter of a state that says, if true, that a row's result depends on the other rows of its table: `predict`
-must then see them all at once, and none besides.
+"""The parameter of a state that is true if a row's result depends on the other rows of its table: `predict` must then
+get exactly the rows of that table.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums over rows, by name: what two halves of a table know adds up to what the whole knows."""
+    """Sums over rows, by name: those of two parts of a table add up to those of the whole."""
 
     arrays: Mapping[str, FloatArray] = field(default_factory=dict)
 
@@ -37,15 +38,6 @@ class Sums:
         if self.arrays.keys() != other.arrays.keys():
             raise ValueError(f"sums of {sorted(self.arrays)} and of {sorted(other.arrays)} do not add up")
         return Sums({name: self.arrays[name] + other.arrays[name] for name in self.arrays})
-
-    def prefixed(self, prefix: str) -> dict[str, FloatArray]:
-        """The arrays under ``prefix/name``, for putting several sums into one."""
-        return {f"{prefix}/{name}": array for name, array in self.arrays.items()}
-
-    def part(self, prefix: str) -> Sums:
-        """The sums that were put in under `prefix`."""
-        start = f"{prefix}/"
-        return Sums({key.removeprefix(start): a for key, a in self.arrays.items() if key.startswith(start)})
 
 
 class Method(Protocol):
@@ -61,7 +53,7 @@ class Method(Protocol):
 
 
 class IntervalMethod(Method, Protocol):
-    """A method that says how much the calibration rows leave open."""
+    """A method with an interval for each probability."""
 
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Two probabilities for each row; with more than two classes a column for each class against the rest."""
@@ -69,16 +61,16 @@ class IntervalMethod(Method, Protocol):
 
 
 class ExtrasMethod(Method, Protocol):
-    """A method that can say more of a row than its probability: its cluster, its temperature."""
+    """A method with further output columns, such as the cluster or the temperature of a row."""
 
     def extras(self, state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
-        """An array of shape (n,) for each name that the catalog row lists."""
+        """An array of shape (n,) for each name that the spec lists."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table of what a method has learned, for people and as JSON; `rows` has a value for each of `columns`."""
+    """A table about a fitted method, for people and as JSON; each of `rows` has a value for each of `columns`."""
 
     title: str
     columns: tuple[str, ...]
@@ -87,7 +79,7 @@ class Section:
 
 
 class ExplainedMethod(Method, Protocol):
-    """A method whose state can be read."""
+    """A method whose state can be shown as tables."""
 
     def explain(self, state: State) -> tuple[Section, ...]:
         """The rules, leaves or clusters that were learned."""
@@ -95,7 +87,7 @@ class ExplainedMethod(Method, Protocol):
 
 
 class ClosedForm(Method, Protocol):
-    """A method whose forward pass can be said in terms."""
+    """A method whose forward pass can be written as terms."""
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
         """The probability of the positive class, or of each class, of a row with such a score and such features."""
@@ -103,10 +95,10 @@ class ClosedForm(Method, Protocol):
 
 
 class RemarkingMethod(Method, Protocol):
-    """A method that has something to say of a fit."""
+    """A method with remarks about a fit."""
 
     def remarks(self, state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
-        """What a user should know of it, or where ids of `nodes` are given, of applying it to those rows."""
+        """Sentences for the user about the fit; if ids of `nodes` are given, about applying it to those rows."""
         ...
 
 
@@ -129,3 +121,11 @@ def number(params: Params, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"parameter {name!r} is {value!r}, not a number")
     return value
+
+
+def candidates(params: Params, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """The values of a parameter to choose from: `default` if it is ``auto``, else the one that is given."""
+    value = params[name]
+    if value == "auto":
+        return default
+    return (math.inf,) if value == "inf" else (number(params, name),)

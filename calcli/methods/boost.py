@@ -1,8 +1,8 @@
 """Gradient boosting from a calibrated score: CatBoost on the features, with the scaled score as its baseline.
 
 Trees add to the log-odds z' = a z + b of Platt scaling (more than two classes: to the log-probabilities of structured
-matrix scaling) and may ask for the score as well. How many there are is chosen by cross-validation of the log-loss,
-none among the choices: where they do not better the scaled score by a standard error, it is left as it is.
+matrix scaling) and may split on the score as well. Their number is chosen by cross-validation of the log-loss, zero
+among the candidates: trees must beat the scaled score by a standard error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from calcli.learners import catboost
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Section, number
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.trees.distinct_rows import deal, distinct
-from calcli.methods.trees.held_out_choice import least_loss
+from calcli.methods.trees.distinct_rows import distinct
+from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.state import Json, State, nest, unnest
@@ -28,24 +28,23 @@ from calcli.state import Json, State, nest, unnest
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
-FOLDS = 5
 MOST = 300
-"""Rounds, where their number is left open."""
+"""Rounds at most, if their number is not given."""
 
 EVERY = 10
-"""Cross-validation looks at each so many rounds."""
+"""Cross-validation computes the loss after every so many rounds."""
 
 SCORE = "calibrated score"
-"""The name that the score has among the features; of several classes their index follows."""
+"""The name of the score among the features, followed by the index of the class if there are several."""
 
 PATIENCE = 50
-"""Rounds without a lower held-out loss that end the training of a fold."""
+"""The training of a fold stops after so many rounds without a lower held-out loss."""
 
 _BLOB = "model.cbm"
 
 _BY_LABEL_RATE = ["Borders:CtrBorderCount=15:Prior=0.5"]
 
-# Found on real tables: no noise in the choice of splits; categories one by one, each as its label rate.
+# Chosen on real tables: no noise in the choice of splits, and no combinations of categories, which are target-encoded.
 _SETTINGS = {
     "boosting_type": "Plain",
     "bootstrap_type": "No",
@@ -75,21 +74,21 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """How much what the trees add depends on each feature."""
+    """The importance of each feature for the output of the trees."""
     if not state.blobs:
         return (Section("boost", (), (), "No trees: the scaled score is as good."),)
     model = _parts(state)[1]
     if model is None:
         raise ValueError("it holds no model")
-    found = zip(model.feature_names_, state.array("importances").tolist(), strict=True)
-    rows = sorted(found, key=lambda item: (-item[1], item[0]))
+    importances = zip(model.feature_names_, state.array("importances").tolist(), strict=True)
+    rows = sorted(importances, key=lambda item: (-item[1], item[0]))
     note = f"{model.tree_count_} trees. How much what they add to the scaled score depends on each feature, in percent."
     return (Section("features", ("feature", "importance"), tuple(rows), note),)
 
 
 @dataclass(frozen=True, slots=True)
 class _Boosting:
-    """How models are trained."""
+    """The settings of the models."""
 
     settings: Mapping[str, Any]
     seed: int
@@ -103,7 +102,7 @@ class _Boosting:
         return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed)
 
     def train(self, rows: Batch, start: Calibrator, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
-        """A model; None where there is nothing to learn. Rows that are not seen say when it is enough."""
+        """A model, stopped early on the rows `unseen` if given; None where there is nothing to learn."""
         features = _features(rows, scores(start.predict(Batch(rows.score))))
         if len(np.unique(rows.labels)) == 1 or not any(_differs(column) for column in features.values()):
             return None
@@ -116,51 +115,45 @@ class _Boosting:
         )
 
     def chosen(self, rows: Batch) -> int:
-        """How many rounds, by held-out loss."""
-        fold = deal(rows.labels, FOLDS)
-        if fold.max(initial=0) < FOLDS - 1:
-            return 0
-        losses = np.empty((1 + MOST // EVERY, len(rows)))
-        for index in range(FOLDS):
-            losses[:, fold == index] = self._held_out(rows.take(fold != index), rows.take(fold == index))
-        return EVERY * least_loss(losses, rows.weights)
+        """The number of rounds of least held-out loss."""
+        return EVERY * cross_validated(rows, self._held_out)
 
     def _held_out(self, seen: Batch, unseen: Batch) -> FloatArray:
-        """The losses of rows that were not seen, after 0, 10, 20, .. rounds; after the last as it was then."""
+        """The losses of held-out rows after 0, 10, 20, .. rounds; after early stopping the last one is repeated."""
         start = _scaled(seen)
         prob = start.predict(Batch(unseen.score))
-        found = [log_loss(prob, unseen.labels)]
+        losses = [log_loss(prob, unseen.labels)]
         model = self.train(seen, start, MOST, unseen)
         if model is not None:
             score = scores(prob)
             data = catboost.pool(_features(unseen, score))
             for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
-                found.append(log_loss(probabilities(score + stage), unseen.labels))
-        found += [found[-1]] * (1 + MOST // EVERY - len(found))
-        return np.stack(found)
+                losses.append(log_loss(probabilities(score + stage), unseen.labels))
+        losses += [losses[-1]] * (1 + MOST // EVERY - len(losses))
+        return np.stack(losses)
 
 
 def _pool(rows: Batch, start: Calibrator) -> Pool:
-    """Rows to learn from."""
+    """Training rows, with the scaled score as baseline."""
     score = scores(start.predict(Batch(rows.score)))
     return catboost.pool(_features(rows, score), rows.labels, rows.weight, baseline=score)
 
 
 def _scaled(rows: Batch) -> Calibrator:
-    """What the trees start from."""
-    row = catalog.find("platt" if rows.classes == 2 else "sms")
-    return calibrator.fit(row, Batch(rows.score, rows.label, rows.weight), row.resolve())
+    """The calibrator that the trees start from."""
+    spec = catalog.find("platt" if rows.classes == 2 else "sms")
+    return calibrator.fit(spec, Batch(rows.score, rows.label, rows.weight), spec.resolve())
 
 
 def _features(rows: Batch, score: FloatArray) -> dict[str, Column]:
     """The features by name, and the score among them."""
-    found = dict(sorted(rows.features.items()))
+    features = dict(sorted(rows.features.items()))
     name = SCORE
-    while any(other.startswith(name) for other in found):
+    while any(other.startswith(name) for other in features):
         name = f"{name}_"
     if score.ndim == 1:
-        return found | {name: Column("number", score)}
-    return found | {f"{name} {index}": Column("number", column) for index, column in enumerate(score.T)}
+        return features | {name: Column("number", score)}
+    return features | {f"{name} {index}": Column("number", column) for index, column in enumerate(score.T)}
 
 
 def _differs(column: Column) -> bool:
@@ -179,11 +172,11 @@ def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
 def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
-    params: dict[str, Json] = {**whole.params, "method": start.row.name, "rounds": rounds}
+    params: dict[str, Json] = {**whole.params, "method": start.spec.name, "rounds": rounds}
     if model is None:
         return State(params, whole.arrays)
-    told = catboost.importances(model, _pool(rows, start))
-    return State(params, {**whole.arrays, "importances": told}, {_BLOB: catboost.to_bytes(model)})
+    importances = catboost.importances(model, _pool(rows, start))
+    return State(params, {**whole.arrays, "importances": importances}, {_BLOB: catboost.to_bytes(model)})
 
 
 def _parts(state: State) -> tuple[Calibrator, CatBoost | None]:

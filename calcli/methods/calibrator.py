@@ -1,7 +1,7 @@
-"""A fitted method, ready to be applied: the one way in which the rest of calcli meets methods.
+"""A fitted method, ready to be applied: the interface through which the rest of calcli uses methods.
 
-Around the method itself stand the steps that are the same for all: one-vs-rest where a binary method meets more than
-two classes, and what is done to the output of every method, its `PostProcessing`.
+It adds the steps that all methods share: one-vs-rest for binary methods on more than two classes, and the
+`PostProcessing` of the output.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import Json, State, nest, unnest
 
 _COUNTS = "rows and weight"
-"""What is counted beside the sums of the method itself."""
+"""The key of the counts that are added to the sums of the method itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostProcessing:
-    """What is done to the output of every method, in this order.
+    """The last steps for the output of every method, in this order.
 
     Attributes
     ----------
     exact
-        Let outputs be exactly 0 or 1 where the method says so. Otherwise those of methods that can are mixed with the
-        uniform distribution, and all are held inside the open interval.
+        Whether outputs may be exactly 0 or 1. Otherwise those of methods that can give these are mixed with the uniform
+        distribution, and all are clipped to the open interval.
     prior_ratio
-        A factor for the probability of each class, after which they are divided by their sum: the rate of the class
-        where the scores will be used over its rate among the calibration rows. It takes z to
-        z + logit(rate there) - logit(rate here), which is right for scores that are calibrated, so it comes last.
+        For each class its rate in the target population over its rate among the calibration rows. Probabilities are
+        multiplied by it and renormalised, which takes z to z + logit(target rate) - logit(calibration rate). That is
+        right for calibrated scores, so it comes last.
     """
 
     exact: bool = False
     prior_ratio: tuple[float, ...] | None = None
 
     def apply(self, prob: FloatArray, rows: int, classes: int, *, reaches_ends: bool) -> FloatArray:
-        """The output of a calibrator that was fitted on so many rows."""
+        """The final probabilities of a calibrator that was fitted on so many rows."""
         if reaches_ends and not self.exact:
             prob = _mixed(prob, rows, classes)
         if self.prior_ratio is not None:
@@ -76,8 +76,8 @@ class Calibrator:
 
     Attributes
     ----------
-    row
-        The method's catalog row.
+    spec
+        The method's entry in the catalog.
     classes
         K, the number of classes.
     rows
@@ -85,14 +85,14 @@ class Calibrator:
     state
         The method's own numbers.
     post_processing
-        What is done to its output.
+        The last steps of `predict`.
     sides
         The side inputs of the fit that `predict` needs too.
     kept
-        Whether it comes from an artifact: then what goes wrong may be the fault of whoever wrote that.
+        Whether it comes from an artifact, whose content may be at fault for errors.
     """
 
-    row: MethodSpec
+    spec: MethodSpec
     classes: int
     rows: int
     state: State
@@ -102,29 +102,29 @@ class Calibrator:
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """What goes wrong within is an `ArtifactError` of a calibrator that comes from an artifact."""
+        """Turn the errors of a broken state into an `ArtifactError` if the calibrator comes from an artifact."""
         try:
             yield
         except BROKEN as error:
             if not self.kept:
                 raise
             raise ArtifactError(
-                f"the artifact does not hold what one of {self.row.name} holds: {type(error).__name__} {error}",
+                f"the artifact does not hold what one of {self.spec.name} holds: {type(error).__name__} {error}",
                 hint="fit it anew",
             ) from error
 
     def predict(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         with self.blamed():
-            prob = bound_method(self.row, self.classes).predict(self.state, batch, self.sides | sides)
-        reaches_ends = self.row.reaches_ends and bool(self.state.params.get("reaches_ends", True))
+            prob = bound_method(self.spec, self.classes).predict(self.state, batch, self.sides | sides)
+        reaches_ends = self.spec.reaches_ends and bool(self.state.params.get("reaches_ends", True))
         prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
         if not math.isfinite(float(prob.sum())):
             raise ArtifactError("the numbers of this calibrator give no probability for some rows", hint="fit it anew")
         return prob
 
     def probe(self, roles: Mapping[str, Role]) -> None:
-        """Predict some rows with features of these roles: a state that is not one of the method fails here."""
+        """Predict some rows with features of these roles, so that a broken state fails early."""
         score = np.sinh(np.linspace(-7.0, 7.0, PROBED))
         if self.classes > 2:  # each class has each score in some row
             score = score[np.add.outer(np.arange(PROBED), np.arange(self.classes)) % PROBED]
@@ -136,19 +136,19 @@ class Calibrator:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
     def extras(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> Mapping[str, FloatArray]:
-        """What else the method can say of these rows, under the names that its catalog row lists."""
-        if not self.row.extras:
+        """The extra columns of these rows, under the names that the spec lists."""
+        if not self.spec.extras:
             return {}
         with self.blamed():
-            return cast(ExtrasMethod, self.row.load()).extras(self.state, batch, self.sides | sides)
+            return cast(ExtrasMethod, self.spec.load()).extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
-        """What was learned; `classes` are their names, in the order of their index."""
-        if not self.row.explains:
+        """Tables of what was learned; `classes` are the names of the classes in the order of their index."""
+        if not self.spec.explains:
             return ()
-        method = cast(ExplainedMethod, self.row.load())
+        method = cast(ExplainedMethod, self.spec.load())
         with self.blamed():
-            if self.classes == 2 or self.row.multiclass == "native":
+            if self.classes == 2 or self.spec.multiclass == "native":
                 return method.explain(self.state)
             parts = unnest(self.state, [str(index) for index in range(self.classes)])
             return tuple(
@@ -158,11 +158,11 @@ class Calibrator:
             )
 
     def remarks(self, nodes: Column | None = None) -> tuple[str, ...]:
-        """What should be known of the fit, in sentences; or of applying it to rows with these ids."""
-        if not self.row.remarks:
+        """Sentences about the fit, or about applying it to rows with these ids."""
+        if not self.spec.remarks:
             return ()
         with self.blamed():
-            return cast(RemarkingMethod, self.row.load()).remarks(self.state, self.sides, nodes)
+            return cast(RemarkingMethod, self.spec.load()).remarks(self.state, self.sides, nodes)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
@@ -176,22 +176,22 @@ class Calibrator:
         return self.state.params.get(WHOLE_TABLE) is True
 
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
-        """The two probabilities between which the method takes the right one to lie, of two classes or of each."""
-        method = cast(IntervalMethod, self.row.load())
+        """The lower and upper probability of the method: of the positive class, or of each class."""
+        method = cast(IntervalMethod, self.spec.load())
         if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
                 "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"
             )
         with self.blamed():
             lo, hi = method.interval(self.state, batch)
-        rows, classes = self.rows, 2  # each class stands against the rest
+        rows, classes = self.rows, 2  # each class against the rest
         return (
             self.post_processing.apply(lo, rows, classes, reaches_ends=True),
             self.post_processing.apply(hi, rows, classes, reaches_ends=True),
         )
 
     def with_post_processing(self, post_processing: PostProcessing) -> Calibrator:
-        """The same with another post_processing."""
+        """The same with other last steps."""
         return replace(self, post_processing=post_processing)
 
     def to_state(self) -> State:
@@ -208,7 +208,7 @@ class Calibrator:
 
     @classmethod
     def from_state(cls, method: str, whole: State, sides: SideInputs = NO_SIDE_INPUTS) -> Calibrator:
-        """What `to_state` gave, for a method of the catalog; the side inputs are kept on their own."""
+        """The inverse of `to_state`, for a method of the catalog; side inputs are kept separately."""
         state = unnest(whole, ["method"])["method"]
         prior_ratio = whole.params["tilt"]
         factors = tuple(float(str(factor)) for factor in prior_ratio) if isinstance(prior_ratio, list) else None
@@ -219,64 +219,64 @@ class Calibrator:
 
 
 def fit(
-    row: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
+    spec: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
 ) -> Calibrator:
     """Fit a method on rows with labels."""
     _check_rows(len(batch), float(batch.weights.sum()))
-    if row.lacks_columns(batch):
-        raise no_features(row)
-    state = bound_method(row, batch.classes).fit(batch, sides, params, seed)
-    return Calibrator(row, batch.classes, len(batch), state, sides=sides.only(row.keeps))
+    if spec.lacks_columns(batch):
+        raise no_features(spec)
+    state = bound_method(spec, batch.classes).fit(batch, sides, params, seed)
+    return Calibrator(spec, batch.classes, len(batch), state, sides=sides.only(spec.keeps))
 
 
-def no_features(row: MethodSpec) -> DataError:
-    """What to say where there is nothing but a score and a label."""
+def no_features(spec: MethodSpec) -> DataError:
+    """The error of a table with nothing but a score and a label."""
     return DataError(
-        f"{row.name} calibrates by the columns beside the score, and the table has none that can be features",
+        f"{spec.name} calibrates by the columns beside the score, and the table has none that can be features",
         hint="name some with --features, or try: --method auto",
     )
 
 
-def gather(row: MethodSpec, batch: Batch, params: Params) -> Sums:
+def gather(spec: MethodSpec, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
-    sums = bound_sums(row, batch.classes).gather(batch, params)
+    sums = bound_sums(spec, batch.classes).gather(batch, params)
     return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
-def finish(row: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
+def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
     rows, weight = sums.arrays[_COUNTS]
     _check_rows(int(rows), float(weight))
     own = Sums({name: array for name, array in sums.arrays.items() if name != _COUNTS})
-    return Calibrator(row, classes, int(rows), bound_sums(row, classes).finish(own, params))
+    return Calibrator(spec, classes, int(rows), bound_sums(spec, classes).finish(own, params))
 
 
-def bound_method(row: MethodSpec, classes: int) -> Method:
-    """The method, made fit for this many classes."""
-    method = row.load()
-    return method if classes == 2 or row.multiclass == "native" else OneVsRest(method)
+def bound_method(spec: MethodSpec, classes: int) -> Method:
+    """The method, one-vs-rest if it needs that for this many classes."""
+    method = spec.load()
+    return method if classes == 2 or spec.multiclass == "native" else OneVsRest(method)
 
 
-def bound_sums(row: MethodSpec, classes: int) -> SumsMethod:
+def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
     """The same for a method that is fitted from sums."""
-    method = row.load_sums(classes)
+    method = spec.load_sums(classes)
     if method is None:
-        raise ValueError(f"{row.name} is not fitted from sums for {classes} classes")
-    return method if classes == 2 or row.multiclass == "native" else OneVsRestSums(method)
+        raise ValueError(f"{spec.name} is not fitted from sums for {classes} classes")
+    return method if classes == 2 or spec.multiclass == "native" else OneVsRestSums(method)
 
 
 def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
-    """The Laplace mix (1 - 1/(n+1)) p + 1/((n+1) K): what n rows say never quite excludes a class."""
+    """The Laplace mix (1 - 1/(n+1)) p + 1/((n+1) K): n rows never quite exclude a class."""
     share = 1.0 / (rows + 1)
     return (1.0 - share) * prob + share / classes
 
 
 def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
-    """Each class times its factor, renormalised."""
+    """Each class times its ratio, renormalised."""
     if prob.ndim == 2:
-        weighed: FloatArray = prob * prior_ratio
-        weighed /= weighed.sum(axis=1, keepdims=True)
-        return weighed
+        shifted: FloatArray = prob * prior_ratio
+        shifted /= shifted.sum(axis=1, keepdims=True)
+        return shifted
     positive: FloatArray = prob * prior_ratio[1]
     total: FloatArray = positive + (1.0 - prob) * prior_ratio[0]
     return positive / total

@@ -1,4 +1,4 @@
-"""A calibrator as a formula: what `Calibrator.predict` does, said in terms."""
+"""A calibrator as a formula: the same as `Calibrator.predict`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,14 @@ from calcli.state import unnest
 
 
 def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
-    """The calibrated probability of the positive class, or of each class.
+    """The calibrated probability of the positive class, or of each class, if the method has a closed form.
 
-    Parameters
-    ----------
-    calibrator
-        Its method must have a closed form.
-    score
-        The log-odds, or a logit for each class.
-    features
-        The columns that the calibrator was fitted with, by name.
+    `score` is the log-odds, or a logit for each class; `features` are the columns of the fit by name.
     """
-    row = calibrator.row
-    if not row.closed_form:
-        known = ", ".join(each.name for each in catalog.rows() if each.closed_form)
-        raise UsageError(f"{row.name} has no closed form", hint=f"methods that have one: {known}")
+    spec = calibrator.spec
+    if not spec.closed_form:
+        known = ", ".join(each.name for each in catalog.specs() if each.closed_form)
+        raise UsageError(f"{spec.name} has no closed form", hint=f"methods that have one: {known}")
     with calibrator.blamed():
         prob = _formula(calibrator, score, features)
         if len(prob) != len(score):
@@ -38,9 +31,9 @@ def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
 
 
 def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
-    row, classes = calibrator.row, calibrator.classes
-    method = cast(ClosedForm, row.load())
-    if classes == 2 or row.multiclass == "native":
+    spec, classes = calibrator.spec, calibrator.classes
+    method = cast(ClosedForm, spec.load())
+    if classes == 2 or spec.multiclass == "native":
         prob = method.formula(calibrator.state, score, features)
     else:
         parts = unnest(calibrator.state, [str(index) for index in range(classes)]).values()
@@ -48,19 +41,21 @@ def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
             method.formula(part, (terms.one_against_rest(score, index),), features)[0]
             for index, part in enumerate(parts)
         ]
-        prob = _shared_out(each, score)
-    return _ended(calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=row.reaches_ends)
+        prob = _renormalised(each, score)
+    return _post_processed(calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=spec.reaches_ends)
 
 
-def _shared_out(prob: list[Term], score: Terms) -> Terms:
-    """Divided by their sum; where all are 0, what the score says."""
+def _renormalised(prob: list[Term], score: Terms) -> Terms:
+    """Divided by their sum; where all are 0, the probabilities of the score."""
     whole = terms.total(prob)
     raw = terms.softmax(score)
     return tuple(terms.choose(whole > 0, one / whole, other) for one, other in zip(prob, raw, strict=True))
 
 
-def _ended(post_processing: PostProcessing, prob: Terms, rows: int, classes: int, *, reaches_ends: bool) -> Terms:
-    """What `PostProcessing.apply` does."""
+def _post_processed(
+    post_processing: PostProcessing, prob: Terms, rows: int, classes: int, *, reaches_ends: bool
+) -> Terms:
+    """The same as `PostProcessing.apply`."""
     if reaches_ends and not post_processing.exact:
         share = 1.0 / (rows + 1)
         prob = tuple((1.0 - share) * one + share / classes for one in prob)
@@ -73,6 +68,6 @@ def _prior_shifted(prob: Terms, prior_ratio: tuple[float, ...]) -> Terms:
     if len(prob) == 1:
         positive = prior_ratio[1] * prob[0]
         return (positive / (positive + prior_ratio[0] * (1.0 - prob[0])),)
-    weighed = [factor * one for factor, one in zip(prior_ratio, prob, strict=True)]
-    whole = terms.total(weighed)
-    return tuple(one / whole for one in weighed)
+    shifted = [ratio * one for ratio, one in zip(prior_ratio, prob, strict=True)]
+    whole = terms.total(shifted)
+    return tuple(one / whole for one in shifted)

@@ -14,7 +14,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods.base import Method, Params, Sums, SumsMethod
 from calcli.numeric.links import one_against_rest, probabilities
-from calcli.state import State, nest, unnest
+from calcli.state import State, nest, prefixed, unnest, unprefixed
 
 
 def _part(batch: Batch, index: int) -> Batch:
@@ -60,9 +60,9 @@ class OneVsRestSums(OneVsRest):
     def gather(self, batch: Batch, params: Params) -> Sums:
         arrays: dict[str, FloatArray] = {}
         for name, part in _parts(batch):
-            arrays |= self.binary.gather(part, params).prefixed(name)
+            arrays |= prefixed(name, self.binary.gather(part, params).arrays)
         return Sums(arrays)
 
     def finish(self, sums: Sums, params: Params) -> State:
         names = sorted({key.split("/", 1)[0] for key in sums.arrays}, key=int)
-        return nest({name: self.binary.finish(sums.part(name), params) for name in names})
+        return nest({name: self.binary.finish(Sums(unprefixed(name, sums.arrays)), params) for name in names})

@@ -1,4 +1,4 @@
-"""How far a long fit has come, for whoever wants to know: a method says it here, and knows no listener."""
+"""Progress of a long fit: methods report it here, and need not know who listens."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_EAR: ContextVar[Callable[[str], None] | None] = ContextVar("who is told how far a fit has come", default=None)
+_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("progress listener", default=None)
 
 
-def tell(what: str) -> None:
-    """What is being done, in a few words; nothing happens if nobody listens."""
-    ear = _EAR.get()
-    if ear is not None:
-        ear(what)
+def tell(step: str) -> None:
+    """Report the current step in a few words, if anybody listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(step)
 
 
 @contextmanager
-def told(ear: Callable[[str], None]) -> Iterator[None]:
-    """`ear` is told what the fits inside have to say."""
-    before = _EAR.set(ear)
+def told(listener: Callable[[str], None]) -> Iterator[None]:
+    """Call `listener` with the steps of the fits inside."""
+    before = _LISTENER.set(listener)
     try:
         yield
     finally:
-        _EAR.reset(before)
+        _LISTENER.reset(before)

@@ -1,4 +1,4 @@
-"""A method as data: what it is, what it can be told, what it promises."""
+"""A method as data: its names, parameters and guarantees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Side = Literal["model", "partition-data", "embedding-data", "edges"]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter that ``--set KEY=VALUE`` can change; a number can have `choices`, words that may stand for it."""
+    """A parameter that ``--set KEY=VALUE`` can change; a number can have `choices`, words that it may be instead."""
 
     name: str
     kind: Kind
@@ -71,7 +71,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodSpec:
-    """What calcli knows of a method without importing it.
+    """The properties of a method, known without importing it.
 
     Attributes
     ----------
@@ -85,24 +85,23 @@ class MethodSpec:
         Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``no``.
     reaches_ends
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
-        Where that depends on how it was fitted, a parameter ``reaches_ends`` of its state says so.
+        Where that depends on the fit, its state has a parameter ``reaches_ends``.
     interval
-        It has a function ``interval(state, batch)``: two probabilities between which the right one is taken to lie.
+        It has a function ``interval(state, batch)`` for a lower and an upper probability.
     needs_features
-        It looks at the columns beside the score; a table without any is an error.
+        It uses columns other than the score; a table without any is an error.
     sides
         Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
     keeps
         Those of them that `predict` needs too, so that an artifact keeps them.
     extras
-        What else it can say of a row, for ``--extra``: names of what the arrays of its function ``extras(state,
-        batch, sides)`` hold.
+        Names of further output columns for ``--extra``, from its function ``extras(state, batch, sides)``.
     closed_form
-        It has a function ``formula(state, score, features)``: what it predicts, in terms that can be written as SQL.
+        It has a function ``formula(state, score, features)``: `predict` as terms that can be written as SQL.
     explains
-        It has a function ``explain(state)``: what was learned, in words and tables.
+        It has a function ``explain(state)``: tables of what was learned.
     remarks
-        It has a function ``remarks(state)``: what should be known of a fit, in sentences.
+        It has a function ``remarks(state, sides, nodes)``: sentences about the fit for the user.
     contains_rows
         Its state holds rows of the data that it was fitted on.
     simplicity
@@ -137,7 +136,7 @@ class MethodSpec:
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
 
     def lacks_columns(self, batch: Batch) -> bool:
-        """Whether it looks beyond the score, and these rows have nothing there."""
+        """Whether it needs more than the score, and these rows have no more."""
         linked = "edges" in self.sides and batch.node is not None
         return self.needs_features and not batch.features and not linked
 

@@ -1,10 +1,12 @@
-"""Folds that follow from what rows hold, not from where they stand.
+"""Folds and samples drawn by a hash of each row, not by its position.
 
 For choosing a parameter inside a fit: the same rows in another order get the same folds, and rows with equal scores
-share one, so that a row of weight two is the row twice here too.
+share a fold, so that a row of weight two counts as the row twice here too.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +39,19 @@ def share_by_score(score: FloatArray, share: float, seed: int, purpose: str) -> 
 
 
 def row_keys(rows: FloatArray, seed: int, purpose: str) -> NDArray[np.uint64]:
-    """A 64-bit number for each distinct row: equal rows, equal keys (Steele et al. 2014, splitmix64)."""
+    """A 64-bit number for each distinct row of a table: equal rows, equal keys."""
+    return column_keys([*rows.reshape(len(rows), -1).T], seed, purpose)
+
+
+def column_keys(columns: Sequence[FloatArray | NDArray[np.uint64]], seed: int, purpose: str) -> NDArray[np.uint64]:
+    """The same for rows given as columns of numbers or of 64-bit hashes (splitmix64, Steele et al. 2014)."""
     salt = stream(seed, purpose).integers(0, 2**63, dtype=np.uint64)
-    table, keys = rows.reshape(len(rows), -1), np.full(len(rows), salt, dtype=np.uint64)
-    for some in spans(len(rows)):
-        key = keys[some]
-        for column in table[some].T:
-            key ^= (column + 0.0).view(np.uint64)  # -0.0 is 0.0
+    keys = np.full(len(columns[0]), salt, dtype=np.uint64)
+    for span in spans(len(keys)):
+        key = keys[span]
+        for column in columns:
+            values = column[span]
+            key ^= (values if values.dtype == np.uint64 else values + 0.0).view(np.uint64)  # -0.0 is 0.0
             key *= _MIX
             key += _ODD
             key ^= key >> np.uint64(29)

@@ -87,7 +87,7 @@ def _bound(table: DataFrame, name: str, row: MethodSpec, request: FitRequest, li
     if not row.from_sums(classes):
         raise _only_sums(
             f"{row.name} is fitted from sums for two classes only, and there are {classes}",
-            [each for each in catalog.rows() if each.from_sums(classes)],
+            [each for each in catalog.specs() if each.from_sums(classes)],
         )
     return binding
 
@@ -99,7 +99,7 @@ def _row(method: str) -> MethodSpec:
     what = "auto compares methods on" if method == AUTO else f"{method} needs"
     raise _only_sums(
         f"{what} all rows at once, and --engine spark fits from sums over them",
-        [row for row in catalog.rows() if row.sums != "no"],
+        [row for row in catalog.specs() if row.sums != "no"],
     )
 
 

@@ -52,7 +52,7 @@ class SeenColumn:
         for place, column in enumerate(self.values.values()):
             roles.append(column.role)
             arrays[f"{place}/values"] = column.values
-            arrays |= {f"{place}/{key}": array for key, array in pack_texts(column.levels).items()}
+            arrays |= pack_texts(column.levels, str(place))
         return State({"numbers": list(self.scale), "values": list(self.values), "roles": roles}, arrays)
 
     @classmethod
@@ -65,9 +65,8 @@ class SeenColumn:
         scale = {str(name): (float(mean), float(sd)) for name, (mean, sd) in pairs}
         values: dict[str, Column] = {}
         for place, (name, role) in enumerate(zip(names, roles, strict=True)):
-            start = f"{place}/"
-            arrays = {key.removeprefix(start): array for key, array in state.arrays.items() if key.startswith(start)}
-            values[str(name)] = _as_column(str(role), arrays["values"], unpack_texts(arrays))
+            levels = unpack_texts(state.arrays, str(place))
+            values[str(name)] = _as_column(str(role), state.arrays[f"{place}/values"], levels)
         return cls(scale, values)
 
 

@@ -140,7 +140,7 @@ def _contenders(request: CompareRequest, params: Mapping[str, Mapping[str, Param
     for name in params:
         if name not in names:
             raise UsageError(f"parameters are given for {name}, which is not compared", hint=f"try: --methods {name}")
-    rows = (row for row in catalog.rows() if row.name in {IDENTITY, *names})
+    rows = (row for row in catalog.specs() if row.name in {IDENTITY, *names})
     return sorted(rows, key=lambda row: row.simplicity)
 
 

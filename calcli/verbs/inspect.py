@@ -66,8 +66,8 @@ def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
     model = read_calibrator(artifact)
     sections: tuple[Section, ...] = ()
     if rules:
-        if not model.calibrator.row.explains:
-            users = ", ".join(row.name for row in catalog.rows() if row.explains)
+        if not model.calibrator.spec.explains:
+            users = ", ".join(row.name for row in catalog.specs() if row.explains)
             raise UsageError(
                 f"{model.method} has no rules: its numbers are all there is",
                 hint=f"methods that have some: {users}" if users else f"see: calcli inspect {path}",

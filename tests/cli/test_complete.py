@@ -55,10 +55,10 @@ def test_completion(line: str, offered: list[str], tmp_path: Path) -> None:
 
 
 def test_a_preset_of_the_method(tmp_path: Path) -> None:
-    with_presets = [row for row in methods.rows() if row.presets]
+    with_presets = [row for row in methods.specs() if row.presets]
     for row in with_presets:
         assert completed(f"calcli fit -m {row.name} --preset ", tmp_path) == list(row.presets)
-    without = next(row for row in methods.rows() if not row.presets)
+    without = next(row for row in methods.specs() if not row.presets)
     assert completed(f"calcli fit -m {without.name} --preset ", tmp_path) == []
 
 

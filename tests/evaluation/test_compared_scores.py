@@ -189,7 +189,7 @@ def test_artifacts_of_different_features_each_read_their_own(here: Path, monkeyp
     row = MethodSpec(
         name="sum", family="trees", target="tests.sum", summary="", reference="", simplicity=99, needs_features=True
     )
-    monkeypatch.setattr(catalog, "_ROWS", (*catalog.rows(), row))
+    monkeypatch.setattr(catalog, "_SPECS", (*catalog.specs(), row))
     frame = scored().with_columns(a=pl.col("row_id") % 7 / 8, b=pl.col("row_id") % 5 / 8)
     names = ("a", "b", "a,b")
     for name in names:

@@ -20,7 +20,7 @@ from calcli.verbs.export import ExportRequest, export
 from tests.support.export import applied, assert_same, in_duckdb
 from tests.support.samples import breeds, clicks, unseen, visits
 
-ROWS = [row for row in catalog.rows() if row.closed_form and not row.needs_features]
+ROWS = [row for row in catalog.specs() if row.closed_form and not row.needs_features]
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 DIALECTS = (
     "duckdb",

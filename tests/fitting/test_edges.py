@@ -170,7 +170,7 @@ def test_the_temperature_is_an_extra_column(town: pl.DataFrame) -> None:
     assert out.columns[-1] == "calibrated__temperature"
     expected = town["logit"] / out["calibrated__temperature"]
     np.testing.assert_allclose(out["calibrated__logit"], expected, rtol=1e-9)
-    assert model.calibrator.row.contains_rows
+    assert model.calibrator.spec.contains_rows
 
 
 def test_the_rules_say_what_relates_the_rows(town: pl.DataFrame) -> None:

@@ -91,7 +91,7 @@ def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     """With the linear algebra on one thread in both: on several it adds up in another order."""
     batch = of_four_classes() if kind == "four classes" else binary()
     splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(batch.labels, HALVES, 0)
-    rows, sides = [*catalog.rows(), misfits.row("behave")], SideInputs(blobs={"model": b"123"})
+    rows, sides = [*catalog.specs(), misfits.row("behave")], SideInputs(blobs={"model": b"123"})
     with threadpool_limits(1):
         here = hold(rows, batch, splits, sides=sides)
     monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
@@ -279,7 +279,7 @@ INTERRUPTED = (
 from calcli.cli.main import main
 from calcli.methods import catalog
 from tests.support import misfits
-catalog._ROWS = (*catalog.rows(), misfits.row("behave", nap=sys.argv[1]))
+catalog._SPECS = (*catalog.specs(), misfits.row("behave", nap=sys.argv[1]))
 sys.exit(main(["compare", "train.parquet", "--methods", "platt,behave", "--format", "json"]))
 """
 )

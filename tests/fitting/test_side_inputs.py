@@ -62,7 +62,7 @@ ROW = MethodSpec(
 @pytest.fixture(autouse=True)
 def shifted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tests.shifted", Shifted("shifted"))
-    monkeypatch.setattr(catalog, "_ROWS", (*catalog.rows(), ROW))
+    monkeypatch.setattr(catalog, "_SPECS", (*catalog.specs(), ROW))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import Calibrator
+from calcli.methods.trees.held_out_choice import held_out_folds
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
 from tests.support.cases import ordinary
 
@@ -97,11 +98,10 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
     train = boost.distinct(shops(1200), 0)
     boosting = boost._Boosting.of(ROW.resolve(), 2, 0)
-    fold = boost.deal(train.labels, boost.FOLDS)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
-    for index in range(boost.FOLDS):
-        seen, unseen = train.take(fold != index), train.take(fold == index)
+    for test in held_out_folds(train):
+        seen, unseen = train.take(~test), train.take(test)
         for count in rounds:
             params = ROW.resolve({"rounds": count})
             prob = boost.predict(boost.fit(seen, NO_SIDE_INPUTS, params, 0), unseen, NO_SIDE_INPUTS)

@@ -17,7 +17,7 @@ from calcli.numeric.links import probabilities
 from tests.support.artifacts import draft
 from tests.support.cases import HARD, ordinary
 
-ROWS = catalog.rows()
+ROWS = catalog.specs()
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
 
@@ -179,7 +179,7 @@ def test_it_helps_where_the_scores_are_over_confident(row: MethodSpec) -> None:
 
 
 def test_no_name_stands_twice_in_the_catalog() -> None:
-    assert len(set(catalog.names())) == len(catalog.rows())
+    assert len(set(catalog.names())) == len(catalog.specs())
 
 
 @EACH

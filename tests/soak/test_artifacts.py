@@ -23,8 +23,8 @@ from tests.support.graphs import HOUSE, streets, villages
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, on the way to a refusal
 
-SCORE_ONLY = [row for row in catalog.rows() if not row.needs_features]
-FEATURES = [row for row in catalog.rows() if row.needs_features and row.name != "recal"]
+SCORE_ONLY = [row for row in catalog.specs() if not row.needs_features]
+FEATURES = [row for row in catalog.specs() if row.needs_features and row.name != "recal"]
 
 KINDS: dict[str, tuple[str, int, dict[str, Any]]] = {
     **{f"{row.name}-{classes}": (row.name, classes, {}) for row in SCORE_ONLY for classes in (2, 4)},

@@ -27,7 +27,7 @@ for name, words in json.loads(methods).items():
 BY_LINEAR_ALGEBRA = {"sms"}
 """Not fitted from sums, but by a library that sums in another order when it has more threads."""
 
-METHODS = [row.name for row in catalog.rows() if not row.needs_features]
+METHODS = [row.name for row in catalog.specs() if not row.needs_features]
 
 TRAINED = {
     "mbct": ["-m", "mbct", "--set", "trees=3"],

@@ -139,7 +139,7 @@ def test_isotonic_beside_fractions(spread: int) -> None:
     np.testing.assert_allclose(fitted.predict(Batch(np.unique(z))), expected, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("method", [row.name for row in catalog.rows() if row.from_sums(2)])
+@pytest.mark.parametrize("method", [row.name for row in catalog.specs() if row.from_sums(2)])
 def test_duplicated_rows_are_rows_of_twice_the_weight(method: str) -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(0, 2, 500)
@@ -152,7 +152,7 @@ def test_duplicated_rows_are_rows_of_twice_the_weight(method: str) -> None:
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-9)
 
 
-FEATURE_METHODS = [row for row in catalog.rows() if row.needs_features]
+FEATURE_METHODS = [row for row in catalog.specs() if row.needs_features]
 
 
 @pytest.mark.parametrize("row", FEATURE_METHODS, ids=lambda row: row.name)

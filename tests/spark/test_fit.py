@@ -18,7 +18,7 @@ from tests.support.spark import Driver, assert_near, assert_same_numbers, ordere
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 
-SUMMED = [row.name for row in catalog.rows() if row.sums != "no"]
+SUMMED = [row.name for row in catalog.specs() if row.sums != "no"]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.support.spark import Driver
 
 pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
 
-SCORE_ONLY = [row.name for row in catalog.rows() if row.closed_form and not row.needs_features]
+SCORE_ONLY = [row.name for row in catalog.specs() if row.closed_form and not row.needs_features]
 
 
 def assert_same_in_spark(kept: Path, table: pl.DataFrame, driver: Driver, place: Path) -> None:

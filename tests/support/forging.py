@@ -146,7 +146,7 @@ def use(artifact: Artifact, rows: pl.DataFrame) -> None:
     assert ((prob >= 0) & (prob <= 1)).all(), "probabilities beyond 0 and 1"
     model.calibrator.explain([str(label) for label in model.binding.classes])
     model.calibrator.remarks()
-    if model.calibrator.row.closed_form and len(prob) < 50:
+    if model.calibrator.spec.closed_form and len(prob) < 50:
         from calcli.verbs.export import calibrated_terms
 
         calibrated_terms(model, "calibrated", "prob")

@@ -33,5 +33,5 @@ def methods(
     debug: options.Debug = False,
 ) -> None:
     """List the ways to calibrate, or describe one."""
-    chosen = catalog.rows() if name is None else (catalog.find(name),)
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
     output.methods(chosen, form, Console(no_color=no_color), details=name is not None)

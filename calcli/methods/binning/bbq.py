@@ -31,7 +31,7 @@ PRIOR = 2.0
 
 
 class Histogram(NamedTuple):
-    """One binning: its inner edges, what each bin gives, and the log of its weight."""
+    """One binning: its inner edges, the level of each bin, and the log of its weight."""
 
     cuts: FloatArray
     level: FloatArray
@@ -44,14 +44,14 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     binning, score = str(params["binning"]), str(params["score"])
     rows = Running.of(pooled)
     histograms = [_histogram(rows, count, binning, score) for count in counts]
-    share = softmax(np.array([[one.evidence for one in histograms]]))[0]
-    histograms = [one for one, part in zip(histograms, share, strict=True) if part > 1e-12]
+    share = softmax(np.array([[histogram.evidence for histogram in histograms]]))[0]
+    histograms = [histogram for histogram, part in zip(histograms, share, strict=True) if part > 1e-12]
     share = share[share > 1e-12]
-    cuts = np.unique(np.concatenate([one.cuts for one in histograms]))
+    cuts = np.unique(np.concatenate([histogram.cuts for histogram in histograms]))
     inside = np.append(cuts, 2.0)  # a bin holds its upper edge: that stands for the step that ends there
     level = np.zeros(len(inside))
-    for part, one in zip(share / share.sum(), histograms, strict=True):
-        level += part * one.level[np.searchsorted(one.cuts, inside, side="left")]
+    for part, histogram in zip(share / share.sum(), histograms, strict=True):
+        level += part * histogram.level[np.searchsorted(histogram.cuts, inside, side="left")]
     return State(arrays={"cuts": cuts, "level": np.clip(level, 0.0, 1.0)})
 
 
@@ -64,7 +64,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 
 def bin_counts(rows: float) -> range:
-    """The numbers of bins that are tried."""
+    """The candidates for the number of bins."""
     root = np.cbrt(rows)
     low = max(1, int(np.floor(root / 10.0)))
     return range(low, max(low, int(min(np.ceil(rows / 5.0), np.ceil(10.0 * root)))) + 1)
@@ -79,8 +79,8 @@ def _histogram(rows: Running, count: int, binning: str, score: str) -> Histogram
         return _bayes(cuts, negative, positive, middle)
     total = negative + positive
     level = np.divide(positive, total, out=middle, where=total > 0)
-    price = np.log(rows.weight[-1]) if score == "bic" else 2.0
-    return Histogram(cuts, level, _log_likelihood(positive, negative, level) - price * len(level) / 2.0)
+    penalty = np.log(rows.weight[-1]) if score == "bic" else 2.0
+    return Histogram(cuts, level, _log_likelihood(positive, negative, level) - penalty * len(level) / 2.0)
 
 
 def _bayes(cuts: FloatArray, negative: FloatArray, positive: FloatArray, middle: FloatArray) -> Histogram:
@@ -97,6 +97,6 @@ def _bayes(cuts: FloatArray, negative: FloatArray, positive: FloatArray, middle:
 
 def _log_likelihood(positive: FloatArray, negative: FloatArray, level: FloatArray) -> float:
     """With 0 ln 0 = 0."""
-    own = positive * np.log(np.where(positive > 0, level, 1.0))
-    other = negative * np.log(np.where(negative > 0, 1.0 - level, 1.0))
-    return float((own + other).sum())
+    of_positive = positive * np.log(np.where(positive > 0, level, 1.0))
+    of_negative = negative * np.log(np.where(negative > 0, 1.0 - level, 1.0))
+    return float((of_positive + of_negative).sum())

@@ -1,8 +1,8 @@
-"""The rows of the binning methods."""
+"""The specs of the binning methods."""
 
 from calcli.methods.spec import MethodSpec, Param
 
-ROWS = (
+SPECS = (
     MethodSpec(
         name="isotonic",
         family="binning",

@@ -1,6 +1,6 @@
 """Histogram binning: the label rate of the bin that the probability falls into (Zadrozny & Elkan 2001).
 
-Bins are right-closed. A bin that no calibration row fell into gives its middle.
+Bins are right-closed. An empty bin gives its middle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 
 def _edges(prob: FloatArray, weight: FloatArray | None, count: int, binning: str) -> FloatArray:
-    """Edges from 0 to 1; those that many equal scores have made coincide are one."""
+    """Edges from 0 to 1 without repetition; many equal scores make edges of equal mass coincide."""
     if binning == "width":
         return bins.width_edges(count)
     inner = bins.mass_edges(prob, count, weight)[1:-1]

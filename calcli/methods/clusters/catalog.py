@@ -1,12 +1,12 @@
-"""The row of CCL."""
+"""The spec of CCL."""
 
-from calcli.methods.binning.catalog import ROWS as BINNING
-from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.binning.catalog import SPECS as BINNING
+from calcli.methods.scaling.catalog import SPECS as SCALING
 from calcli.methods.spec import MethodSpec, Param
 
-_INNER = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_features)
+_INNER = tuple(spec.name for spec in (*SCALING, *BINNING) if not spec.needs_features)
 
-ROWS = (
+SPECS = (
     MethodSpec(
         name="ccl",
         family="clusters",

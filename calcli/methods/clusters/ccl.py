@@ -1,20 +1,21 @@
 """CCL, clustered calibration (Lavi, Shapira & Rappoport): a calibrator for each cluster of rows.
 
-Rows are clustered by how a model sees them (`embedding`), each cluster gets a calibrator (`mixture`). A row takes those
-of the clusters near it, by how near they are (`partition`), and each is shrunk to the one fitted on all rows. How soft
-and how strongly is chosen on held-out rows (`tempering`), the global calibrator alone among the candidates.
+Rows are clustered by an `embedding`, such as the SHAP values of a model, and each cluster gets a calibrator that is
+shrunk to that of all rows (`mixture`). A row is calibrated by the clusters near it, weighted by their distance
+(`partition`). The temperature of these weights and the shrinkage are chosen by cross-validation (`tempering`), the
+global calibrator alone among the candidates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods import catalog
-from calcli.methods.base import Params, Section, number
+from calcli.methods.base import Params, Section, candidates, number
 from calcli.methods.clusters import explanation, facts, partition
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, shares
@@ -25,20 +26,21 @@ from calcli.state import Json, State, nest, pack_texts, unnest
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = batch.take(batch.weights > 0)
+    # Cluster the rows, choose temperature and tau by cross-validation, fit on all rows.
     clusters, near = partition.fit(batch, sides, params, seed)
     name = inner_name(str(params["inner"]), batch.classes)
     inner = Inner(catalog.find(name), seed, number(params, "rows"), number(params, "prior"))
-    temperatures, taus = _tried(params, "temperature", TEMPERATURES), _tried(params, "tau", TAUS)
+    temperatures, taus = candidates(params, "temperature", TEMPERATURES), candidates(params, "tau", TAUS)
     chosen = temper(batch, clusters, near, inner, temperatures, taus, seed)
     bare = Batch(batch.score, batch.label, batch.weight)
     belongs = shares(near, chosen.temperature, clusters.spread)
     mixture = Mixture.fit(inner, bare, belongs, len(clusters))
+    # Statistics of the clusters, for `explain`.
     cluster = near.place[:, 0]
     probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}
     known = facts.of_clusters(batch, cluster, len(clusters), probs)
     whole = nest({"partition": clusters.to_state(), "mixture": mixture.to_state()})
-    texts = pack_texts(facts.set_apart(batch, cluster, len(clusters)))
-    told: dict[str, Json] = {
+    chosen_params: dict[str, Json] = {
         "classes": batch.classes,
         "clusters": len(clusters),
         "inner": name,
@@ -51,9 +53,9 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     arrays = {
         "facts": known,
         "clustering": facts.of_clustering(batch, cluster, known),
-        **{f"apart/{key}": value for key, value in texts.items()},
+        **pack_texts(facts.set_apart(batch, cluster, len(clusters)), "apart"),
     }
-    return State({**whole.params, **told}, {**whole.arrays, **arrays}, whole.blobs)
+    return State({**whole.params, **chosen_params}, {**whole.arrays, **arrays}, whole.blobs)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -79,11 +81,3 @@ def explain(state: State) -> tuple[Section, ...]:
 def inner_name(asked: str, classes: int) -> str:
     """The method that calibrates clusters; ``auto`` is `platt` for two classes and `temperature` for more."""
     return asked if asked != "auto" else "platt" if classes == 2 else "temperature"
-
-
-def _tried(params: Params, name: str, all_of_them: Sequence[float]) -> Sequence[float]:
-    """The values among which cross-validation chooses."""
-    value = params[name]
-    if value == "auto":
-        return all_of_them
-    return (math.inf,) if value == "inf" else (number(params, name),)

@@ -1,4 +1,4 @@
-"""How many clusters: where more of them stop telling more of the label."""
+"""The number of clusters: the elbow of the homogeneity of labels."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from calcli.numeric.totals import totals
 
 COUNTS = tuple(range(5, 101, 5))
 ROWS_EACH = 200
-"""``clusters=auto`` tries these numbers of clusters while there are so many rows for each."""
+"""``clusters=auto`` tries those of `COUNTS` that leave at least `ROWS_EACH` rows for each cluster."""
 
 
 def tried(rows: int) -> tuple[int, ...]:
-    """The numbers of clusters that are tried for so many rows."""
+    """The numbers of clusters to try for so many rows."""
     return tuple(count for count in COUNTS if count * ROWS_EACH <= rows) or (max(1, rows // ROWS_EACH),)
 
 
 def elbow(homogeneity: Sequence[float], counts: Sequence[int]) -> int:
     """The number of clusters at which homogeneity is furthest above the straight line from the first to the last.
 
-    Both are scaled to [0, 1], homogeneity after its running maximum is taken; of equal ones the smaller number.
+    Both axes are scaled to [0, 1]; homogeneity is replaced by its running maximum. The smaller number wins ties.
     """
     above = _scaled(np.maximum.accumulate(np.array(homogeneity))) - _scaled(np.array(counts, dtype=np.float64))
     return counts[int(np.argmax(np.round(above, 12)))]
@@ -42,5 +42,5 @@ def homogeneity(label: IntArray, cluster: IntArray, weight: FloatArray) -> float
 
 
 def _entropy(share: FloatArray) -> float:
-    some = share[share > 0]
-    return -float((some * np.log(some)).sum())
+    positive = share[share > 0]
+    return -float((positive * np.log(positive)).sum())

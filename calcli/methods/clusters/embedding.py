@@ -1,7 +1,7 @@
-"""What rows are clustered by: how a model sees them, or the columns themselves.
+"""Embeddings of rows, by which they are clustered.
 
-SHAP values say how much each feature moves the model's score for a row; leaves say where the row falls in each tree
-(He et al. 2014). Both come from the user's model or from its stand-in. The other embeddings read the columns alone.
+SHAP values are the contributions of the features to the model's score; leaves are those that a row falls into (He et
+al. 2014). Both come from the user's model, or from a surrogate that is trained here. The others use the columns alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from calcli.state import State, nest, unnest
 Kind: TypeAlias = Literal["shap", "leaves", "columns", "features", "top"]
 
 TREES = 16
-"""Of more trees than this, so many evenly spaced ones give their leaves."""
+"""The embedding ``leaves`` uses at most so many trees, evenly spaced."""
 
 TOP = 0.15
 """The share of the features that the embedding ``top`` keeps, as the paper's comparison does."""
 
-_STAND_IN = "surrogate.cbm"
+_SURROGATE = "surrogate.cbm"
 
 
 class Embedding(Protocol):
@@ -40,27 +40,27 @@ class Embedding(Protocol):
         ...
 
     def to_state(self) -> State:
-        """Everything but a model that the user handed in."""
+        """All but a model of the user, which the artifact keeps as a side input."""
         ...
 
 
 def pieces(features: Mapping[str, Column], rows: int = 8192) -> Iterator[dict[str, Column]]:
-    """Some rows at a time: what is looked at to embed a row takes far more room than where it ends up."""
+    """Some rows at a time: embedding takes far more memory than its result."""
     for start in range(0, len(next(iter(features.values())).values), rows):
         yield {name: column.take(slice(start, start + rows)) for name, column in features.items()}
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding:
-    """The embedding that the parameters ask for, from rows that all weigh something."""
+    """The embedding that the parameters ask for, from rows of positive weight."""
     kind = cast(Kind, params["embedding"])
     features, weight = batch.features, batch.weights
     if kind == "features":
         return Plain(Encoding.of(features, weight))
     if kind == "columns":
         return Plain(Encoding.of(_named(features, str(params["columns"])), weight, standardise=False))
-    theirs = sides.blobs.get("model")
-    own = _stand_in(batch, seed) if theirs is None else None
-    model = own if theirs is None else foreign.read_model(theirs)
+    users_model = sides.blobs.get("model")
+    own = _surrogate(batch, seed) if users_model is None else None
+    model = own if users_model is None else foreign.read_model(users_model)
     if model is None:
         return Nothing()
     if kind == "top":
@@ -75,31 +75,33 @@ def of_state(state: State, sides: SideInputs) -> Embedding:
         return Plain(Encoding.of_state(unnest(state, ["encoding"])["encoding"]))
     if kind == "nothing":
         return Nothing()
-    ours = state.blobs.get(_STAND_IN)
-    own = None if ours is None else CatBoostTrees(catboost.read(ours))
+    content = state.blobs.get(_SURROGATE)
+    own = None if content is None else CatBoostTrees(catboost.read(content))
     model = own or foreign.read_model(sides.blobs["model"])
     if kind == "shap":
         return Shap(model, own)
     return Leaves(model, own, *(state.array(name).astype(np.int64) for name in ("tree", "leaf")))
 
 
-def _stand_in(batch: Batch, seed: int) -> CatBoostTrees | None:
+def _surrogate(batch: Batch, seed: int) -> CatBoostTrees | None:
     model = surrogate(batch, seed)
     return None if model is None else CatBoostTrees(model)
 
 
 def _blobs(own: CatBoostTrees | None) -> dict[str, bytes]:
-    return {} if own is None else {_STAND_IN: catboost.to_bytes(own.model)}
+    return {} if own is None else {_SURROGATE: catboost.to_bytes(own.model)}
 
 
 def _named(features: Mapping[str, Column], start: str) -> dict[str, Column]:
     """The numbers whose names begin so."""
-    found = {name: column for name, column in features.items() if name.startswith(start) and column.role != "category"}
-    if not found:
+    numbers = {
+        name: column for name, column in features.items() if name.startswith(start) and column.role != "category"
+    }
+    if not numbers:
         raise DataError(
             f"no numeric feature has a name that starts with {start!r}", hint="say how: --set columns=PREFIX"
         )
-    return found
+    return numbers
 
 
 def _most_important(model: TreeModel, features: Mapping[str, Column]) -> dict[str, Column]:
@@ -117,7 +119,7 @@ def _most_important(model: TreeModel, features: Mapping[str, Column]) -> dict[st
 
 @dataclass(frozen=True)
 class Nothing:
-    """Where no two rows differ: one point for all."""
+    """One point for all rows, where no two differ."""
 
     def points(self, features: Mapping[str, Column]) -> FloatArray:
         return np.zeros((len(next(iter(features.values())).values), 1))
@@ -142,7 +144,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Shap:
-    """A model's SHAP values; `own` is the model again where it is ours to keep."""
+    """A model's SHAP values; `own` is the same model if it is our surrogate, which the state keeps."""
 
     model: TreeModel
     own: CatBoostTrees | None
@@ -156,7 +158,7 @@ class Shap:
 
 @dataclass(frozen=True)
 class Leaves:
-    """A coordinate for each leaf that rows of the fit fell into: 1 for rows that fall into it, else 0."""
+    """One-hot codes of the leaves that rows of the fit fell into."""
 
     model: TreeModel
     own: CatBoostTrees | None
@@ -167,9 +169,9 @@ class Leaves:
     def of(cls, model: TreeModel, own: CatBoostTrees | None, features: Mapping[str, Column]) -> Leaves:
         count = model.leaves(next(pieces(features, 1))).shape[1]
         trees = np.unique(np.linspace(0, count - 1, min(count, TREES)).astype(np.int64))
-        found = np.concatenate([model.leaves(piece)[:, trees] for piece in pieces(features)])
-        leaves = [np.unique(column) for column in found.T]
-        return cls(model, own, np.repeat(trees, [len(each) for each in leaves]), np.concatenate(leaves))
+        of_rows = np.concatenate([model.leaves(piece)[:, trees] for piece in pieces(features)])
+        leaves = [np.unique(column) for column in of_rows.T]
+        return cls(model, own, np.repeat(trees, [len(of_tree) for of_tree in leaves]), np.concatenate(leaves))
 
     def points(self, features: Mapping[str, Column]) -> FloatArray:
         return np.asarray(self.model.leaves(features)[:, self.tree] == self.leaf, dtype=np.float64)

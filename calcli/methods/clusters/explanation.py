@@ -13,12 +13,12 @@ HELD_OUT = "unified and ccl: each row as predicted from the folds that it is not
 
 
 def sections(state: State) -> tuple[Section, ...]:
-    """What was chosen, what is in each cluster, and how far off the scores are there."""
+    """The choices, the contents of each cluster, and the calibration errors there."""
     known = state.array("facts")
-    return _whole(state, known), _errors_of_all(known), _clusters(state, known), _errors(known)
+    return _summary(state, known), _errors_of_all(known), _clusters(state, known), _errors(known)
 
 
-def _whole(state: State, known: FloatArray) -> Section:
+def _summary(state: State, known: FloatArray) -> Section:
     model = "the given model" if state.params["model"] else "a stand-in for the model"
     embedding = {
         "shap": f"SHAP values of {model}",
@@ -45,15 +45,15 @@ def _whole(state: State, known: FloatArray) -> Section:
 
 def _errors_of_all(known: FloatArray) -> Section:
     """CECE of the calibration rows, with these clusters as bins."""
-    found = {score: facts.cece(known, score) for score in facts.SCORES}
-    rows: list[tuple[Json, ...]] = [(form, *(found[score][form] for score in facts.SCORES)) for form in found["raw"]]
+    cece = {score: facts.cece(known, score) for score in facts.SCORES}
+    rows: list[tuple[Json, ...]] = [(form, *(cece[score][form] for score in facts.SCORES)) for form in cece["raw"]]
     return Section("CECE over these clusters", ("form", *facts.SCORES), tuple(rows), f"{HELD_OUT}.")
 
 
 def _clusters(state: State, known: FloatArray) -> Section:
     rate = "label_rate" if state.params["classes"] == 2 else "accuracy"
     fitted = unnest(state, ["mixture"])["mixture"].params
-    apart = unpack_texts({key: state.arrays[f"apart/{key}"] for key in ("text", "ends")})
+    apart = unpack_texts(state.arrays, "apart")
     rows: list[tuple[Json, ...]] = []
     for cluster, row in enumerate(known):
         facts_of_it = _finite(row, "rows", "rate", "pud_raw", "pud_ccl")

@@ -1,4 +1,4 @@
-"""What is known of each cluster: how many rows, how often the label, how far off the scores, what sets it apart."""
+"""Statistics of each cluster: rows, label rate, calibration errors, and the features that set it apart."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from calcli.numeric.totals import totals
 
 BINS = 15
 TELLING = 3
-"""So many features are named that set a cluster apart."""
+"""So many features are named for each cluster."""
 
 SCORES = ("raw", "unified", "ccl")
-"""No calibration, one calibrator for all, and CCL."""
+"""No calibration, the global calibrator, and CCL."""
 
 ERRORS = ("pud", "gap", "ece", "mce", "ada_ece")
 COLUMNS = ("rows", "weight", "rate", *(f"{error}_{score}" for error in ERRORS for score in SCORES))
@@ -26,33 +26,25 @@ COLUMNS = ("rows", "weight", "rate", *(f"{error}_{score}" for error in ERRORS fo
 def of_clusters(batch: Batch, cluster: IntArray, count: int, probs: Mapping[str, FloatArray]) -> FloatArray:
     """A row for each cluster, a value for each of `COLUMNS`; NaN where a cluster has no rows.
 
-    Of more than two classes the predicted one is judged, and whether it was right.
-
-    Parameters
-    ----------
-    batch
-        The calibration rows.
-    cluster, count
-        The nearest cluster of each row, 0 .. count - 1.
-    probs
-        By the names of `SCORES`.
+    `cluster` is the nearest cluster of each row, 0 .. count - 1; `probs` has predictions by the names of `SCORES`. With
+    more than two classes, the probability of the predicted class is compared with how often it was right.
     """
     weight = batch.weights
-    found: dict[str, FloatArray] = {
+    columns: dict[str, FloatArray] = {
         "rows": totals(cluster, np.ones(len(cluster)), count),
         "weight": totals(cluster, weight, count),
     }
     for score in SCORES:
-        label, prob = _judged(batch.labels, probs[score])
+        label, prob = _as_binary(batch.labels, probs[score])
         sums = _sums(cluster, count, label, prob, weight)
         if score == "raw":
-            found["rate"] = sums[1] / sums[0]
-        found[f"pud_{score}"] = np.divide(sums[2], sums[1], out=np.full(count, np.nan), where=sums[1] > 0)
-        found[f"gap_{score}"] = (sums[2] - sums[1]) / sums[0]
+            columns["rate"] = sums[1] / sums[0]
+        columns[f"pud_{score}"] = np.divide(sums[2], sums[1], out=np.full(count, np.nan), where=sums[1] > 0)
+        columns[f"gap_{score}"] = (sums[2] - sums[1]) / sums[0]
         errors = [_errors(label[rows], prob[rows], weight[rows]) for rows in _rows_of(cluster, count)]
         for place, error in enumerate(ERRORS[2:]):
-            found[f"{error}_{score}"] = np.array([each[place] for each in errors])
-    return np.stack([found[name] for name in COLUMNS], axis=1)
+            columns[f"{error}_{score}"] = np.array([of_cluster[place] for of_cluster in errors])
+    return np.stack([columns[name] for name in COLUMNS], axis=1)
 
 
 def _rows_of(cluster: IntArray, count: int) -> list[IntArray]:
@@ -60,8 +52,8 @@ def _rows_of(cluster: IntArray, count: int) -> list[IntArray]:
     return np.split(order, np.searchsorted(cluster[order], np.arange(1, count)))
 
 
-def _judged(label: IntArray, prob: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The label and the probability as a binary problem."""
+def _as_binary(label: IntArray, prob: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Label and probability of a binary problem; of more classes, of whether the predicted one was right."""
     if prob.ndim == 1:
         return label, prob
     return (prob.argmax(axis=1) == label).astype(np.int64), prob.max(axis=1)
@@ -93,9 +85,9 @@ def _gaps(label: IntArray, prob: FloatArray, weight: FloatArray, edges: FloatArr
 
 def cece(facts: FloatArray, score: str) -> dict[str, float]:
     """The three forms of CECE of one of `SCORES`, from what `of_clusters` found."""
-    held = facts[facts[:, COLUMNS.index("weight")] > 0]
-    mass = held[:, COLUMNS.index("weight")]
-    gap = np.abs(held[:, COLUMNS.index(f"gap_{score}")])
+    filled = facts[facts[:, COLUMNS.index("weight")] > 0]
+    mass = filled[:, COLUMNS.index("weight")]
+    gap = np.abs(filled[:, COLUMNS.index(f"gap_{score}")])
     share = mass / mass.sum()
     return {
         "cece": float(share @ gap),
@@ -115,10 +107,10 @@ CLUSTERING = ("size_variance", "rate_variance", "homogeneity")
 
 
 def of_clustering(batch: Batch, cluster: IntArray, facts: FloatArray) -> FloatArray:
-    """The three `CLUSTERING`: how even clusters are in size, how much they tell of the label (the paper's 3.2.1)."""
+    """The three values of `CLUSTERING`, as in the paper's section 3.2.1."""
     sizes, rates = facts[:, COLUMNS.index("rows")], facts[:, COLUMNS.index("rate")]
-    found = (np.var(sizes), np.nanvar(rates), homogeneity(batch.labels, cluster, batch.weights))
-    return np.array(found, dtype=np.float64)
+    values = (np.var(sizes), np.nanvar(rates), homogeneity(batch.labels, cluster, batch.weights))
+    return np.array(values, dtype=np.float64)
 
 
 def set_apart(batch: Batch, cluster: IntArray, count: int) -> list[str]:
@@ -127,23 +119,24 @@ def set_apart(batch: Batch, cluster: IntArray, count: int) -> list[str]:
     A number differs by its mean, in standard deviations; a category by the share of one level, in standard deviations
     of having that level where the share lies halfway between.
     """
-    said: list[list[tuple[float, str]]] = [[] for _ in range(count)]
+    differences: list[list[tuple[float, str]]] = [[] for _ in range(count)]
     for name, column in batch.features.items():
-        found = _levels if column.role == "category" else _means
-        for place, one in enumerate(found(name, column, cluster, count, batch.weights)):
-            if one is not None:
-                said[place].append(one)
-    return ["; ".join(text for _, text in sorted(each, reverse=True)[:TELLING]) for each in said]
+        of_feature = _levels if column.role == "category" else _means
+        for place, difference in enumerate(of_feature(name, column, cluster, count, batch.weights)):
+            if difference is not None:
+                differences[place].append(difference)
+    return ["; ".join(text for _, text in sorted(known, reverse=True)[:TELLING]) for known in differences]
 
 
 def _means(
     name: str, column: Column, cluster: IntArray, count: int, weight: FloatArray
 ) -> list[tuple[float, str] | None]:
+    """The distance of each cluster's mean of a number from that of all rows, and its description; None if unknown."""
     known = np.isfinite(column.values)
     values, mass = column.values[known].astype(np.float64), weight[known]
     if not mass.sum() > 0:
         return [None] * count
-    unit = float(np.abs(values).max()) or 1.0  # the squares of large numbers are none
+    unit = float(np.abs(values).max()) or 1.0  # large numbers would overflow when squared
     values = values / unit
     mean = float(np.average(values, weights=mass))
     spread = math.sqrt(float(np.average(np.square(values - mean), weights=mass)))
@@ -154,17 +147,18 @@ def _means(
     means = np.divide(sums, inside, out=np.full(count, mean), where=inside > 0)
     show = _percent if column.role == "boolean" else _short
     return [
-        (abs(float(one) - mean) / spread, f"{name} {show(unit * float(one))} (all {show(unit * mean)})")
+        (abs(float(inner) - mean) / spread, f"{name} {show(unit * float(inner))} (all {show(unit * mean)})")
         if total > 0
         else None
-        for one, total in zip(means, inside, strict=True)
+        for inner, total in zip(means, inside, strict=True)
     ]
 
 
 def _levels(
     name: str, column: Column, cluster: IntArray, count: int, weight: FloatArray
 ) -> list[tuple[float, str] | None]:
-    levels = len(column.levels) + 1  # the first one is missing
+    """The same for the level of a category whose share differs most."""
+    levels = len(column.levels) + 1  # the first stands for missing values
     code = cluster * levels + column.values.astype(np.int64) + 1
     table = totals(code, weight, count * levels).reshape(count, levels)
     mass = table.sum(axis=1)

@@ -1,9 +1,8 @@
-"""A calibrator for each cluster, mixed by how much a row belongs to them and shrunk to one for all.
+"""A calibrator for each cluster, shrunk to the global one; rows are calibrated by a mixture of their clusters.
 
-Calibrator c is fitted with every row weighted by its share u_c. On log-odds (of more than two classes:
-log-probabilities) it is shrunk to the global one, z_c = (H_c z_c,fit + tau z_global) / (H_c + tau), where
-H_c = sum u_c q (1 - q) (more classes: sum u_c (1 - sum_k q_k^2)), q what the global one says. The mixture says
-sum u_c p_c. With tau = 0 clusters stand alone, as in the paper; with tau = inf there is only the global one.
+Calibrator c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
+rows (`calcli.methods.shrinkage`, rows weighted by u_c), and the mixture predicts sum u_c p_c. With tau = 0 clusters
+stand alone, as in the paper.
 """
 
 from __future__ import annotations
@@ -20,41 +19,42 @@ from calcli.errors import FitError
 from calcli.methods import calibrator
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.clusters.partition import Shares
+from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.totals import totals
 from calcli.state import State, nest, unnest
 
 Part: TypeAlias = Calibrator | FloatArray | None
-"""What a cluster has: a calibrator; where it cannot carry one, its rate of each class; without rows, nothing."""
+"""Of a cluster: a calibrator; the rate of each class where its rows do not suffice; None without rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """How calibrators are fitted.
+    """How the calibrators of clusters are fitted.
 
     Attributes
     ----------
-    row, seed
+    spec, seed
         The method, at its defaults.
     least
-        A cluster whose rows weigh less, or all have one label, has no calibrator but its label rate; so has one whose
-        rows do not determine a calibrator.
+        A cluster of less weight, or of a single label, gets its label rate instead of a calibrator; so does one on
+        which the fit fails.
     prior
         Rows of each class that are added to such a rate.
     """
 
-    row: MethodSpec
+    spec: MethodSpec
     seed: int
     least: float
     prior: float
 
     def fit(self, batch: Batch) -> Calibrator:
         """A calibrator of these rows."""
-        return calibrator.fit(self.row, batch, self.row.resolve(), seed=self.seed)
+        return calibrator.fit(self.spec, batch, self.spec.resolve(), seed=self.seed)
 
     def fit_cluster(self, batch: Batch, share: FloatArray) -> Part:
-        """That of a cluster, from the rows that belong to it and how much they do."""
+        """The calibrator of a cluster, from its rows and their shares."""
         weight = batch.weights * share
         mass = totals(batch.labels, weight, batch.classes)
         total = float(mass.sum())
@@ -72,7 +72,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The global calibrator, those of the clusters, and how much the rows of each say (H)."""
+    """The global calibrator, those of the clusters, and the information H in the rows of each."""
 
     everyone: Calibrator
     parts: tuple[Part, ...]
@@ -81,35 +81,35 @@ class Mixture:
     @classmethod
     def fit(cls, inner: Inner, batch: Batch, shares: Shares, clusters: int) -> Mixture:
         everyone = inner.fit(batch)
-        prob = everyone.predict(batch)
-        spread = batch.weights * (prob * (1.0 - prob) if prob.ndim == 1 else 1.0 - np.square(prob).sum(axis=1))
+        of_rows = information(everyone.predict(batch), batch.weights)
         of_each = list(shares.of_each(clusters))
         parts = tuple(inner.fit_cluster(batch.take(rows), share) for rows, share in of_each)
-        return cls(everyone, parts, np.array([float(share @ spread[rows]) for rows, share in of_each]))
+        return cls(everyone, parts, np.array([float(share @ of_rows[rows]) for rows, share in of_each]))
 
     def predict(self, batch: Batch, shares: Shares, tau: float) -> FloatArray:
-        """What the mixture says of rows."""
+        """Probabilities of rows with these shares in the clusters."""
         return self.predict_each(batch, shares, (tau,))[0]
 
     def predict_each(self, batch: Batch, shares: Shares, taus: Sequence[float]) -> list[FloatArray]:
         """The same for several tau, at little more than the cost of one."""
         everyone = self.everyone.predict(batch)
-        found = [everyone if math.isinf(tau) else np.zeros(everyone.shape) for tau in taus]
-        finite = [place for place, tau in enumerate(taus) if not math.isinf(tau)]
+        mixed = [everyone if math.isinf(tau) else np.zeros(everyone.shape) for tau in taus]
+        finite = [(mixed[place], own_share(self.information, tau)) for place, tau in enumerate(taus) if tau < math.inf]
         if not finite:
-            return found
-        score_of_all = scores(everyone)
-        of_each = zip(self.parts, self.information, shares.of_each(len(self.parts)), strict=True)
-        for part, information, (rows, share) in of_each:
+            return mixed
+        global_score = scores(everyone)
+        for cluster, (rows, share) in enumerate(shares.of_each(len(self.parts))):
             if not len(rows):
                 continue
-            own = everyone[rows] if part is None else _says(part, batch.take(rows))
-            of_own, of_all = scores(own), score_of_all[rows]
-            for place in finite:
-                keeps = 1.0 if taus[place] == 0.0 else information / (information + taus[place])
-                prob = own if keeps == 1.0 else probabilities(keeps * of_own + (1.0 - keeps) * of_all)
-                found[place][rows] += (share * prob.T).T
-        return found
+            # What the cluster predicts of its rows is the same for all tau; only the shrinkage differs.
+            part = self.parts[cluster]
+            own = everyone[rows] if part is None else _predicted(part, batch.take(rows))
+            own_score, shrunk_to = scores(own), global_score[rows]
+            for total, own_shares in finite:
+                kept = own_shares[cluster]
+                prob = own if kept == 1.0 else probabilities(kept * own_score + (1.0 - kept) * shrunk_to)
+                total[rows] += (share * prob.T).T
+        return mixed
 
     def to_state(self) -> State:
         fitted = {str(place): part.to_state() for place, part in enumerate(self.parts) if isinstance(part, Calibrator)}
@@ -129,7 +129,7 @@ class Mixture:
         return cls(fitted["everyone"], parts, state.array("information"))
 
 
-def _says(part: Calibrator | FloatArray, batch: Batch) -> FloatArray:
+def _predicted(part: Calibrator | FloatArray, batch: Batch) -> FloatArray:
     if isinstance(part, Calibrator):
         return part.predict(batch)
     return np.full(len(batch), part[1]) if batch.classes == 2 else np.repeat(part[None, :], len(batch), axis=0)

@@ -1,4 +1,4 @@
-"""Clusters of rows: where their centroids are, and how much each row belongs to them.
+"""Clusters of rows: their centroids, and the shares of each row in them.
 
 A row belongs to the clusters of the nearest centroids with shares proportional to exp(-D_c / (2 T s^2)), D_c its
 squared distance to centroid c and s^2 the median of the least such distance over the rows of the fit. At temperature
@@ -27,26 +27,18 @@ from calcli.numeric.totals import totals
 from calcli.state import State, nest, unnest
 
 NEAREST = 5
-"""A row belongs to so many clusters at most."""
+"""A row belongs to at most so many clusters."""
 
 NEGLIGIBLE = 1e-6
-"""Beside the share of the nearest, so small a one is none: a fit has nothing from it but rows."""
+"""Shares smaller than this times that of the nearest cluster are 0: they would only cost time."""
 
 SAMPLE = 20_000
-"""Of more rows than this a sample is clustered."""
+"""If there are more rows than this, a sample of them is clustered."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How much each row belongs to which clusters.
-
-    Attributes
-    ----------
-    cluster
-        Shape (n, m), the nearest first.
-    share
-        The same shape; a row's add up to 1.
-    """
+    """The clusters of each row, shape (n, m), the nearest first, and its shares in them, which add up to 1."""
 
     cluster: IntArray
     share: FloatArray
@@ -55,18 +47,18 @@ class Shares:
         return Shares(self.cluster[rows], self.share[rows])
 
     def of_each(self, clusters: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows that belong to each cluster, in their order, and how much."""
+        """For each cluster the rows that belong to it, in their order, and their shares."""
         flat, share = self.cluster.ravel(), self.share.ravel()
         order = np.argsort(flat.astype(np.int16), kind="stable")  # so short, numpy sorts them in linear time
         ends = np.searchsorted(flat[order], np.arange(clusters + 1))
         for start, end in pairwise(ends):
-            held = order[start:end]
-            held = held[share[held] > 0.0]
-            yield held // self.cluster.shape[1], share[held]
+            members = order[start:end]
+            members = members[share[members] > 0.0]
+            yield members // self.cluster.shape[1], share[members]
 
 
 def shares(near: NearestCentroids, temperature: float, spread: float) -> Shares:
-    """How much rows belong to the clusters near them; `spread` is s^2."""
+    """The shares of rows in the clusters near them; `spread` is s^2."""
     if temperature == 0.0 or spread == 0.0:
         return Shares(near.place[:, :1], np.ones((len(near.place), 1)))
     further = near.distance - near.distance[:, :1]
@@ -77,18 +69,10 @@ def shares(near: NearestCentroids, temperature: float, spread: float) -> Shares:
 
 @dataclass(frozen=True)
 class Partition:
-    """Clusters, the one with most rows first.
+    """Clusters, the heaviest first.
 
-    Attributes
-    ----------
-    embedding
-        From features to points.
-    step
-        Of the grid that points and centroids lie on.
-    centroids
-        Shape (k, d), in steps.
-    spread
-        s^2, in steps squared.
+    Points and centroids, shape (k, d), are in units of `step`, the spacing of the grid that they lie on; `spread` is
+    s^2 in squared steps.
     """
 
     embedding: Embedding
@@ -101,14 +85,14 @@ class Partition:
 
     def near(self, batch: Batch, count: int = NEAREST) -> NearestCentroids:
         """The nearest clusters of each row."""
-        found = [
+        near = [
             nearest(on_grid(self.embedding.points(piece), self.step), self.centroids, count)
             for piece in pieces(batch.features)
         ]
-        if not found:
+        if not near:
             return NearestCentroids(np.zeros((0, 1), dtype=np.int64), np.zeros((0, 1)))
         return NearestCentroids(
-            np.concatenate([one.place for one in found]), np.concatenate([one.distance for one in found])
+            np.concatenate([piece.place for piece in near]), np.concatenate([piece.distance for piece in near])
         )
 
     def to_state(self) -> State:
@@ -125,17 +109,20 @@ class Partition:
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> tuple[Partition, NearestCentroids]:
     """The clusters of these rows, and the nearest ones of each row.
 
-    Rows of ``--embedding-data`` are clustered with them. Labels are looked at only to choose the number of clusters.
+    Rows of ``--embedding-data`` are clustered with them. Labels matter only for the choice of the number of clusters.
     """
+    # Cluster a sample, with the number of clusters at the elbow of the homogeneity of labels.
     embedding = embeddings.fit(batch, sides, params, seed)
     sample = _Sample.of(batch, sides.batches.get("embedding-data"), embedding, seed)
     clustering = cast(Clustering, params["clustering"])
     counts = tried(len(batch)) if params["clusters"] == "auto" else (int(number(params, "clusters")),)
-    found = centroids(sample.points, sample.weight, counts, clustering, seed)
-    chosen = found[elbow([sample.homogeneity(found[count]) for count in counts], counts)]
+    by_count = centroids(sample.points, sample.weight, counts, clustering, seed)
+    chosen = by_count[elbow([sample.homogeneity(by_count[count]) for count in counts], counts)]
+    # Find the nearest clusters of all rows.
     first = Partition(embedding, sample.step, chosen)
-    whole = len(sample.label) == len(batch)  # what has been embedded need not be again
+    whole = len(sample.label) == len(batch)  # then all rows have been embedded already
     near = nearest(sample.points[: len(batch)], chosen, NEAREST) if whole else first.near(batch)
+    # Number the clusters by weight.
     order = np.argsort(-totals(near.place[:, 0], batch.weights, len(first)), kind="stable")
     near = NearestCentroids(np.argsort(order)[near.place], near.distance)
     return replace(first, centroids=chosen[order], spread=weighted_median(near.distance[:, 0], batch.weights)), near
@@ -143,15 +130,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> tuple[Par
 
 @dataclass(frozen=True)
 class _Sample:
-    """The rows that are clustered, of very many some; those of the calibration rows with their labels.
-
-    Attributes
-    ----------
-    points, step, weight
-        Of all of them, the calibration rows first.
-    label
-        Of the calibration rows among them.
-    """
+    """The rows that are clustered, all or a sample, calibration rows first; `label` is that of calibration rows."""
 
     points: FloatArray
     step: float
@@ -159,27 +138,27 @@ class _Sample:
     label: IntArray
 
     @classmethod
-    def of(cls, batch: Batch, beside: Batch | None, embedding: Embedding, seed: int) -> _Sample:
-        share = SAMPLE / (len(batch) + (0 if beside is None else len(beside)))
+    def of(cls, batch: Batch, others: Batch | None, embedding: Embedding, seed: int) -> _Sample:
+        share = SAMPLE / (len(batch) + (0 if others is None else len(others)))
         rows = _some(batch, share, seed)
         parts, weights = [rows.features], [rows.weights]
-        if beside is not None:
-            more = _some(beside, share, seed)
+        if others is not None:
+            more = _some(others, share, seed)
             parts.append(more.features)
             weights.append(np.full(len(more), float(batch.weights.mean())))
         points = np.concatenate([embedding.points(piece) for part in parts for piece in pieces(part)])
         step = step_of(points)
         return cls(on_grid(points, step), step, np.concatenate(weights), rows.labels)
 
-    def homogeneity(self, found: FloatArray) -> float:
-        """Of the labels in clusters with these centroids."""
+    def homogeneity(self, centres: FloatArray) -> float:
+        """The homogeneity of the labels in clusters with these centroids."""
         rows = slice(len(self.label))
-        place = nearest(self.points[rows], found, 1).place[:, 0]
+        place = nearest(self.points[rows], centres, 1).place[:, 0]
         return homogeneity(self.label, place, self.weight[rows])
 
 
 def _some(batch: Batch, share: float, seed: int) -> Batch:
-    """A share of the distinct rows, drawn by what they hold; where a row stands twice, it does so in the sample too."""
+    """A share of the distinct rows, drawn by a hash of their features; equal rows are in the sample together."""
     if share >= 1.0:
         return batch
     keys = row_keys(feature_codes(batch.features), seed, "clusters")

@@ -1,4 +1,4 @@
-"""How far rows belong to several clusters, and how far clusters are shrunk: chosen on rows that were held out."""
+"""Cross-validation of the temperature, by which rows belong to several clusters, and of tau, the shrinkage."""
 
 from __future__ import annotations
 
@@ -20,21 +20,14 @@ TAUS = (math.inf, 100.0, 30.0, 10.0, 3.0, 0.0)
 FOLDS = 5
 
 _SAME = 1e-9
-"""Losses that differ by less than this share of them are the same; the stronger shrinkage is then taken."""
+"""Relative differences of the loss up to this count as ties; the stronger shrinkage wins them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tempered:
-    """What was chosen, and what it says of rows that it was not fitted on.
+    """The choice, and out-of-fold predictions with it; `everyone` are those of the global calibrator alone.
 
-    Attributes
-    ----------
-    temperature, tau
-        See `calcli.methods.clusters.partition` and `mixture`.
-    prob
-        Of the calibration rows, each predicted from the folds that it is not in.
-    everyone
-        The same by the global calibrator alone.
+    See `calcli.methods.clusters.partition` for the temperature and `calcli.methods.shrinkage` for tau.
     """
 
     temperature: float
@@ -54,23 +47,24 @@ def temper(
 ) -> Tempered:
     """The temperature and the tau of least log-loss, by cross-validation.
 
-    Clusters are not formed anew for each fold: they know nothing of the labels.
+    Clusters do not depend on the labels, so they are not formed anew for each fold.
     """
     folds = _Folds(batch, partition, near, inner, seed)
+    # The loss of each pair; at tau = inf the temperature does not matter.
     losses: dict[tuple[float, float], float] = {}
     for temperature in temperatures:
         for tau, prob in zip(taus, folds.predict(temperature, taus), strict=True):
             loss = float(np.average(log_loss(prob, batch.labels), weights=batch.weights))
             losses.setdefault((math.inf, 0.0) if math.isinf(tau) else (tau, temperature), loss)
+    # Of the best ones, the strongest shrinkage.
     least = min(losses.values())
-    close = [pair for pair, loss in losses.items() if loss <= least * (1.0 + _SAME)]
-    tau, temperature = max(close)
+    tau, temperature = max(pair for pair, loss in losses.items() if loss <= least * (1.0 + _SAME))
     prob, everyone = folds.predict(temperature, (tau, math.inf))
     return Tempered(temperature, tau, prob, everyone)
 
 
 class _Folds:
-    """Rows by fold. Rows that agree in score and place share one."""
+    """Rows by fold; rows with the same score and clusters share a fold."""
 
     def __init__(self, batch: Batch, partition: Partition, near: NearestCentroids, inner: Inner, seed: int) -> None:
         self.batch = Batch(batch.score, batch.label, batch.weight)
@@ -79,19 +73,18 @@ class _Folds:
         self.fold = folds_by_score(place, batch.labels, FOLDS, seed, "ccl folds")
 
     def predict(self, temperature: float, taus: Sequence[float]) -> list[FloatArray]:
-        """For each tau, what is said of the rows of each fold by a fit on the others."""
+        """For each tau the out-of-fold predictions of all rows."""
         belongs = shares(self.near, temperature, self.partition.spread)
-        if self.fold.max() == 0:  # no rows can be held out
+        if self.fold.max() == 0:  # all rows are in one fold: none can be held out
             everyone = self.inner.fit(self.batch).predict(self.batch)
             return [everyone for _ in taus]
-        found = [np.empty(self.batch.score.shape) for _ in taus]
+        probs = [np.empty(self.batch.score.shape) for _ in taus]
         for index in range(FOLDS):
             test = self.fold == index
             if not test.any():
                 continue
             mixture = Mixture.fit(self.inner, self.batch.take(~test), belongs[~test], len(self.partition))
-            for whole, part in zip(
-                found, mixture.predict_each(self.batch.take(test), belongs[test], taus), strict=True
-            ):
-                whole[test] = part
-        return found
+            predicted = mixture.predict_each(self.batch.take(test), belongs[test], taus)
+            for prob, of_fold in zip(probs, predicted, strict=True):
+                prob[test] = of_fold
+        return probs

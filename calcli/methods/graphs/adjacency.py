@@ -1,8 +1,8 @@
-"""A graph over rows as lists of neighbours, and what its rows make of each other's values.
+"""A graph over rows as lists of neighbours, and its mixing of their values.
 
-A row that comes alone joins the graph by links to its own neighbours, both ways; every other edge stays. Two layers
-look two steps far, so that only its neighbours and theirs are evaluated, for many such rows at once, and each as if
-the others were not there.
+A new row joins the graph by links to its own neighbours, in both directions; all other edges stay. Two layers see two
+steps far, so that only its neighbours and theirs need to be evaluated. Many new rows are evaluated at once, each as if
+it were the only new one.
 """
 
 from __future__ import annotations
@@ -16,20 +16,12 @@ from calcli.batch import FloatArray, IntArray
 from calcli.methods.graphs.scheme import Hidden, Scheme
 
 _PAIRS = 1 << 20
-"""Pairs of neighbours that are looked at together, to bound the memory."""
+"""Pairs of neighbours that are evaluated at a time, to bound the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """The neighbours of each row.
-
-    Attributes
-    ----------
-    start
-        Where the neighbours of row i begin in `ends`; one entry more than there are rows.
-    ends
-        Rows, rising within a list and without repetition.
-    """
+    """The neighbours of row i are ``ends[start[i]:start[i + 1]]``, in rising order and without repetition."""
 
     start: IntArray
     ends: IntArray
@@ -38,7 +30,7 @@ class Adjacency:
         return len(self.start) - 1
 
     def check(self, rows: int) -> None:
-        """A `ValueError` where these are no lists of so many rows."""
+        """A `ValueError` where these are not the neighbours of so many rows."""
         lists = self.start.shape == (rows + 1,) and self.start[0] == 0 and (np.diff(self.start) >= 0).all()
         if not lists or self.ends.shape != (self.start[-1],):
             raise ValueError(f"the neighbours of {rows} rows are not in lists")
@@ -54,11 +46,11 @@ class Adjacency:
         return cls(np.concatenate([[0], np.cumsum(count)]).astype(np.int64), keys % width)
 
     @classmethod
-    def both_ways(cls, one: IntArray, other: IntArray, rows: int) -> Adjacency:
+    def both_ways(cls, sources: IntArray, ends: IntArray, rows: int) -> Adjacency:
         """An undirected graph: every edge is a link in each direction, and no row is its own neighbour."""
-        apart = one != other
-        one, other = one[apart], other[apart]
-        return cls.of(np.concatenate([one, other]), np.concatenate([other, one]), rows)
+        apart = sources != ends
+        sources, ends = sources[apart], ends[apart]
+        return cls.of(np.concatenate([sources, ends]), np.concatenate([ends, sources]), rows)
 
     @property
     def degree(self) -> FloatArray:
@@ -89,28 +81,32 @@ def two_layers_alone(
 ) -> FloatArray:
     """`two_layers` for the values of `new` rows, each alone with the rows of `graph` and tied to some by `links`."""
     joined = _Joined(graph, values, scheme)
-    found = np.empty(len(new))
+    output = np.empty(len(new))
     for rows in _blocks(links):
-        found[rows] = joined.output(links.take(rows), new[rows], hidden)
-    return found
+        output[rows] = joined.output(links.take(rows), new[rows], hidden)
+    return output
 
 
 def _blocks(links: Adjacency) -> Iterator[IntArray]:
-    """All rows, so many at a time that their neighbours form a bounded number of pairs."""
+    """The rows in blocks whose neighbours form a bounded number of pairs."""
     block = np.cumsum(links.degree**2) // _PAIRS
     rows = np.arange(len(links))
     yield from np.split(rows, np.flatnonzero(np.diff(block)) + 1)
 
 
 class _Joined:
-    """A graph that single rows join."""
+    """A graph that single rows join, with what they all need of it computed once.
+
+    `root` and `own` are those of rows that have one link more, as the neighbours of a new row have; `change` is by how
+    much that changes `root`; `gathered` are the sums over neighbours without the new row.
+    """
 
     def __init__(self, graph: Adjacency, values: FloatArray, scheme: Scheme) -> None:
         degree = graph.degree
         self.graph = graph
         self.values = values
         self.scheme = scheme
-        self.root = scheme.root(degree + 1.0)  # with a link more, as the neighbours of a new row have
+        self.root = scheme.root(degree + 1.0)
         self.own = scheme.own(degree + 1.0)
         self.change = self.root - scheme.root(degree)
         self.gathered = _sums(graph.sources, (values * scheme.root(degree)[:, None])[graph.ends], len(graph))
@@ -125,7 +121,7 @@ class _Joined:
         return own * hidden(first) + root * np.bincount(row, near * theirs, minlength=len(links))
 
     def _of_neighbours(self, links: Adjacency, new: FloatArray) -> FloatArray:
-        """The first layer at each neighbour of a new row, of which the row has become a neighbour."""
+        """The first layer at each neighbour of a new row, with the new row among its own neighbours."""
         row, neighbour = links.sources, links.ends
         around = self.gathered[neighbour] + self._moved(links)
         around += (self.scheme.root(links.degree)[:, None] * new)[row]
@@ -133,11 +129,13 @@ class _Joined:
         return own + self.scheme.sign * self.root[neighbour, None] * around
 
     def _moved(self, links: Adjacency) -> FloatArray:
-        """What changes in a neighbour's sum, because some of its neighbours are neighbours of the new row too."""
+        """The change of a neighbour's sum: those of its neighbours that the new row links too have a higher degree."""
+        # All pairs of a link of the new row and another of its neighbours.
         count = np.diff(links.start)[links.sources]
         link = np.repeat(np.arange(len(links.ends)), count)
         first = np.cumsum(count) - count
         other = links.ends[np.arange(len(link)) - np.repeat(first - links.start[:-1][links.sources], count)]
+        # Those that are linked in the graph.
         key = links.ends[link] * len(self.graph) + other
         place = np.searchsorted(self.keys, key)
         linked = np.append(self.keys, -1)[place] == key
@@ -146,8 +144,8 @@ class _Joined:
 
 
 def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """The sum of the rows of `values` that go to each place, always in the order in which they come."""
-    found = np.empty((size, values.shape[1]))
+    """The sums of the rows of `values` by place, always added in their order."""
+    sums = np.empty((size, values.shape[1]))
     for index, column in enumerate(values.T):
-        found[:, index] = np.bincount(place, column, minlength=size)
-    return found
+        sums[:, index] = np.bincount(place, column, minlength=size)
+    return sums

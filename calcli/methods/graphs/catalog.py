@@ -1,8 +1,8 @@
-"""The rows of the methods that relate rows to each other."""
+"""The spec of RECAL."""
 
 from calcli.methods.spec import MethodSpec, Param
 
-ROWS = (
+SPECS = (
     MethodSpec(
         name="recal",
         family="graphs",

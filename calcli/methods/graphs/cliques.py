@@ -1,4 +1,4 @@
-"""Rows that are linked where they have the same value of a column: cliques, in time and memory that rows take.
+"""Cliques of rows with the same value of a column, in time and memory proportional to the rows.
 
 In a clique with self-loops the normalised adjacency is the mean of the group; without, a row becomes
 n/(n - 1) (v - mean), and stays v where it is alone. No edge is ever stored.
@@ -14,7 +14,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.methods.graphs.scheme import Hidden, Scheme, two_layers
 
 _NUMBERS = 1 << 21
-"""Numbers that are held at a time where a new row changes every member of its group."""
+"""Numbers in memory at a time where a new row changes every member of its group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ def two_layers_against(
 
     The values of the rows of group g are ``members[start[g]:start[g + 1]]``.
     """
-    found = np.empty(len(new))
+    output = np.empty(len(new))
     for which in np.unique(group):
         rows = np.flatnonzero(group == which)
         others = members[start[which] : start[which + 1]]
-        for some in np.array_split(rows, 1 + len(rows) * (len(others) + 1) * new.shape[1] // _NUMBERS):
-            found[some] = _one_group(others, new[some], scheme, hidden)
-    return found
+        for block in np.array_split(rows, 1 + len(rows) * (len(others) + 1) * new.shape[1] // _NUMBERS):
+            output[block] = _one_group(others, new[block], scheme, hidden)
+    return output
 
 
 def _one_group(others: FloatArray, new: FloatArray, scheme: Scheme, hidden: Hidden) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What is kept of the calibration rows, and how new rows join them, each as if it came alone."""
+"""The calibration rows that a state keeps, and how new rows join their graph, each on its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 def keep(related: Relation, graph: Adjacency | Cliques, batch: Batch, values: FloatArray, scheme: Scheme) -> Arrays:
     """All that `join` needs of the rows of `batch`; `values` are their scaled logits."""
     if isinstance(graph, Cliques):
-        levels = _named("levels", pack_texts(related.levels(batch)))
+        levels = pack_texts(related.levels(batch), "levels")
         if scheme.loops:
             return {**levels, "size": graph.size, "sums": graph.sums(values)}
         order = np.argsort(graph.group, kind="stable")
@@ -33,42 +33,33 @@ def keep(related: Relation, graph: Adjacency | Cliques, batch: Batch, values: Fl
     if related.kind == "nearest":
         return {**kept, "points": related.points(batch)}
     node = relation.node_of(batch)
-    return {**kept, **_named("nodes", pack_texts(node.levels)), "node": node.values}
+    return {**kept, **pack_texts(node.levels, "nodes"), "node": node.values}
 
 
 def join(
     related: Relation, kept: Arrays, batch: Batch, new: FloatArray, sides: SideInputs, scheme: Scheme, hidden: Hidden
 ) -> FloatArray:
-    """What the graph makes of new rows, each alone beside those that are kept; `new` are their scaled logits."""
+    """The output of the graph part for new rows, each joined to the kept rows alone; `new` are their scaled logits."""
     if related.kind == "value":
-        group = related.groups(batch, unpack_texts(_under("levels", kept)))
+        group = related.groups(batch, unpack_texts(kept, "levels"))
         if scheme.loops:
             return cliques.two_layers_alone(_floats(kept["size"]), _floats(kept["sums"]), group, new, hidden)
         start = kept["start"].astype(np.int64)
         return cliques.two_layers_against(start, _floats(kept["values"]), group, new, scheme, hidden)
     if related.kind == "nearest":
-        there = Neighbourhood(_floats(kept["points"]), related.count, related.radius)
-        tied = there.links_from(related.points(batch))
+        neighbourhood = Neighbourhood(_floats(kept["points"]), related.count, related.radius)
+        joined = neighbourhood.links_from(related.points(batch))
     else:
-        tied = ties(kept, relation.node_of(batch), relation.edges_of(sides))
+        joined = links_to_kept(kept, relation.node_of(batch), relation.edges_of(sides))
     graph = Adjacency(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
     graph.check(len(kept["values"]))
-    return links.two_layers_alone(graph, _floats(kept["values"]), tied, new, scheme, hidden)
+    return links.two_layers_alone(graph, _floats(kept["values"]), joined, new, scheme, hidden)
 
 
-def ties(kept: Arrays, nodes: Column, edges: Edges) -> Adjacency:
-    """To which of the kept rows an edge list links new rows with these ids."""
-    node = Column("category", kept["node"].astype(np.int32), unpack_texts(_under("nodes", kept)))
+def links_to_kept(kept: Arrays, nodes: Column, edges: Edges) -> Adjacency:
+    """The kept rows that an edge list links new rows with these ids to."""
+    node = Column("category", kept["node"].astype(np.int32), unpack_texts(kept, "nodes"))
     return relation.links_from(edges, node, nodes)
-
-
-def _named(name: str, arrays: Arrays) -> Arrays:
-    return {f"{name}/{key}": array for key, array in arrays.items()}
-
-
-def _under(name: str, arrays: Arrays) -> Arrays:
-    start = f"{name}/"
-    return {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
 
 
 def _floats(array: NDArray[np.generic]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How a graph mixes while the network learns: torch-geometric's layer, or what it comes to on cliques."""
+"""Mixing by the graph during training: torch-geometric's layer, or its closed form on cliques."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def first_mixing(graph: Adjacency | Cliques, values: FloatArray, scheme: Scheme) -> FloatArray:
-    """What the hidden layer sees: a row for each row, or where the rows of a group see the same, for each group."""
+    """The input of the hidden layer: a row for each row, or for each group where all of its rows see the same."""
     if isinstance(graph, Cliques) and scheme.loops:
         mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
         return mean
@@ -30,7 +30,7 @@ def first_mixing(graph: Adjacency | Cliques, values: FloatArray, scheme: Scheme)
 
 
 def second_mixing(graph: Adjacency | Cliques, scheme: Scheme, device: torch.device) -> Mix:
-    """The graph's mixing of one number of each row, or of each group where `first_mixing` gave these."""
+    """The mixing of one number for each row, or for each group where `first_mixing` gave a row for each group."""
     if isinstance(graph, Adjacency):
         return _convolution(graph, scheme, device)
     import torch
@@ -62,8 +62,8 @@ def _convolution(graph: Adjacency, scheme: Scheme, device: torch.device) -> Mix:
     edges = torch.as_tensor(np.stack([graph.sources, graph.ends]), device=device)
 
     def mixed(output: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = layer(output, edges)
-        return found if scheme.loops else output - found
+        mean: torch.Tensor = layer(output, edges)
+        return mean if scheme.loops else output - mean
 
     return mixed
 

@@ -18,21 +18,16 @@ if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
 _SPARE = 3
-"""Places that are asked for beyond those that are needed where nothing ties."""
+"""Places to ask for beyond those that are needed if nothing ties."""
 
 _SLACK = 1.0 + 1e-9
 """The tree's distances and ours may round differently."""
 
 
 class Neighbourhood:
-    """Rows in space, to be asked for the nearest.
+    """Rows as points, with the search for the nearest: at most `count`, and at most `radius` away.
 
-    Parameters
-    ----------
-    points
-        Where the rows are, in the units of the columns. A row with a missing number is nowhere, and has no neighbours.
-    count, radius
-        At most so many neighbours, at most so far away.
+    A row with a missing number has no neighbours.
     """
 
     def __init__(self, points: FloatArray, count: int, radius: float | None = None) -> None:
@@ -59,7 +54,7 @@ class Neighbourhood:
     def _nearest(self, points: FloatArray, itself: IntArray | None) -> tuple[IntArray, IntArray]:
         """Pairs of a row and one near it; `itself` are the numbers of the rows, if they are rows of this space."""
         asking = np.flatnonzero(np.isfinite(points).all(axis=1))
-        found: list[tuple[IntArray, IntArray]] = []
+        pairs: list[tuple[IntArray, IntArray]] = []
         ask = self.count + 1 + _SPARE
         while len(asking) and self.tree is not None:
             ask = min(ask, len(self.places))
@@ -69,12 +64,12 @@ class Neighbourhood:
             # More places might tie with the last neighbour, unless the farthest place is farther, or there is no other.
             settled = (reach > last * _SLACK) | (ask == len(self.places))
             row, column = np.nonzero(settled[:, None] & (distance <= self._farthest()) & np.isfinite(distance))
-            found.append((asking[row], ranked[row, column]))
+            pairs.append((asking[row], ranked[row, column]))
             asking = asking[~settled]
             ask *= 2
-        if not found:
+        if not pairs:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return np.concatenate([row for row, _ in found]), np.concatenate([near for _, near in found])
+        return np.concatenate([row for row, _ in pairs]), np.concatenate([near for _, near in pairs])
 
     def _farthest(self) -> float:
         return np.inf if self.radius is None else self.radius**2
@@ -82,7 +77,7 @@ class Neighbourhood:
     def _ranked(
         self, tree: cKDTree, points: FloatArray, itself: IntArray | None, ask: int
     ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The best rows and their squared distances, infinite where there is none, and how far the search went."""
+        """The nearest rows, their squared distances (infinite for none), and the reach of the search."""
         _, place = tree.query(points, k=ask)
         place = place.reshape(len(points), ask)
         distance = _squared(points, self.places, place)

@@ -1,8 +1,8 @@
-"""The network that gives each row its temperature: the numbers it has learned, and the forward pass in NumPy.
+"""The network that gives each row its temperature: its weights, and the forward pass in NumPy.
 
-A part of it is one hidden layer and one output, u(x) = relu(x W + b) w. The part `graph` sees what the graph makes of
-the logits, and the graph mixes its output again: Kipf's two layers, each a mixing and a linear map. The part `own` sees
-the row's own logits, which a mean of neighbours has lost. t = softplus(offset + their sum), held within [0.01, 100].
+Each of its two parts is one hidden layer and one output, u(x) = relu(x W + b) w. The part `graph` gets logits mixed by
+the graph, and its output is mixed again: Kipf's two layers, each a mixing and a linear map. The part `own` gets the
+row's own logits, which a mean of neighbours has lost. t = softplus(offset + their sum), clipped to [0.01, 100].
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HIDDEN = 16
 """Hidden units, as in the paper."""
 
 COOLEST, HOTTEST = 0.01, 100.0
-"""Between which a temperature is held."""
+"""Temperatures are clipped to this range."""
 
 Part = Literal["graph", "own"]
 PARTS: tuple[Part, ...] = ("graph", "own")
@@ -42,7 +42,7 @@ class Layers:
 
         No product of matrices: a row's result must not depend, in its last bit, on the rows that come with it.
         """
-        found = np.zeros(len(values))
+        output = np.zeros(len(values))
         units = [unit for unit in range(len(self.out)) if self.out[unit] != 0.0]
         for start in range(0, len(values) if units else 0, _ROWS):
             columns = np.ascontiguousarray(values[start : start + _ROWS].T)
@@ -50,21 +50,13 @@ class Layers:
                 hidden = np.full(columns.shape[1], self.bias[unit])
                 for column, weight in zip(columns, self.weight[:, unit], strict=True):
                     hidden += weight * column
-                found[start : start + _ROWS] += self.out[unit] * np.maximum(hidden, 0.0, out=hidden)
-        return found
+                output[start : start + _ROWS] += self.out[unit] * np.maximum(hidden, 0.0, out=hidden)
+        return output
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All that was learned.
-
-    Attributes
-    ----------
-    scale
-        What the logits are divided by on their way in.
-    offset
-        The bias of the output.
-    """
+    """The trained network; incoming logits are divided by `scale`, and `offset` is the bias of the output."""
 
     scale: float
     offset: float
@@ -72,7 +64,7 @@ class Network:
     own: Layers | None = None
 
     def temperature(self, graph: FloatArray | None, own: FloatArray) -> FloatArray:
-        """The temperature of each row, from what the graph gives it (if there is one) and its own scaled logits."""
+        """The temperature of each row, from the output of the graph part (if any) and its own scaled logits."""
         total = np.full(len(own), self.offset)
         if graph is not None:
             total += graph

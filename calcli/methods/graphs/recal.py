@@ -1,5 +1,4 @@
-"""RECAL: a temperature for each row, learned from its logits and those of the rows that it is related to (Wang et al.,
-EMNLP Findings 2023).
+"""RECAL: a temperature for each row, from its logits and those of related rows (Wang et al., EMNLP Findings 2023).
 
 A graph over the calibration rows, two graph convolutions from their logits to one number, t = softplus of it, and
 v' = v / t (Eq. 5): a row's classes keep their order. Trained on the mean log-loss + lambda times the mean of Eq. 7. By
@@ -17,7 +16,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.errors import DataError
-from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, number
+from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, candidates, number
 from calcli.methods.graphs import joining
 from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
@@ -30,8 +29,6 @@ from calcli.numeric.links import probabilities
 from calcli.numeric.score_folds import row_keys
 from calcli.state import Json, State
 
-AUTO = "auto"
-
 WEIGHTS = "weights.safetensors"
 
 RATES = (0.01, 0.001)
@@ -43,6 +40,7 @@ PENALTIES = (0.0, 0.1, 0.5, 1.0)
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = _in_order(batch, seed)
+    # The inputs of the network: scaled logits, and these mixed by the graph.
     scheme, values = _scheme(params["propagation"]), logits(batch.score)
     scale = float(np.average(np.abs(values).mean(axis=1), weights=batch.weights)) or 1.0
     values /= scale
@@ -54,8 +52,10 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         parts["graph"] = first_mixing(graph, values, scheme)
     if params["skip"] or graph is None:
         parts["own"] = values
+    # Train it.
     facts = {} if related is None or graph is None else _facts(related, graph, batch, sides)
     network, choice = train(batch, Inputs(parts, scale, graph, scheme), _plan(params), seed)
+    # Online, the state keeps what new rows are joined to.
     offline = graph is not None and params["apply"] == "offline"
     kept: joining.Arrays = {}
     if related is not None and graph is not None and not offline:
@@ -90,7 +90,7 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """What relates the rows, and how the network was trained."""
+    """The relation and the training of the network."""
     known = state.params
     sections = [
         Section(
@@ -111,38 +111,40 @@ def explain(state: State) -> tuple[Section, ...]:
 
 
 def remarks(state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
-    """What relates the rows, which edges are left out, and whether the network is of use."""
+    """The relation, the edges that are left out, and whether the network is used."""
     if nodes is not None:
-        return _ties(state, sides, nodes)
-    known, said = state.params, list[str]()
+        return _link_remarks(state, sides, nodes)
+    known, sentences = state.params, list[str]()
     if "relation" in known:
-        said.append(f"recal links rows by {Relation.from_params(known)}")
+        sentences.append(f"recal links rows by {Relation.from_params(known)}")
     if known.get("edges_left_out"):
         given, left = int(state.number("edges_given")), int(state.number("edges_left_out"))
-        said.append(f"{left:,} of {given:,} edges are left out: an end of theirs is none of the calibration rows")
+        sentences.append(f"{left:,} of {given:,} edges are left out: an end of theirs is none of the calibration rows")
     if known["epochs"] == 0:
-        said.append("on held-out rows the network was not better than the one temperature, so that is what is used")
-    return tuple(said)
+        sentences.append(
+            "on held-out rows the network was not better than the one temperature, so that is what is used"
+        )
+    return tuple(sentences)
 
 
-def _ties(state: State, sides: SideInputs, nodes: Column) -> tuple[str, ...]:
-    """How the edge list ties new rows."""
+def _link_remarks(state: State, sides: SideInputs, nodes: Column) -> tuple[str, ...]:
+    """How the edge list links new rows."""
     edges = edges_of(sides)
     if state.params[WHOLE_TABLE]:
-        tied, to = links_within(edges, nodes), "each other"
-        used = len(tied.ends) // 2
+        links, to = links_within(edges, nodes), "each other"
+        used = len(links.ends) // 2
     else:
-        tied, to = joining.ties(state.arrays, nodes, edges), "calibration rows"
-        used = len(tied.ends)
-    alone = int((tied.degree == 0.0).sum())
+        links, to = joining.links_to_kept(state.arrays, nodes, edges), "calibration rows"
+        used = len(links.ends)
+    alone = int((links.degree == 0.0).sum())
     return (
         f"{used:,} of {len(edges):,} edges tie these rows to {to}, the others are left out; "
-        f"{alone:,} of {len(tied):,} rows have none",
+        f"{alone:,} of {len(links):,} rows have none",
     )
 
 
 def _in_order(batch: Batch, seed: int) -> Batch:
-    """The rows in a shuffled order that follows from what they hold: the one they came in must not matter."""
+    """The rows ordered by a hash of their values, so that their original order does not matter."""
     columns = [batch.score, batch.labels, batch.weights, *(column.values for column in batch.features.values())]
     if batch.node is not None:
         columns.append(batch.node.values)
@@ -155,8 +157,8 @@ def _scheme(name: Json) -> Scheme:
 
 def _plan(params: Params) -> Plan:
     return Plan(
-        rates=RATES if params["rate"] == AUTO else (number(params, "rate"),),
-        penalties=PENALTIES if params["lambda"] == AUTO else (number(params, "lambda"),),
+        rates=candidates(params, "rate", RATES),
+        penalties=candidates(params, "lambda", PENALTIES),
         epochs=int(number(params, "epochs")),
         margin=number(params, "margin"),
         device=str(params["device"]),
@@ -164,7 +166,7 @@ def _plan(params: Params) -> Plan:
 
 
 def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: SideInputs) -> dict[str, Json]:
-    """What the relation is, and how many rows it links; a list of edges must link some."""
+    """The relation, and how many rows it links; an edge list must link some."""
     if isinstance(graph, Cliques):
         pairs, alone = float((graph.size * (graph.size - 1.0) / 2.0).sum()), int((graph.size == 1.0).sum())
     else:

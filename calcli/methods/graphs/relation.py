@@ -1,4 +1,4 @@
-"""What relates rows: the same value of a column, nearness in some numbers, or the edges of a list."""
+"""Which rows are linked: those with the same value of a column, the nearest by some numbers, or the edges of a list."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Relation:
 
     @classmethod
     def from_params(cls, known: Mapping[str, Json]) -> Relation:
-        """What `to_params` gave."""
+        """The inverse of `to_params`."""
         columns, radius = known["columns"], known["radius"]
         names = tuple(map(str, columns)) if isinstance(columns, list) else ()
         far = None if radius is None else float(str(radius))
@@ -91,24 +91,27 @@ class Relation:
 
 
 def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relation:
-    """What ``relation`` asks for; for ``auto`` the edges, if there are some, or else the feature that CatBoost finds
-    to tell most about the label (RECAL 3.1).
+    """The relation that the parameter asks for; ``auto`` is the edges, if there are some, or else the feature that is
+    the most important to CatBoost (RECAL 3.1).
     """
     text = str(params["relation"])
     kind, _, rest = text.partition(":")
     if sides.edges is not None and kind not in ("auto", "edges"):
         raise UsageError(f"--edges is given, but relation={text} does not use it", hint="try: --set relation=edges")
+    # Edges of a list.
     if kind == "edges" or (kind == "auto" and sides.edges is not None):
         if rest:
             raise UsageError(f"relation={text}: files are named by flags", hint="try: --edges FILE --node-id COLUMN")
         edges_of(sides)
         node_of(batch)
         return Relation("edges")
+    # The most important feature.
     if text == "auto":
         if not batch.features:
             raise DataError("there is no column that could relate the rows", hint="name some with --features")
         names = most_important(batch.features, batch.labels, batch.weight, count=1, seed=seed)
         return _by_column(batch, names[0], params)
+    # Named columns.
     names = tuple(name.strip() for name in next(csv.reader([rest], skipinitialspace=True), []) if name.strip())
     if kind not in ("column", "knn") or not names or (kind == "column" and len(names) > 1):
         raise UsageError(
@@ -151,15 +154,15 @@ def node_of(batch: Batch) -> Column:
 
 
 def links_within(edges: Edges, node: Column) -> Adjacency:
-    """The graph of rows whose nodes an edge links; other edges are left out."""
+    """The graph of these rows; edges to other nodes are left out."""
     row = np.append(_row_of_node(edges, node), -1)
-    one, other = row[edges.pairs].T
-    here = (one >= 0) & (other >= 0)
-    return Adjacency.both_ways(one[here], other[here], len(node.values))
+    source, end = row[edges.pairs].T
+    known = (source >= 0) & (end >= 0)
+    return Adjacency.both_ways(source[known], end[known], len(node.values))
 
 
 def left_out(edges: Edges, node: Column) -> int:
-    """How many edges have an end that is none of these rows."""
+    """The number of edges with an end that is not one of these rows."""
     row = np.append(_row_of_node(edges, node), -1)
     return int((row[edges.pairs] < 0).any(axis=1).sum())
 
@@ -167,20 +170,20 @@ def left_out(edges: Edges, node: Column) -> int:
 def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
     """For new rows, the rows of `node` that they are linked to; a row is never linked to its own node."""
     row = np.append(_row_of_node(edges, node), -1)
-    one, other = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
-    here = (one >= 0) & (row[other] >= 0) & (one != other)
-    of_node = Adjacency.of(one[here], row[other[here]], len(edges.nodes) + 1)
+    source, end = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
+    known = (source >= 0) & (row[end] >= 0) & (source != end)
+    of_node = Adjacency.of(source[known], row[end[known]], len(edges.nodes) + 1)
     return of_node.take(new.recode(edges.nodes, unseen=-1).astype(np.int64) % (len(edges.nodes) + 1))
 
 
 def _row_of_node(edges: Edges, node: Column) -> IntArray:
-    """The row that stands for each node, -1 for none."""
+    """The row of each node, -1 for none."""
     place = node.recode(edges.nodes, unseen=-1)
     rows = np.flatnonzero(place >= 0)
     count = np.bincount(place[rows], minlength=len(edges.nodes))
     if (count > 1).any():
         name = edges.nodes[int(count.argmax())]
         raise DataError(f"the node {name!r} stands in {count.max():,} rows", hint="a graph has a row for each node")
-    found = np.full(len(edges.nodes), -1, dtype=np.int64)
-    found[place[rows]] = rows
-    return found
+    row_of_node = np.full(len(edges.nodes), -1, dtype=np.int64)
+    row_of_node[place[rows]] = rows
+    return row_of_node

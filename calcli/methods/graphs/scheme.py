@@ -1,4 +1,4 @@
-"""How a layer of the network mixes the values of rows that are linked: with each other, or against.
+"""How a layer of the network mixes the values of linked rows: GCN averages them, the Laplacian takes differences.
 
 With A the adjacency of the graph, without self-loops, and d its degrees, both schemes turn values X of rows into
 
@@ -21,7 +21,7 @@ Hidden: TypeAlias = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """One of the two.
+    """One of the two schemes.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Scheme:
         return np.divide(1.0, np.sqrt(count), out=np.zeros(len(count)), where=count > 0)
 
     def own(self, degree: FloatArray) -> FloatArray:
-        """What a row's own value counts."""
+        """The weight of a row's own value."""
         return 1.0 / (degree + 1.0) if self.loops else np.ones(len(degree))
 
 
@@ -56,7 +56,7 @@ class Graph(Protocol):
 
 
 def two_layers(graph: Graph, values: FloatArray, scheme: Scheme, hidden: Hidden) -> FloatArray:
-    """What the network's part that sees the graph gives each row: twice a mixing and a linear map."""
+    """The output of the graph part for each row: a mixing and a linear map, twice."""
     return graph.spread(hidden(graph.spread(values, scheme))[:, None], scheme)[:, 0]
 
 

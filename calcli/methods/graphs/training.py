@@ -1,7 +1,8 @@
-"""Learning the network: full batches, Adam, and as many epochs as held-out rows ask for.
+"""Training the network: full batches, Adam, and early stopping on held-out rows.
 
-Networks that differ in the rows they are trained on, or in lambda, are trained side by side: their weights stand in one
-array, and none sees the others. The graph mixes the logits once, for these stay what they are.
+Networks that differ in their training rows (folds) or in lambda are trained side by side: weights have a first axis for
+the network, and each row has a weight for each network. The first mixing by the graph is of the logits, which are
+constant, so it is done once.
 """
 
 from __future__ import annotations
@@ -34,28 +35,28 @@ if TYPE_CHECKING:
     Weights: TypeAlias = dict[str, torch.Tensor]
 
 WEIGHT_DECAY = 5e-3
-"""As in the paper; on weights alone, for on the last bias it would pull at the temperature."""
+"""As in the paper; not on biases, where it would bias the temperature."""
 
 FOLDS = 5
-"""Each fifth of the rows is held out in turn; one fifth is enough where rows times lambdas exceed `MOST_FOLDED`."""
+"""Each fifth of the rows is held out in turn; only one where rows times lambdas exceed `MOST_FOLDED`."""
 
 MOST_FOLDED = 10_000
 
 PATIENCE = 40
-"""Epochs in a row without a lower loss of held-out rows, after which no more are tried."""
+"""Training stops after so many epochs without a lower held-out loss."""
 
 _LOWER = 1e-5
-"""By how much a loss is lower, if it is."""
+"""Smaller improvements of the loss do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the network sees of the rows.
+    """The inputs of the network.
 
     Attributes
     ----------
     parts
-        For ``graph`` what `layers.first_mixing` gives, for ``own`` the logits of each row; divided by `scale`.
+        For ``graph`` the mixed logits of `layers.first_mixing`, for ``own`` those of each row; divided by `scale`.
     graph
         None where there is no part ``graph``.
     """
@@ -68,16 +69,16 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to choose from, and when the choice is worth it.
+    """The hyperparameters to choose from.
 
     Attributes
     ----------
     rates, penalties
-        Adam's learning rates; lambdas, the shares of the penalty of Eq. 7 in the loss.
+        Adam's learning rates; lambdas, the weights of the penalty of Eq. 7 in the loss.
     epochs
         At most so many.
     margin
-        By how many standard errors the network must better the temperature on held-out rows, to be used at all.
+        The network is used only if it beats a single temperature on held-out rows by so many standard errors.
     """
 
     rates: tuple[float, ...]
@@ -89,14 +90,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How to train.
+    """The chosen hyperparameters.
 
     Attributes
     ----------
     start
-        The temperature that the network starts from, and stays at with 0 epochs.
+        The temperature that the network starts from; with 0 epochs it is that of all rows.
     before, after
-        Log-losses of held-out rows, of the temperature and of what was chosen.
+        Held-out log-losses of that temperature and of the chosen network.
     """
 
     rate: float
@@ -108,7 +109,7 @@ class Choice:
 
 
 def train(batch: Batch, inputs: Inputs, plan: Plan, seed: int) -> tuple[Network, Choice]:
-    """The network, and how it was trained."""
+    """The network trained on all rows, with the hyperparameters that cross-validation chose."""
     with _reproducible(plan.device) as device:
         trainer = _Trainer(batch, inputs, device, seed)
         choice = _choose(trainer, batch, plan, seed)
@@ -120,29 +121,25 @@ def train(batch: Batch, inputs: Inputs, plan: Plan, seed: int) -> tuple[Network,
 
 @dataclass(frozen=True, slots=True)
 class _HeldOut:
-    """Which rows are held out from which network.
+    """The held-out rows.
 
-    Attributes
-    ----------
-    tests
-        A column for each fold.
-    shares
-        What each of them counts in the mean over all that are held out; 0 for a row that never is.
+    `tests` has a column for each fold, 1 for the rows that it holds out, else 0. `shares` is the weight of each row in
+    the mean over all held-out rows.
     """
 
     tests: FloatArray
     shares: FloatArray
 
-    def of_rows(self, losses: FloatArray, kinds: int) -> FloatArray:
-        """The loss of each row where it was held out, for each kind of network; `losses` has one for every network."""
-        by_fold = losses.reshape(len(losses), kinds, self.tests.shape[1])
-        found: FloatArray = (by_fold * self.tests[:, None, :]).sum(axis=2)
-        return found
+    def of_rows(self, losses: FloatArray, lambdas: int) -> FloatArray:
+        """The held-out loss of each row, a column for each lambda; `losses` has one for each lambda and fold."""
+        by_fold = losses.reshape(len(losses), lambdas, self.tests.shape[1])
+        held_out: FloatArray = (by_fold * self.tests[:, None, :]).sum(axis=2)
+        return held_out
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A way to train, and the loss of each row that was held out."""
+    """Hyperparameters, the held-out loss of each row, and its weighted mean."""
 
     rate: float
     penalty: float
@@ -152,17 +149,20 @@ class _Attempt:
 
 
 def _choose(trainer: _Trainer, batch: Batch, plan: Plan, seed: int) -> Choice:
-    """Rate, lambda and epochs by the log-loss of rows that are held out; no epochs where that gains too little."""
+    """Rate, lambda and epochs by held-out log-loss; no epochs where the gain is too small."""
+    # Which rows each fold holds out and trains on; rows of weight 0 do neither.
     fold, counted = np.full(len(batch), -1), batch.weights > 0
     fold[counted] = folds_by_score(batch.score[counted], batch.labels[counted], FOLDS, seed, "recal folds")
     folds = FOLDS if len(batch) * len(plan.penalties) <= MOST_FOLDED else 1
     tests = [fold == index for index in range(folds)]
     shares = _shares(np.where(np.any(tests, axis=0), batch.weights, 0.0))
-    held = _HeldOut(np.column_stack(tests).astype(np.float64), shares)
+    held_out = _HeldOut(np.column_stack(tests).astype(np.float64), shares)
     train_on = np.column_stack([_shares(np.where(test, 0.0, batch.weights)) for test in tests])
+    # Train for each rate, from the temperature of the training rows of each fold.
     starts = [_temperature(batch.take(~test)) for test in tests]
-    attempts = [_attempts(trainer, held, train_on, starts, rate, plan) for rate in plan.rates]
+    attempts = [_attempts(trainer, held_out, train_on, starts, rate, plan) for rate in plan.rates]
     before, best = attempts[0][0], min((best for _, best in attempts), key=lambda attempt: attempt.mean)
+    # Is the gain over that temperature greater than `margin` standard errors?
     gain = before.loss - best.loss
     error = float(np.sqrt(np.square(shares * (gain - shares @ gain)).sum()))
     if not before.mean - best.mean > plan.margin * error:
@@ -171,27 +171,27 @@ def _choose(trainer: _Trainer, batch: Batch, plan: Plan, seed: int) -> Choice:
 
 
 def _attempts(
-    trainer: _Trainer, held: _HeldOut, train_on: FloatArray, starts: Sequence[float], rate: float, plan: Plan
+    trainer: _Trainer, held_out: _HeldOut, train_on: FloatArray, starts: Sequence[float], rate: float, plan: Plan
 ) -> tuple[_Attempt, _Attempt]:
-    """At this rate, no epoch at all, and the best number of epochs with the best lambda."""
-    kinds, folds = len(plan.penalties), len(starts)
-    weights, found = trainer.begin([*starts] * kinds), list[_Attempt]()
-    losses = trainer.losses(weights, rate, np.repeat(plan.penalties, folds), np.tile(train_on, (1, kinds)), plan.epochs)
-    for epoch, loss in enumerate(losses):
+    """At this rate: no epoch at all, and the best number of epochs with the best lambda."""
+    lambdas, folds = len(plan.penalties), len(starts)
+    penalties, shares = np.repeat(plan.penalties, folds), np.tile(train_on, (1, lambdas))
+    weights, records = trainer.begin([*starts] * lambdas), list[_Attempt]()
+    for epoch, losses in enumerate(trainer.losses(weights, rate, penalties, shares, plan.epochs)):
         if epoch % 10 == 0:
             tell(f"epoch {epoch} at rate {rate:g}")
-        of_rows = held.of_rows(loss, kinds)
-        means = held.shares @ of_rows
-        kind = int(means.argmin())
-        if not found or means[kind] < found[-1].mean - _LOWER:
-            found.append(_Attempt(rate, plan.penalties[kind], epoch, of_rows[:, kind], float(means[kind])))
-        elif epoch - found[-1].epochs >= PATIENCE:
+        of_rows = held_out.of_rows(losses, lambdas)
+        means = held_out.shares @ of_rows
+        best = int(means.argmin())
+        if not records or means[best] < records[-1].mean - _LOWER:
+            records.append(_Attempt(rate, plan.penalties[best], epoch, of_rows[:, best], float(means[best])))
+        elif epoch - records[-1].epochs >= PATIENCE:
             break
-    return found[0], found[-1]
+    return records[0], records[-1]
 
 
 class _Trainer:
-    """Rows on a device, ready to be learned from."""
+    """The rows as tensors on a device."""
 
     def __init__(self, batch: Batch, inputs: Inputs, device: torch.device, seed: int) -> None:
         import torch
@@ -208,7 +208,10 @@ class _Trainer:
         self.right = torch.as_tensor(right, device=device)[:, None]
 
     def begin(self, temperatures: Sequence[float]) -> Weights:
-        """Networks that start from these temperatures, and are otherwise alike: nothing comes of the logits yet."""
+        """The weights of networks that start from these temperatures.
+
+        They have the same random hidden layers, and outputs of 0, so that the logits have no effect at first.
+        """
         import torch
 
         chance, count = stream(self.seed, "recal weights"), len(temperatures)
@@ -228,9 +231,9 @@ class _Trainer:
     def losses(
         self, weights: Weights, rate: float, penalties: Sequence[float] | FloatArray, train_on: FloatArray, epochs: int
     ) -> Iterator[FloatArray]:
-        """Train; the log-loss of every row (first axis) by every network, before each epoch and after the last.
+        """Train; yields the log-loss of each row (first axis) by each network before each epoch and after the last.
 
-        Each network has a lambda among `penalties`, and a column of `train_on` that says what each row counts.
+        Each network has its lambda in `penalties`, and the weights of its training rows in a column of `train_on`.
         """
         import torch
 
@@ -260,8 +263,10 @@ class _Trainer:
         return torch.nn.functional.softplus(total).clamp(COOLEST, HOTTEST)
 
     def _loss(self, temperatures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """-ln of the probability of what happened (Eq. 6), and of each row what Eq. 7 sums up: 1 - (the greatest less
-        the second greatest probability) where the row is predicted right, and that difference where it is not.
+        """The log-loss of each row (Eq. 6) and its term of the penalty (Eq. 7).
+
+        The term is the lead of the greatest probability over the second where the predicted class is wrong, and 1 less
+        that lead where it is right.
         """
         import torch
 
@@ -272,10 +277,10 @@ class _Trainer:
 
 
 def _by_rank(batch: Batch) -> tuple[FloatArray, FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """How far the other logits lie below the greatest, falling; how far the label's does; whether it is the greatest.
+    """The other logits less the greatest, in falling order; that of the label; whether the label has the greatest.
 
-    With logits relative to the greatest no exponential overflows, and the order of the classes is found once, for no
-    temperature changes it.
+    With logits relative to the greatest no exponential overflows. No temperature changes their order, so classes are
+    sorted once.
     """
     values = logits(batch.score)
     order = np.argsort(-values, axis=1, kind="stable")
@@ -286,7 +291,7 @@ def _by_rank(batch: Batch) -> tuple[FloatArray, FloatArray, np.ndarray[tuple[int
 
 
 def _temperature(batch: Batch) -> float:
-    """The one temperature that suits all rows; 1 where no row counts."""
+    """Temperature scaling of these rows; 1 where all weights are 0."""
     if not batch.weights.sum() > 0:
         return 1.0
     return 1.0 / temperature.fit(batch, NO_SIDE_INPUTS, {}, 0).number("inverse_temperature")
@@ -310,13 +315,13 @@ def _network(weights: Weights, inputs: Inputs) -> Network:
 
 @contextmanager
 def _reproducible(device: str) -> Iterator[torch.device]:
-    """PyTorch on one thread, with algorithms that give the same numbers each time; as it was, afterwards."""
+    """PyTorch on one thread with deterministic algorithms; its settings are restored afterwards."""
     import torch
 
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
         raise UsageError("device=cuda: PyTorch finds no GPU here", hint="the CPU is always enough: --set device=cpu")
-    use_gpu = there and device != "cpu"
+    use_gpu = has_gpu and device != "cpu"
     if use_gpu:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS is refused
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()

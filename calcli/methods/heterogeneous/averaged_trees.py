@@ -1,8 +1,7 @@
 """One tree, or the mean of several: a calibrator of the incoming scores in each cell.
 
-How deep the trees are, how many rows a cell has and how strongly it is drawn to the map of all rows is chosen by
-cross-validation, no partition among the candidates. Trees are grown to the full depth once: what they would be had they
-stopped earlier is read off their upper nodes.
+The depth of the trees, the least weight of a cell and the strength of its shrinkage are chosen by cross-validation, no
+partition among the candidates. Trees are grown to the full depth once: a shallower tree consists of their upper nodes.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ from calcli.batch import Batch, FloatArray
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.heterogeneous import cell_calibrators as cells
 from calcli.methods.heterogeneous.cell_calibrators import Cells
-from calcli.methods.heterogeneous.cell_platt import sums
 from calcli.methods.heterogeneous.coding import Codes, Coding
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Mask, Tree, grow
+from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.distinct_rows import deal
-from calcli.methods.trees.held_out_choice import least_loss
+from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.rng import stream
+from calcli.numeric.totals import totals
 
-FOLDS = 5
 DEPTHS = (1, 2, 3, 4, 5, 6)
 TAUS = (0.0, 3.0, 10.0, 30.0, 100.0)
 
@@ -36,7 +34,7 @@ TREES = 10
 """Of a forest."""
 
 TRIED = 4
-"""The most trees that stand for a forest in cross-validation."""
+"""In cross-validation a forest has at most so many trees."""
 
 FEATURES = 0.5
 """The share of the features that a node of a forest may split on."""
@@ -44,19 +42,19 @@ FEATURES = 0.5
 
 @dataclass(frozen=True)
 class Grown:
-    """Trees, and how features become the codes that they ask for."""
+    """Trees, and the coding of the features that they split on."""
 
     coding: Coding
     trees: tuple[Tree, ...]
 
 
 Grower = Callable[[Batch, Calibrator, float, int, int], Grown]
-"""For calibration rows and their shared map: trees with so much weight in each cell, so deep, so many."""
+"""From calibration rows and their shared calibrator: trees of a least cell weight, a depth and a number."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many trees, and what is tried: one value each where the user has said it."""
+    """The number of trees, and the candidates: a single value of what the user has given."""
 
     trees: int
     least: tuple[float, ...]
@@ -65,52 +63,54 @@ class Plan:
 
     @property
     def settled(self) -> bool:
+        """Whether there is nothing to choose."""
         return len(self.depths) == len(self.least) == len(self.taus) == 1
 
 
 def fit(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Partition:
-    """The shared map and the trees that cross-validation asks for."""
-    shared = cells.calibrated(method, rows)
+    """The shared calibrator and the trees that cross-validation chooses."""
+    shared = cells.fit_by_score(method, rows)
+    without_cells = Partition(False, shared, Coding(()), (), ())
+    # Choose the least weight of a cell, the depth and tau.
     chosen: tuple[float, int, float] | None = None
     if plan.settled:
         chosen = plan.least[0], plan.depths[0], plan.taus[0]
     elif max(plan.depths) > 0:
         chosen = _chosen(rows, method, plan, grower)
     if chosen is None:
-        return Partition(False, shared, Coding(()), (), ())
+        return without_cells
+    # Grow the trees on all rows, and fit a calibrator in each cell.
     least, depth, tau = chosen
     grown = grower(rows, shared, least, depth, plan.trees)
     if all(len(tree.left) == 1 for tree in grown.trees):
-        return Partition(False, shared, Coding(()), (), ())
+        return without_cells
     codes = grown.coding.encode(rows.features)
-    found = tuple(_cells(tree, codes, rows, shared, tau) for tree in grown.trees)
-    return Partition(False, shared, grown.coding, grown.trees, found)
+    fitted = tuple(_cells(tree, codes, rows, shared, tau) for tree in grown.trees)
+    return Partition(False, shared, grown.coding, grown.trees, fitted)
 
 
-def of_labels(partition: Batch, seed: int) -> Grower:
-    """Trees that tell the labels of these rows, whatever the calibration rows are."""
-    return lambda rows, shared, least, depth, count: _grown(
-        partition, cells.one_hot(partition), count, least, depth, seed
-    )
-
-
-def of_own_labels(seed: int) -> Grower:
-    """Trees that tell the labels of the calibration rows."""
-    return lambda rows, shared, least, depth, count: _grown(rows, cells.one_hot(rows), count, least, depth, seed)
-
-
-def of_residuals(seed: int) -> Grower:
-    """Trees that tell where the labels of the calibration rows differ from the shared map."""
+def by_labels(partition: Batch | None, seed: int) -> Grower:
+    """Trees of the labels of these rows, or of the calibration rows."""
 
     def grower(rows: Batch, shared: Calibrator, least: float, depth: int, count: int) -> Grown:
-        residual = cells.one_hot(rows) - cells.table(shared.predict(Batch(rows.score)))
+        grown_on = rows if partition is None else partition
+        return _grown(grown_on, cells.one_hot(grown_on), count, least, depth, seed)
+
+    return grower
+
+
+def by_residuals(seed: int) -> Grower:
+    """Trees of the difference between the labels of the calibration rows and the shared calibrator."""
+
+    def grower(rows: Batch, shared: Calibrator, least: float, depth: int, count: int) -> Grown:
+        residual = cells.one_hot(rows) - cells.as_table(shared.predict(Batch(rows.score)))
         return _grown(rows, residual, count, least, depth, seed)
 
     return grower
 
 
 def _grown(rows: Batch, target: FloatArray, count: int, least: float, depth: int, seed: int) -> Grown:
-    """One tree; or several, each of rows drawn with replacement and of features drawn for each node."""
+    """One tree; or a forest, each tree of a bootstrap sample of the rows, each node of a sample of the features."""
     coding = Coding.of(rows)
     codes = coding.encode(rows.features)
     if count == 1:
@@ -119,11 +119,11 @@ def _grown(rows: Batch, target: FloatArray, count: int, least: float, depth: int
     for index in range(count):
         rng = stream(seed, "forest", index)
         weight = rows.weights * rng.poisson(1.0, len(rows))
-        trees.append(grow(coding, codes, target, weight, depth=depth, least=least, draw=_drawing(rng)))
+        trees.append(grow(coding, codes, target, weight, depth=depth, least=least, draw=_feature_sampler(rng)))
     return Grown(coding, tuple(trees))
 
 
-def _drawing(rng: np.random.Generator) -> Callable[[int, int], Mask]:
+def _feature_sampler(rng: np.random.Generator) -> Callable[[int, int], Mask]:
     def draw(nodes: int, features: int) -> Mask:
         rank = rng.random((nodes, features)).argsort(axis=1)
         return rank < max(1, round(FEATURES * features))
@@ -133,44 +133,41 @@ def _drawing(rng: np.random.Generator) -> Callable[[int, int], Mask]:
 
 def _cells(tree: Tree, codes: Codes, rows: Batch, shared: Calibrator, tau: float) -> Cells:
     """A calibrator for each leaf; the shared one where there are no rows."""
-    leaf = tree.leaf_index[tree.path(codes)[-1]]
+    leaf = tree.leaf_of(codes)
     count = int(tree.is_leaf.sum())
-    own = cells.calibrated_each(shared.row, rows, leaf, [shared] * count)
-    told = cells.told(shared.predict(Batch(rows.score)), rows.weights)
-    return cells.measured(own, cells.own_share(sums(leaf, told, count), tau), rows, leaf)
+    own = cells.fit_each(shared.spec, rows, leaf, [shared] * count)
+    of_rows = information(shared.predict(Batch(rows.score)), rows.weights)
+    return cells.summarise(own, own_share(totals(leaf, of_rows, count), tau), rows, leaf)
 
 
 def _chosen(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> tuple[float, int, float] | None:
     """The least weight of a cell, the depth and tau of least held-out loss; None where no partition is as good."""
-    fold = deal(rows.labels, FOLDS)
-    candidates = list(product(plan.least, plan.depths, plan.taus))
-    losses = np.empty((1 + len(candidates), len(rows)))
-    for index in range(FOLDS):
-        seen, unseen = rows.take(fold != index), rows.take(fold == index)
-        if not len(seen) or not len(unseen):
-            return None
-        losses[:, fold == index] = np.stack(list(_held_out(seen, unseen, method, plan, grower)))
-    best = least_loss(losses, rows.weights)
-    return None if best == 0 else candidates[best - 1]
+    candidates = [None, *product(plan.least, plan.depths, plan.taus)]
+    return candidates[
+        cross_validated(rows, lambda seen, unseen: np.stack(list(_held_out(seen, unseen, method, plan, grower))))
+    ]
 
 
 def _held_out(seen: Batch, unseen: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Iterator[FloatArray]:
-    """The losses of rows that were not seen: without a partition, then with each of the plan's."""
-    shared = cells.calibrated(method, seen)
+    """The losses of held-out rows: without a partition, then with each of the plan's."""
+    # The shared calibrator: its loss, its scores, and the information of the rows that were seen.
+    shared = cells.fit_by_score(method, seen)
     yield log_loss(shared.predict(Batch(unseen.score)), unseen.labels)
-    told = cells.told(shared.predict(Batch(seen.score)), seen.weights)
+    of_rows = information(shared.predict(Batch(seen.score)), seen.weights)
     without = scores(shared.predict(Batch(unseen.score)))
     for least in plan.least:
+        # One forest of the greatest depth serves all depths, and the calibrators of its cells all tau.
         grown = grower(seen, shared, least, max(plan.depths), min(plan.trees, TRIED))
         codes = grown.coding.encode(seen.features), grown.coding.encode(unseen.features)
         prob = np.zeros((len(plan.depths), len(plan.taus), *unseen.score.shape))
         for tree in grown.trees:
-            for place, (own, weight) in enumerate(_by_depth(tree, codes, seen, unseen, shared, told, plan.depths)):
-                for other, tau in enumerate(plan.taus):
-                    mixed = cells.mix(own, without, cells.own_share(weight, tau))
-                    prob[place, other] += probabilities(mixed) / len(grown.trees)
-        for place, other in product(range(len(plan.depths)), range(len(plan.taus))):
-            yield log_loss(prob[place, other], unseen.labels)
+            by_depth = _by_depth(tree, codes, seen, unseen, shared, of_rows, plan.depths)
+            for depth, (own, in_cell) in enumerate(by_depth):
+                for index, tau in enumerate(plan.taus):
+                    mixed = cells.mix(own, without, own_share(in_cell, tau))
+                    prob[depth, index] += probabilities(mixed) / len(grown.trees)
+        for depth, index in product(range(len(plan.depths)), range(len(plan.taus))):
+            yield log_loss(prob[depth, index], unseen.labels)
 
 
 def _by_depth(
@@ -179,15 +176,19 @@ def _by_depth(
     seen: Batch,
     unseen: Batch,
     shared: Calibrator,
-    told: FloatArray,
+    of_rows: FloatArray,
     depths: Sequence[int],
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """For a tree cut off at each depth: the scores that cells give unseen rows, and the H of the cells."""
-    nodes, held, count = tree.path(codes[0]), tree.path(codes[1]), len(tree.left)
-    own: list[Calibrator] = [shared] * count
+    """For a tree cut off at each depth: the scores that cells give held-out rows, and the information in their cells.
+
+    `codes` and `of_rows`, the information of each row, are of the rows `seen` and, the codes, of those `unseen`.
+    """
+    nodes, unseen_nodes, count = tree.path(codes[0]), tree.path(codes[1]), len(tree.left)
+    own: list[Calibrator] = [shared] * count  # by node
     for depth in range(1, max(depths) + 1):
         at = min(depth, len(nodes) - 1)
-        new = tree.depth[nodes[at]] == depth  # what was a leaf before has its calibrator
-        own = cells.calibrated_each(shared.row, seen.take(new), nodes[at][new], own)
+        new = tree.depth[nodes[at]] == depth  # rows whose node is new: leaves above have their calibrators
+        own = cells.fit_each(shared.spec, seen.take(new), nodes[at][new], own)
         if depth in depths:
-            yield cells.own_scores(own, unseen, held[at]), sums(nodes[at], told, count)[held[at]]
+            cell = unseen_nodes[at]
+            yield cells.own_scores(own, unseen, cell), totals(nodes[at], of_rows, count)[cell]

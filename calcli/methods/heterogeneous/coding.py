@@ -1,22 +1,22 @@
-"""Features as small integers, which is what trees split on.
+"""How heterogeneous calibration codes the features.
 
 Code 0 is a missing value. A number or a boolean has 1, 2, .. by the quantile bin that it falls into, a category by its
-level. Levels that few rows have share the last code with those never seen: put in the order of their label rates they
-would fit the noise.
+level. Levels of few rows share the last code with those never seen: ordered by their label rates they would fit noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
-from calcli.methods.mbct.coding import cuts_between, quantile_gaps
-from calcli.state import State, nest, pack_texts, unnest, unpack_texts
+from calcli.learners.encoding import heaviest_levels, level_weights
+from calcli.methods.trees.coding import CodedFeature, cuts_between, quantile_gaps
+from calcli.state import State, pack_texts, unpack_texts
 
 Codes = NDArray[np.uint8]
 """A row for each feature, a column for each row of the table."""
@@ -30,60 +30,34 @@ LEVELS = 250
 COMMON_SHARE, COMMON = 0.02, 400.0
 """A level has a code of its own from this share of the weight on, or from this weight on, whichever is less."""
 
-
-@dataclass(frozen=True)
-class Coded:
-    """How one feature becomes codes: a number by `cuts`, where each bin but the last ends."""
-
-    name: str
-    category: bool
-    cuts: FloatArray
-    levels: tuple[str, ...]
-
-    @classmethod
-    def of(cls, name: str, column: Column, weight: FloatArray) -> Coded:
-        """By the quantiles, or the common levels, of these rows."""
-        if column.role == "category":
-            return cls(name, True, np.empty(0), _common_levels(column, weight))
-        return cls(name, False, _cuts(column.values.astype(np.float64), weight), ())
-
-    @property
-    def count(self) -> int:
-        """How many codes there are."""
-        return len(self.levels) + 2 if self.category else len(self.cuts) + 2
-
-    def encode(self, column: Column) -> Codes:
-        """The codes of a column."""
-        if self.category:
-            return (column.recode(self.levels, unseen=len(self.levels)) + 1).astype(np.uint8)
-        codes = np.searchsorted(self.cuts, column.values, side="left") + 1
-        codes[np.isnan(column.values)] = 0
-        return codes.astype(np.uint8)
+_number = partial(CodedFeature, kind="number")
+_category = partial(CodedFeature, kind="category", unseen_last=True)
 
 
 @dataclass(frozen=True)
 class Coding:
-    """How several features become codes."""
+    """The coding of several features."""
 
-    features: tuple[Coded, ...]
+    features: tuple[CodedFeature, ...]
 
     @classmethod
     def of(cls, batch: Batch) -> Coding:
-        return cls(tuple(Coded.of(name, column, batch.weights) for name, column in batch.features.items()))
+        """By the quantiles, or the common levels, of these rows."""
+        return cls(tuple(_learned(name, column, batch.weights) for name, column in batch.features.items()))
 
     @cached_property
     def width(self) -> int:
         """The most codes that a feature has."""
-        return max((each.count for each in self.features), default=0)
+        return max((feature.codes for feature in self.features), default=0)
 
     @cached_property
     def categories(self) -> NDArray[np.bool_]:
         """Which features are categories."""
-        return np.array([each.category for each in self.features], dtype=np.bool_)
+        return np.array([feature.kind == "category" for feature in self.features], dtype=np.bool_)
 
     def encode(self, features: Mapping[str, Column]) -> Codes:
         """The codes of all features, which are found by name."""
-        return np.stack([each.encode(features[each.name]) for each in self.features])
+        return np.stack([_encoded(feature, features[feature.name]) for feature in self.features])
 
     def only(self, places: Sequence[int]) -> Coding:
         """That of some of the features."""
@@ -93,32 +67,43 @@ class Coding:
         return State(
             arrays={
                 "category": self.categories,
-                "counts": np.array([each.count for each in self.features], dtype=np.int64),
-                "cuts": np.concatenate([each.cuts for each in self.features] or [np.empty(0)]),
-                **nest(
-                    {
-                        "names": State(arrays=pack_texts([each.name for each in self.features])),
-                        "levels": State(arrays=pack_texts([level for each in self.features for level in each.levels])),
-                    }
-                ).arrays,
+                "counts": np.array([feature.codes for feature in self.features], dtype=np.int64),
+                "cuts": np.concatenate([feature.cuts for feature in self.features] or [np.empty(0)]),
+                **pack_texts([feature.name for feature in self.features], "names"),
+                **pack_texts([level for feature in self.features for level in feature.levels], "levels"),
             }
         )
 
     @classmethod
     def from_state(cls, state: State) -> Coding:
-        texts = unnest(State({"names": {}, "levels": {}}, state.arrays), ("names", "levels"))
-        names, levels = unpack_texts(texts["names"].arrays), list(unpack_texts(texts["levels"].arrays))
+        names, levels = unpack_texts(state.arrays, "names"), unpack_texts(state.arrays, "levels")
         cuts = state.array("cuts")
-        found = []
+        features = []
         for name, category, count in zip(names, state.arrays["category"], state.arrays["counts"], strict=True):
-            own = int(count) - 2
+            length = int(count) - 2  # of the levels or cuts of this feature
             if category:
-                found.append(Coded(name, True, np.empty(0), tuple(levels[:own])))
-                levels = levels[own:]
+                features.append(_category(name, levels=levels[:length]))
+                levels = levels[length:]
             else:
-                found.append(Coded(name, False, cuts[:own], ()))
-                cuts = cuts[own:]
-        return cls(tuple(found))
+                features.append(_number(name, cuts=cuts[:length]))
+                cuts = cuts[length:]
+        return cls(tuple(features))
+
+
+def _learned(name: str, column: Column, weight: FloatArray) -> CodedFeature:
+    if column.role == "category":
+        least = min(COMMON_SHARE * float(weight.sum()), COMMON)
+        levels = heaviest_levels(column, level_weights(column, weight), least=least, most=LEVELS)
+        return _category(name, levels=tuple(sorted(levels)))
+    return _number(name, cuts=_cuts(column.values.astype(np.float64), weight))
+
+
+def _encoded(feature: CodedFeature, column: Column) -> Codes:
+    if feature.kind == "category":
+        return feature.level_codes(column.levels)[column.values.astype(np.int32, copy=False)].astype(np.uint8)
+    codes = np.searchsorted(feature.cuts, column.values, side="left") + 1
+    codes[np.isnan(column.values)] = 0
+    return codes.astype(np.uint8)
 
 
 def _cuts(values: FloatArray, weight: FloatArray) -> FloatArray:
@@ -127,11 +112,3 @@ def _cuts(values: FloatArray, weight: FloatArray) -> FloatArray:
     if len(distinct) <= BINS:
         return cuts_between(distinct[:-1], distinct[1:])
     return cuts_between(*quantile_gaps(values[known], weight[known], BINS))
-
-
-def _common_levels(column: Column, weight: FloatArray) -> tuple[str, ...]:
-    known = column.values >= 0
-    heap = np.bincount(column.values[known], weights=weight[known], minlength=len(column.levels))
-    least = min(COMMON_SHARE * float(weight.sum()), COMMON)
-    heaviest = sorted((-held, level) for held, level in zip(heap, column.levels, strict=True) if held >= least)
-    return tuple(sorted(level for _, level in heaviest[:LEVELS]))

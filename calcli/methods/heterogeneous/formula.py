@@ -1,4 +1,4 @@
-"""A partition as a formula: what `Partition.predict` does, said in terms."""
+"""A partition as a formula: the same as `Partition.predict`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.formula import formula_of
 from calcli.methods.heterogeneous.cell_calibrators import Cells
-from calcli.methods.heterogeneous.conditions import Codeset
+from calcli.methods.heterogeneous.conditions import CodeSet
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree
 from calcli.numeric.links import CLIP, logit
 
 _MOST = float(logit(np.ones(1))[0])
-"""The greatest log-odds that a probability is given."""
+"""The log-odds of the greatest probability, which scores are clipped to."""
 
 
 def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
@@ -26,44 +26,46 @@ def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
     if not fitted.trees:
         return prob
     shared = _scores(prob)
+    # Boosted trees: each calibrates the score of the one before.
     if fitted.nested:
-        now = shared
+        current = shared
         for tree, cells in zip(fitted.trees, fitted.cells, strict=True):
-            now = _in_cells(fitted, tree, cells, now, now, features)
-        return _probabilities(now)
-    each = [
+            current = _in_cells(fitted, tree, cells, current, current, features)
+        return _probabilities(current)
+    # Otherwise the mean of the probabilities of all trees.
+    by_tree = [
         _probabilities(_in_cells(fitted, tree, cells, score, shared, features))
         for tree, cells in zip(fitted.trees, fitted.cells, strict=True)
     ]
-    return tuple(terms.total(own) / float(len(each)) for own in zip(*each, strict=True))
+    return tuple(terms.total(of_class) / float(len(by_tree)) for of_class in zip(*by_tree, strict=True))
 
 
 def _in_cells(fitted: Partition, tree: Tree, cells: Cells, score: Terms, without: Terms, features: Inputs) -> Terms:
-    """What the calibrator of a row's cell makes of its score, mixed with what it would be without it."""
+    """The score by the calibrator of a row's cell, shrunk to the score `without` it."""
     own = _by_cell(fitted, tree, [_own(calibrator, score) for calibrator in cells.own], features)
     (share,) = _by_cell(fitted, tree, [(terms.term(float(value)),) for value in cells.share], features)
-    return tuple(out + share * (mine - out) for mine, out in zip(own, without, strict=True))
+    return tuple(base + share * (of_cell - base) for of_cell, base in zip(own, without, strict=True))
 
 
 def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: Inputs) -> Terms:
-    """Those of the cell that a row lies in."""
+    """The values of the cell that a row lies in, as nested conditions."""
     leaf_index = tree.leaf_index
 
     def below(node: int) -> Terms:
         if tree.left[node] == node:
             return values[int(leaf_index[node])]
-        coded = fitted.coding.features[int(tree.feature[node])]
-        condition, fulfils = Codeset(coded, tree.mask[node]).asked(features[coded.name])
+        feature = fitted.coding.features[int(tree.feature[node])]
+        condition, goes_left = CodeSet(feature, tree.mask[node]).condition(features[feature.name])
         left, right = below(int(tree.left[node])), below(int(tree.left[node]) + 1)
-        then, otherwise = (left, right) if fulfils else (right, left)
+        then, otherwise = (left, right) if goes_left else (right, left)
         return tuple(terms.choose(condition, one, other) for one, other in zip(then, otherwise, strict=True))
 
     return below(0)
 
 
 def _own(calibrator: Calibrator, score: Terms) -> Terms:
-    """The score that a cell's calibrator gives; of Platt scaling a z + b, without the way there and back."""
-    if calibrator.row.name == "platt" and len(score) == 1:
+    """The score that a cell's calibrator gives; for Platt scaling a z + b, with no detour through probabilities."""
+    if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
         return (terms.clip(state.number("a") * score[0] + state.number("b"), -_MOST, _MOST),)
     return _scores(formula_of(calibrator, score, {}))

@@ -1,27 +1,22 @@
 """Heterogeneous calibration (Durfee et al. 2022): a partition of the feature space, and a calibrator in each cell.
 
-Scores that are right on the whole can be too high here and too low there, which costs ranking as well: on a partition,
-calibrating each cell gives the largest AUC that the scores and the partition allow (lemma 4.4 of the paper). Cells come
-from one tree, from several whose probabilities are averaged, or from a sequence in which each tree mends what the ones
-before it have left. Each cell is drawn to the calibrator of all rows, so that few rows change little.
+Scores that are calibrated overall can be too high in one region and too low in another, which also costs ranking: on a
+partition, calibrating each cell gives the largest AUC that the scores and the partition allow (lemma 4.4 of the paper).
+Cells come from one tree, from several whose probabilities are averaged, or from a boosted sequence of trees. Each cell
+is shrunk to the calibrator of all rows, so that a few rows change little.
 
-What the parameters leave open is chosen by cross-validation of the log-loss, no partition among the choices.
+Parameters that are not given are chosen by cross-validation of the log-loss, no partition among the candidates.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
-from calcli.methods.base import Params, Section, number
+from calcli.methods.base import Params, Section, candidates, number
 from calcli.methods.heterogeneous import averaged_trees as averaged
 from calcli.methods.heterogeneous import boosted_trees as boosted
 from calcli.methods.heterogeneous import formula as closed
@@ -29,6 +24,7 @@ from calcli.methods.heterogeneous import rules
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.distinct_rows import distinct
+from calcli.methods.trees.unpacked import unpacked_once
 from calcli.state import State
 
 AUTO = "auto"
@@ -36,7 +32,7 @@ AUTO = "auto"
 PARTITION_DATA = "partition-data"
 
 LEAST = (15.0, 50.0)
-"""The least weights of a cell that are tried, for each class. A forest takes the first."""
+"""The least weights of a cell that are tried, times the number of classes. A forest takes the first."""
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -44,29 +40,29 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     method = _leaf_method(str(params["leaf"]), batch.classes)
     if params["partition"] == "boosted":
         return boosted.fit(rows, method, _boosted_plan(params, sides, batch.classes)).to_state()
-    return averaged.fit(rows, method, _plan(params, batch.classes), _grower(params, sides, rows, seed)).to_state()
+    return averaged.fit(rows, method, _plan(params, batch.classes), _grower(params, sides, seed)).to_state()
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    return _unpacked(_Same(state)).predict(batch)
+    return _unpacked(state).predict(batch)
 
 
 def explain(state: State) -> tuple[Section, ...]:
     """The cells, with the conditions that lead to them."""
-    return rules.sections(_unpacked(_Same(state)))
+    return rules.sections(_unpacked(state))
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    return closed.formula(_unpacked(_Same(state)), score, features)
+    return closed.formula(_unpacked(state), score, features)
 
 
 def _splittable(rows: Batch, prefix: str) -> Batch:
     """The rows with those features that a tree may split on."""
-    found = {name: column for name, column in rows.features.items() if name.startswith(prefix)}
-    if not found:
+    features = {name: column for name, column in rows.features.items() if name.startswith(prefix)}
+    if not features:
         names = ", ".join(list(rows.features)[:5])
         raise UsageError(f"columns={prefix}: no feature's name begins so", hint=f"features are {names}")
-    return replace(rows, features=found)
+    return replace(rows, features=features)
 
 
 def _leaf_method(asked: str, classes: int) -> MethodSpec:
@@ -75,23 +71,17 @@ def _leaf_method(asked: str, classes: int) -> MethodSpec:
 
 
 def _least(params: Params, classes: int) -> tuple[float, ...]:
-    if params["min_rows"] != AUTO:
-        return (number(params, "min_rows"),)
-    return tuple(classes * each for each in (LEAST[:1] if params["partition"] == "forest" else LEAST))
-
-
-def _taus(params: Params, tried: tuple[float, ...]) -> tuple[float, ...]:
-    if params["tau"] == AUTO:
-        return tried
-    return (math.inf if params["tau"] == "inf" else number(params, "tau"),)
+    """The least weights of a cell to choose from."""
+    weights = LEAST[:1] if params["partition"] == "forest" else LEAST
+    return candidates(params, "min_rows", tuple(classes * weight for weight in weights))
 
 
 def _plan(params: Params, classes: int) -> averaged.Plan:
     return averaged.Plan(
-        trees=1 if params["partition"] == "tree" else _count(params, averaged.TREES),
+        trees=1 if params["partition"] == "tree" else _count(params, "trees", averaged.TREES),
         least=_least(params, classes),
-        depths=averaged.DEPTHS if params["depth"] == AUTO else (int(number(params, "depth")),),
-        taus=_taus(params, averaged.TAUS),
+        depths=tuple(int(depth) for depth in candidates(params, "depth", averaged.DEPTHS)),
+        taus=candidates(params, "tau", averaged.TAUS),
     )
 
 
@@ -103,47 +93,33 @@ def _boosted_plan(params: Params, sides: SideInputs, classes: int) -> boosted.Pl
             hint="partition=tree and partition=forest can use it",
         )
     return boosted.Plan(
-        trees=_count(params, boosted.TREES),
+        trees=_count(params, "trees", boosted.TREES),
         rate=number(params, "rate"),
         least=_least(params, classes),
-        depth=boosted.DEPTH if params["depth"] == AUTO else int(number(params, "depth")),
-        taus=_taus(params, boosted.TAUS),
+        depth=_count(params, "depth", boosted.DEPTH),
+        taus=candidates(params, "tau", boosted.TAUS),
     )
 
 
-def _count(params: Params, default: int) -> int:
-    return default if params["trees"] == AUTO else int(number(params, "trees"))
+def _count(params: Params, name: str, default: int) -> int:
+    return default if params[name] == AUTO else int(number(params, name))
 
 
-def _grower(params: Params, sides: SideInputs, rows: Batch, seed: int) -> averaged.Grower:
-    """Trees grown on other rows tell labels; the model has seen these, and what it left of them says little."""
+def _grower(params: Params, sides: SideInputs, seed: int) -> averaged.Grower:
+    """What trees are grown on: residuals of the calibration rows by default, and labels of ``--partition-data``.
+
+    The model may have been trained on those other rows, so that its residuals there would say little.
+    """
     other = sides.batches.get(PARTITION_DATA)
     if other is None:
-        return averaged.of_own_labels(seed) if params["target"] == "label" else averaged.of_residuals(seed)
+        return averaged.by_labels(None, seed) if params["target"] == "label" else averaged.by_residuals(seed)
     if params["target"] == "residual":
         raise UsageError(
             f"target=residual is of the calibration rows, and --{PARTITION_DATA} names others", hint="try: target=label"
         )
-    return averaged.of_labels(_splittable(distinct(other, seed), str(params["columns"])), seed)
+    return averaged.by_labels(_splittable(distinct(other, seed), str(params["columns"])), seed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A state, equal to another that holds the very same arrays: chunks of rows come with one state."""
-
-    state: State
-
-    @property
-    def anchor(self) -> NDArray[np.generic]:
-        return self.state.arrays["coding/category"]
-
-    def __hash__(self) -> int:
-        return id(self.anchor)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.anchor is other.anchor
-
-
-@lru_cache(maxsize=16)
-def _unpacked(same: _Same) -> Partition:
-    return Partition.from_state(same.state)
+@unpacked_once("coding/category")
+def _unpacked(state: State) -> Partition:
+    return Partition.from_state(state)

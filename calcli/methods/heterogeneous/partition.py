@@ -1,9 +1,9 @@
-"""Fitted partitions: what heterogeneous calibration keeps."""
+"""A fitted partition: trees with calibrators in their cells."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -21,18 +21,19 @@ from calcli.numeric.links import probabilities, scores
 from calcli.state import Json, State, nest, unnest
 
 _PARTS = ("shared", "coding", "trees", "cells", "own")
-_NUMBERS = ("share", "weight", "label", "said")
+_TREE_ARRAYS = ("feature", "left", "mask", "depth")
+_CELL_ARRAYS = ("share", "weight", "label", "said")
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The map that all rows share, and trees with calibrators in their cells.
+    """All that heterogeneous calibration has learned.
 
     Attributes
     ----------
     nested
-        Each tree starts from the scores that the one before it gave, the first from the shared map; otherwise each
-        has calibrators of the scores that came in, and the result is the mean of their probabilities.
+        Each tree starts from the scores that the one before it gave, the first from the shared calibrator; otherwise
+        each calibrates the incoming scores, and the result is the mean of their probabilities.
     shared
         The calibrator of all rows.
     """
@@ -52,30 +53,30 @@ class Partition:
         codes, score = self.coding.encode(batch.features), scores(prob)
         mean: FloatArray = np.zeros_like(score)
         for tree, cells in zip(self.trees, self.cells, strict=True):
-            leaf = tree.leaf_index[tree.path(codes)[-1]]
+            leaf = tree.leaf_of(codes)
             if self.nested:
-                score = cells.mixed(score, Batch(score), leaf)
+                score = cells.calibrate(score, Batch(score), leaf)
             else:
-                mean += probabilities(cells.mixed(score, rows, leaf))
+                mean += probabilities(cells.calibrate(score, rows, leaf))
         return probabilities(score) if self.nested else mean / len(self.trees)
 
     def to_state(self) -> State:
-        """Numbers and arrays; of the features those that a tree asks for."""
-        asked = np.unique(np.concatenate([tree.asked for tree in self.trees] or [np.empty(0, dtype=np.int64)]))
-        coding = self.coding.only([int(place) for place in asked])
-        trees = [tree.renumbered(np.searchsorted(asked, tree.feature), coding.width) for tree in self.trees]
+        """Numbers and arrays, with those features only that some tree splits on."""
+        used = np.unique(np.concatenate([tree.used for tree in self.trees] or [np.empty(0, dtype=np.int64)]))
+        coding = self.coding.only([int(place) for place in used])
+        trees = [tree.renumbered(np.searchsorted(used, tree.feature), coding.width) for tree in self.trees]
         own = [calibrator for cells in self.cells for calibrator in cells.own]
         facts: dict[str, Json] = {
             "nested": self.nested,
-            "method": self.shared.row.name,
+            "method": self.shared.spec.name,
             "classes": self.shared.classes,
             "rows": [calibrator.rows for calibrator in own],
         }
         parts = {
             "shared": self.shared.to_state(),
             "coding": coding.to_state(),
-            "trees": _joined(trees, [field.name for field in fields(Tree)]),
-            "cells": _joined(self.cells, _NUMBERS),
+            "trees": _joined([(tree.feature, tree.left, tree.mask, tree.depth) for tree in trees], _TREE_ARRAYS),
+            "cells": _joined([(of.share, of.weight, of.label, of.predicted) for of in self.cells], _CELL_ARRAYS),
             "own": stack([calibrator.state for calibrator in own]),
         }
         whole = nest(parts)
@@ -83,40 +84,40 @@ class Partition:
 
     @classmethod
     def from_state(cls, state: State) -> Partition:
-        """What `to_state` gave."""
+        """The inverse of `to_state`, with checks."""
         facts, parts = state.params["facts"], unnest(state, _PARTS)
         if not isinstance(facts, dict) or not isinstance(facts["rows"], list):
             raise TypeError("it does not say what its cells were fitted on")
-        row, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
+        spec, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
         own = tuple(
-            Calibrator(row, classes, int(str(rows)), each)
-            for rows, each in zip(facts["rows"], unstack(parts["own"]), strict=True)
+            Calibrator(spec, classes, int(str(rows)), own_state)
+            for rows, own_state in zip(facts["rows"], unstack(parts["own"]), strict=True)
         )
-        trees = tuple(Tree(*arrays) for arrays in _divided(parts["trees"], [field.name for field in fields(Tree)]))
+        trees = tuple(Tree(*arrays) for arrays in _divided(parts["trees"], _TREE_ARRAYS))
         ends = np.cumsum([0, *(int(tree.is_leaf.sum()) for tree in trees)])
         cells = (
             Cells(own[start:end], *arrays)
-            for (start, end), arrays in zip(pairwise(ends), _divided(parts["cells"], _NUMBERS), strict=True)
+            for (start, end), arrays in zip(pairwise(ends), _divided(parts["cells"], _CELL_ARRAYS), strict=True)
         )
-        shared, coding = Calibrator.from_state(row.name, parts["shared"]), Coding.from_state(parts["coding"])
-        found = cls(bool(facts["nested"]), shared, coding, trees, tuple(cells))
-        for tree, own_cells in zip(trees, found.cells, strict=True):
+        shared, coding = Calibrator.from_state(spec.name, parts["shared"]), Coding.from_state(parts["coding"])
+        partition = cls(bool(facts["nested"]), shared, coding, trees, tuple(cells))
+        for tree, of_tree in zip(trees, partition.cells, strict=True):
             tree.check(coding)
-            own_cells.check(int(tree.is_leaf.sum()))
-        return found
+            of_tree.check(int(tree.is_leaf.sum()))
+        return partition
 
 
-def _joined(parts: Sequence[object], names: Sequence[str]) -> State:
-    """Arrays of equally many entries, of several things, one behind the other."""
+def _joined(parts: Sequence[Sequence[NDArray[Any]]], names: Sequence[str]) -> State:
+    """The arrays of all trees, those of one name concatenated."""
     if not parts:
         return State()
-    lengths = np.array([len(getattr(part, names[0])) for part in parts], dtype=np.int64)
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return State(arrays={"lengths": lengths, **arrays})
+    lengths = np.array([len(arrays[0]) for arrays in parts], dtype=np.int64)
+    joined = {name: np.concatenate(arrays) for name, arrays in zip(names, zip(*parts, strict=True), strict=True)}
+    return State(arrays={"lengths": lengths, **joined})
 
 
 def _divided(state: State, names: Sequence[str]) -> list[list[NDArray[Any]]]:
-    """The arrays of each of the things that `_joined` put together."""
+    """The arrays of each tree that `_joined` concatenated."""
     if not state.arrays:
         return []
     ends = np.cumsum(state.arrays["lengths"])[:-1]

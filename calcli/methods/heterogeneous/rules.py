@@ -6,27 +6,27 @@ import numpy as np
 
 from calcli.methods.base import Section
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.heterogeneous.conditions import Codeset
+from calcli.methods.heterogeneous.conditions import CodeSet
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Mask, Tree
+from calcli.methods.trees.rules import leaf_section, rates
 from calcli.state import Json
 
 
 def sections(fitted: Partition) -> tuple[Section, ...]:
     """The cells of all trees."""
     binary = fitted.shared.classes == 2
-    start = f"All rows: {_map(fitted.shared)}."
+    start = f"All rows: {_calibrator_words(fitted.shared)}."
     if not fitted.trees:
         return (Section("cells", (), (), f"{start} No cells."),)
+    # A row for each cell of each tree.
     rows: list[tuple[Json, ...]] = []
     for number, (tree, cells) in enumerate(zip(fitted.trees, fitted.cells, strict=True), start=1):
         for place, path in enumerate(_paths(fitted, tree)):
             weight = float(cells.weight[place])
-            facts: tuple[Json, ...] = ()
-            if binary:
-                label, said = float(cells.label[place, 0]), float(cells.said[place, 0])
-                facts = (label / weight if weight else None, said / label if label else None)
-            rows.append((number, path, weight, *facts, _map(cells.own[place]), float(cells.share[place])))
+            known = rates(weight, float(cells.label[place, 0]), float(cells.predicted[place, 0])) if binary else ()
+            rows.append((number, path, weight, *known, _calibrator_words(cells.own[place]), float(cells.share[place])))
+    # How they are to be read.
     order = "Tree after tree" if fitted.nested else "The mean over trees"
     note = (
         f"{start} {order}: z' = (1 - share) z_without + share z_own on log-odds, where z_own is what the calibrator of "
@@ -35,20 +35,19 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
     )
     if binary:
         note += " pud is the mean probability that came in over the label rate."
-    columns = ("tree", "if", "rows", *(("label rate", "pud") if binary else ()), "calibrator", "share")
-    return (Section("cells", columns, tuple(rows), note),)
+    return (leaf_section("cells", rows, ("calibrator", "share"), note, with_rates=binary),)
 
 
-def _map(calibrator: Calibrator) -> str:
-    """A calibrator in short: Platt scaling in full."""
-    if calibrator.row.name != "platt" or calibrator.classes > 2:
-        return calibrator.row.name
+def _calibrator_words(calibrator: Calibrator) -> str:
+    """The name of a calibrator; of Platt scaling its formula."""
+    if calibrator.spec.name != "platt" or calibrator.classes > 2:
+        return calibrator.spec.name
     state = calibrator.state
     return f"{state.number('a'):.6g} z {state.number('b'):+.6g}"
 
 
 def _paths(fitted: Partition, tree: Tree) -> list[str]:
-    """The conditions of each leaf, those on one feature said once."""
+    """The conditions of each leaf, one for each feature that was split on."""
     allowed: list[dict[int, Mask]] = [{} for _ in tree.left]
     for node in np.flatnonzero(~tree.is_leaf):
         feature, left = int(tree.feature[node]), int(tree.left[node])
@@ -56,7 +55,7 @@ def _paths(fitted: Partition, tree: Tree) -> list[str]:
             above = allowed[node].get(feature)
             allowed[child] = {**allowed[node], feature: mask if above is None else above & mask}
     return [
-        " and ".join(str(Codeset(fitted.coding.features[feature], mask)) for feature, mask in allowed[leaf].items())
+        " and ".join(str(CodeSet(fitted.coding.features[feature], mask)) for feature, mask in allowed[leaf].items())
         or "all rows"
         for leaf in np.flatnonzero(tree.is_leaf)
     ]

@@ -12,15 +12,15 @@ from calcli.batch import FloatArray, IntArray
 from calcli.methods.heterogeneous.coding import Codes, Coding
 
 SMOOTHING = 10.0
-"""How many rows like those of the whole node a level is given before levels are put in order."""
+"""For their order, the mean of each level is smoothed by so many rows with the mean of the node."""
 
 DEEPEST = 12
-"""The most conditions on the way to a cell."""
+"""The greatest depth of a leaf."""
 
 Mask = NDArray[np.bool_]
 
 Draw = Callable[[int, int], Mask]
-"""Which of so many features each of so many nodes may split on."""
+"""From the numbers of nodes and of features: which features each node may split on."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Tree:
     feature
         The feature that a node splits on, by its place in the coding; 0 for a leaf.
     left
-        Where the rows go whose code is in `mask`; the others go to the node after it. A leaf sends all to itself.
+        The child of rows whose code is in `mask`; that of the others is the node after it. A leaf is its own child.
     mask
-        Codes that go left, a row for each node.
+        For each node the codes that go left.
     depth
         Of each node; 0 for the root.
     """
@@ -45,7 +45,7 @@ class Tree:
     depth: IntArray
 
     def check(self, coding: Coding) -> None:
-        """A `ValueError` where this is no tree for such codes: rows would go in circles, or nowhere."""
+        """A `ValueError` where this is no tree for such codes."""
         nodes = len(self.left)
         place, inner = np.arange(nodes), ~self.is_leaf
         whole = all(
@@ -61,45 +61,36 @@ class Tree:
 
     @property
     def is_leaf(self) -> Mask:
-        found: Mask = self.left == np.arange(len(self.left))
-        return found
+        leaves: Mask = self.left == np.arange(len(self.left))
+        return leaves
 
     def path(self, codes: Codes) -> IntArray:
-        """The node of each row at each depth; what is a leaf before stays. A row for each depth."""
+        """The node of each row, an array for each depth; rows stay in a leaf that they have reached."""
         rows = np.arange(codes.shape[1])
-        node = np.zeros(len(rows), dtype=np.int64)
-        found = [node]
+        nodes = [np.zeros(len(rows), dtype=np.int64)]
         for _ in range(int(self.depth.max())):
-            goes_left = self.mask[node, codes[self.feature[node], rows]]
-            here = self.left[node]
-            node = np.where(goes_left, here, here + 1)
-            found.append(node)
-        return np.stack(found)
-
-    def pruned(self, depth: int) -> Tree:
-        """The same, cut off at a depth."""
-        kept = self.depth <= depth
-        cut = self.depth[kept] == depth
-        nodes = np.arange(len(cut))
-        return Tree(
-            np.where(cut, 0, self.feature[kept]),
-            np.where(cut, nodes, self.left[kept]),
-            self.mask[kept] | cut[:, None],
-            self.depth[kept],
-        )
+            goes_left = self.mask[nodes[-1], codes[self.feature[nodes[-1]], rows]]
+            left = self.left[nodes[-1]]
+            nodes.append(np.where(goes_left, left, left + 1))
+        return np.stack(nodes)
 
     @property
     def leaf_index(self) -> IntArray:
         """The place of each leaf among the leaves, by node."""
         return np.cumsum(self.is_leaf) - 1
 
+    def leaf_of(self, codes: Codes) -> IntArray:
+        """The place among the leaves of the leaf that each row falls into."""
+        leaf: IntArray = self.leaf_index[self.path(codes)[-1]]
+        return leaf
+
     @property
-    def asked(self) -> IntArray:
+    def used(self) -> IntArray:
         """The features that it splits on."""
         return np.unique(self.feature[~self.is_leaf])
 
     def renumbered(self, feature: IntArray, width: int) -> Tree:
-        """The same for another coding, of at most `width` codes."""
+        """The same for another coding of at most `width` codes; `feature` is the new place of each node's feature."""
         return replace(self, feature=np.where(self.is_leaf, 0, feature), mask=self.mask[:, :width])
 
 
@@ -113,48 +104,46 @@ def grow(
     least: float,
     draw: Draw | None = None,
 ) -> Tree:
-    """Split as long as the squared error of `target` falls, each cell keeping a weight of `least` or more.
+    """Split as long as the squared error of `target` falls.
 
     Parameters
     ----------
     coding, codes
         The features, and the rows in their codes.
     target
-        A column for each number that is to differ between cells: labels, or what is left of them. One column of labels
-        gives the splits of the Gini index.
+        Labels or residuals, a column for each class. One column of labels gives the splits of the Gini index.
     weight
         Of the rows.
-    least
-        The weight that a cell keeps at least.
-    depth
-        The most splits above a leaf.
+    depth, least
+        The most splits above a leaf, and the least weight of a cell.
     draw
         Which features a node may split on; all where it is not given.
     """
     sums = np.column_stack([weight, weight[:, None] * target])
-    worthwhile = 1e-9 * float(weight @ (target**2).sum(axis=1))
-    nodes = [_leaves(0, 1, 0, coding.width)]
-    rows, place = np.arange(len(weight)), np.zeros(len(weight), dtype=np.int64)  # of the rows that may still be split
+    least_gain = 1e-9 * float(weight @ (target**2).sum(axis=1))
+    levels = [_leaves(0, 1, 0, coding.width)]
+    # The rows in nodes that may still be split, and the place of their node within the last level.
+    rows, place = np.arange(len(weight)), np.zeros(len(weight), dtype=np.int64)
     for level in range(depth):
-        count, first = len(nodes[-1].left), sum(len(each.left) for each in nodes[:-1])
+        # The best split of each node of the last level.
+        last, first = levels[-1], sum(len(above.left) for above in levels[:-1])
+        count = len(last.left)
         allowed = None if draw is None else draw(count, len(coding.features))
         split = _best_splits(coding, codes[:, rows], sums[rows], place, count, least, allowed)
-        divided = split.gain > worthwhile
-        if not divided.any():
+        is_split = split.gain > least_gain
+        if not is_split.any():
             break
-        child = np.cumsum(divided) - 1
-        below = first + count
-        nodes[-1] = Tree(
-            np.where(divided, split.feature, 0),
-            np.where(divided, below + 2 * child, nodes[-1].left),
-            split.mask | ~divided[:, None],
-            nodes[-1].depth,
-        )
-        nodes.append(_leaves(below, 2 * int(divided.sum()), level + 1, coding.width))
-        rows, place = rows[divided[place]], place[divided[place]]
+        # The children of the nodes that are split become the next level.
+        pair, below = np.cumsum(is_split) - 1, first + count
+        feature = np.where(is_split, split.feature, 0)
+        left = np.where(is_split, below + 2 * pair, last.left)
+        levels[-1] = Tree(feature, left, split.mask | ~is_split[:, None], last.depth)
+        levels.append(_leaves(below, 2 * int(is_split.sum()), level + 1, coding.width))
+        # Their rows go left or right.
+        rows, place = rows[is_split[place]], place[is_split[place]]
         goes_right = ~split.mask[place, codes[split.feature[place], rows]]
-        place = 2 * child[place] + goes_right
-    return Tree(*(np.concatenate([getattr(each, name) for each in nodes]) for name in Tree.__dataclass_fields__))
+        place = 2 * pair[place] + goes_right
+    return Tree(*(np.concatenate([getattr(level, name) for level in levels]) for name in Tree.__dataclass_fields__))
 
 
 def _leaves(first: int, count: int, depth: int, width: int) -> Tree:
@@ -164,7 +153,7 @@ def _leaves(first: int, count: int, depth: int, width: int) -> Tree:
 
 @dataclass(frozen=True)
 class _Splits:
-    """The best split of each node of a level, and by how much it lowers the squared error."""
+    """The best split of each node of a level; `gain` is by how much it lowers the squared error."""
 
     gain: FloatArray
     feature: IntArray
@@ -175,49 +164,53 @@ def _best_splits(
     coding: Coding, codes: Codes, sums: FloatArray, place: IntArray, count: int, least: float, allowed: Mask | None
 ) -> _Splits:
     """`place` is the node of each row, `sums` its weight and its targets times that."""
-    total = _added(place, sums, count)
-    by_code = np.stack([_added(place * coding.width + own, sums, count * coding.width) for own in codes])
+    # Sums for each node, and for each feature, node and code.
+    total = _sums(place, sums, count)
+    by_code = np.stack([_sums(place * coding.width + of_feature, sums, count * coding.width) for of_feature in codes])
     by_code = by_code.reshape(len(codes), count, coding.width, -1)
+    # The best cut of each feature in each order of its codes.
     orders = _orders(coding, by_code, total)
-    found = [_best_cuts(by_code[features], total, order, least) for features, order in orders]
-    gain, mask = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    cuts = [_best_cuts(by_code[features], total, order, least) for features, order in orders]
+    gain, mask = (np.concatenate(parts) for parts in zip(*cuts, strict=True))
     feature = np.concatenate([features for features, _ in orders])
     if allowed is not None:
         gain = np.where(allowed.T[feature], gain, -np.inf)
+    # The best feature of each node; of those that differ only by rounding the first.
     most = gain.max(axis=0)
-    first = (gain >= most - 1e-9 * np.abs(most)).argmax(axis=0)  # what is as good but for rounding goes by order
+    first = (gain >= most - 1e-9 * np.abs(most)).argmax(axis=0)
     nodes = np.arange(count)
     feature, mask = feature[first], mask[first, nodes]
-    known = by_code[feature, nodes, :, 0] > 0
-    known[:, 1:] |= ~coding.categories[feature, None]
+    # Missing values and levels that the node has not seen go to the heavier side.
+    seen = by_code[feature, nodes, :, 0] > 0
+    seen[:, 1:] |= ~coding.categories[feature, None]
     heavier_left = 2 * np.where(mask, by_code[feature, nodes, :, 0], 0.0).sum(axis=1) >= total[:, 0]
-    return _Splits(most, feature, np.where(known, mask, heavier_left[:, None]))
+    return _Splits(most, feature, np.where(seen, mask, heavier_left[:, None]))
 
 
-def _added(place: IntArray, sums: FloatArray, count: int) -> FloatArray:
-    return np.stack([np.bincount(place, weights=column, minlength=count) for column in sums.T], axis=-1)
+def _sums(place: IntArray, values: FloatArray, count: int) -> FloatArray:
+    return np.stack([np.bincount(place, weights=column, minlength=count) for column in values.T], axis=-1)
 
 
 def _orders(coding: Coding, by_code: FloatArray, total: FloatArray) -> list[tuple[IntArray, IntArray]]:
-    """Features, and an order of their codes in which a cut is looked for: for each feature and node.
+    """Features, and for each feature and node an order of its codes, which are then cut in two.
 
-    Numbers keep theirs, with the missing ones at either end. Levels are put in the order of their means, which holds
-    the best of all divisions in two (Breiman et al. 1984); with several targets, of each of them.
+    Numbers keep their order, with missing values at either end. Levels are ordered by their mean target, for one of the
+    cuts in this order is the best of all partitions in two (Breiman et al. 1984); with several targets, by each.
     """
     natural = np.arange(coding.width)
     numbers, categories = np.flatnonzero(~coding.categories), np.flatnonzero(coding.categories)
-    gaps = numbers[by_code[numbers, :, 0, 0].any(axis=1)]
+    with_missing = numbers[by_code[numbers, :, 0, 0].any(axis=1)]
     overall = (total[:, 1:] / total[:, :1])[:, None]
     mean = (by_code[categories, ..., 1:] + SMOOTHING * overall) / (by_code[categories, ..., :1] + SMOOTHING)
     return [
         (numbers, np.broadcast_to(natural, (len(numbers), *by_code.shape[1:3]))),
-        (gaps, np.broadcast_to(np.roll(natural, -1), (len(gaps), *by_code.shape[1:3]))),
+        (with_missing, np.broadcast_to(np.roll(natural, -1), (len(with_missing), *by_code.shape[1:3]))),
         *((categories, np.argsort(mean[..., target], axis=-1, kind="stable")) for target in range(mean.shape[-1])),
     ]
 
 
 def _best_cuts(by_code: FloatArray, total: FloatArray, order: IntArray, least: float) -> tuple[FloatArray, Mask]:
-    """For each feature and node the cut that lowers the squared error most, and the codes to its left."""
+    """For each feature and node the gain of the best cut, and the codes to its left."""
     left = np.cumsum(np.take_along_axis(by_code, order[..., None], axis=2), axis=2)[:, :, :-1]
     right = total[:, None] - left
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -230,5 +223,6 @@ def _best_cuts(by_code: FloatArray, total: FloatArray, order: IntArray, least: f
 
 
 def _explained(sums: FloatArray) -> FloatArray:
+    """The sum of squares that the mean explains; `sums` are of the weights, and of these times each target."""
     result: FloatArray = (sums[..., 1:] ** 2).sum(axis=-1) / sums[..., 0]
     return result

@@ -1,7 +1,8 @@
-"""Features as small integers: what MBCT splits by.
+"""How MBCT codes the features and the score.
 
 A category or a boolean is coded by its value, a number by the quantile bin that it falls into, and so is the score
-itself. Missing is a value of its own. Code 0 takes whatever is rarer than a branch may be, or was never seen.
+itself. Missing values that are frequent enough for a branch have code 1. Code 0 is for all values that are too rare
+for a branch, or were never seen.
 """
 
 from __future__ import annotations
@@ -15,94 +16,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
+from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
+from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import pack_texts, unpack_texts
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-Kind = Literal["category", "number", "boolean", "score"]
 
 MOST_LEVELS = 65_000
-"""Categories beyond so many, the rarest, are another value: codes are 16 bits wide."""
+"""Codes are 16 bits wide; the rarest categories beyond this many have no code of their own."""
 
 BLOCK, STRIDE = 1 << 18, 1 << 14
-"""Rows that one thread takes at a time, and those of which it codes all features before the next ones."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Coding:
-    """How one feature is coded.
-
-    Attributes
-    ----------
-    name
-        Of the feature; empty for the score.
-    cuts
-        Between the bins of a number, of a boolean, or of the score as log-odds. A bin ends at its cut, which belongs
-        to it.
-    levels
-        Of a category: those with a code of their own, the most frequent first.
-    missing
-        Whether a missing value has a code of its own. It is 1 then, and the others follow.
-    """
-
-    name: str
-    kind: Kind
-    cuts: FloatArray = field(default_factory=lambda: np.empty(0))
-    levels: tuple[str, ...] = ()
-    missing: bool = False
-
-    @property
-    def codes(self) -> int:
-        """How many codes there are, 0 among them."""
-        values = len(self.levels) if self.kind == "category" else len(self.cuts) + 1
-        return 1 + self.missing + values
-
-    def said(self, code: int) -> str:
-        """A code in words, as the condition of a rule."""
-        name = self.name or "score"
-        place = code - 1 - self.missing
-        if code == 0:
-            return f"{name} is another value"
-        if place < 0:
-            return f"{name} is missing"
-        if self.kind == "category":
-            return f"{name} is {self.levels[place]}"
-        if self.kind == "boolean":
-            return f"{name} is {'true' if place else 'false'}"
-        low = f"{self._cut(place - 1)} < " if place > 0 else ""
-        high = f" <= {self._cut(place)}" if place < len(self.cuts) else ""
-        return f"{low}{name}{high}" if low or high else f"{name} is there"
-
-    def _cut(self, place: int) -> str:
-        """A cut as it is written: that of the score as a probability."""
-        cut = float(self.cuts[place])
-        if self.kind == "score":
-            cut = float(sigmoid(np.array([cut])).round(14)[0])
-        return f"{cut:.15g}" if float(f"{cut:.15g}") == cut else repr(cut)
-
-    def table(self, levels: Sequence[str]) -> Codes:
-        """The code of each of a batch's `levels`, and of a missing value at the end."""
-        place = {level: code for code, level in enumerate(self.levels, 1 + self.missing)}
-        return np.array([*(place.get(level, 0) for level in levels), int(self.missing)], dtype=np.uint16)
+"""Rows that one thread takes at a time, and rows of which it codes all features before it goes on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coder:
-    """How rows become lines of codes, one for each feature.
+    """How rows become lines of codes, one for each feature; the table of each category's last levels is kept."""
 
-    The levels that each category came with last are kept, and their codes.
-    """
-
-    features: tuple[Coding, ...]
+    features: tuple[CodedFeature, ...]
     _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def offsets(self) -> kernels.Places:
-        """Where the cells of each feature start, and where the last one's end."""
+        """Where the cells of each feature start, and the end of the last ones."""
         return np.array([0, *accumulate(self.codes)], dtype=np.int64)
 
     @property
@@ -128,8 +69,8 @@ class Coder:
         on_threads(work, range(0, rows, BLOCK))
         return codes
 
-    def _column(self, feature: Coding, batch: Batch) -> tuple[Coding, NDArray[Any], Codes | None]:
-        """What a feature is coded from, and for a category the code of each of the batch's levels."""
+    def _column(self, feature: CodedFeature, batch: Batch) -> tuple[CodedFeature, NDArray[Any], Codes | None]:
+        """The values of a feature, and for a category the code of each of the batch's levels."""
         if feature.kind == "category":
             column = _of(batch.features[feature.name], category=True)
             return feature, np.ascontiguousarray(column.values, dtype=np.int32), self._table(feature, column.levels)
@@ -137,11 +78,11 @@ class Coder:
         values = batch.score if score else _of(batch.features[feature.name], category=False).values
         return feature, np.ascontiguousarray(values, dtype=np.float64), None
 
-    def _table(self, feature: Coding, levels: tuple[str, ...]) -> Codes:
-        """`Coding.table`; chunks of a table often come with the very same levels."""
+    def _table(self, feature: CodedFeature, levels: tuple[str, ...]) -> Codes:
+        """`CodedFeature.level_codes`; chunks of a table often come with the very same levels."""
         last = self._tables.get(feature.name)
         if last is None or last[0] is not levels:
-            self._tables[feature.name] = last = levels, feature.table(levels)
+            self._tables[feature.name] = last = levels, feature.level_codes(levels)
         return last[1]
 
     def only(self, places: Sequence[int]) -> Coder:
@@ -150,14 +91,9 @@ class Coder:
 
     def to_arrays(self) -> Arrays:
         """For an artifact."""
-        packed = {
-            "name": pack_texts([feature.name for feature in self.features]),
-            "kind": pack_texts([feature.kind for feature in self.features]),
-            "level": pack_texts([level for feature in self.features for level in feature.levels]),
-        }
-        arrays: dict[str, NDArray[np.generic]] = {
-            f"{name}/{key}": array for name, part in packed.items() for key, array in part.items()
-        }
+        arrays = pack_texts([feature.name for feature in self.features], "name")
+        arrays |= pack_texts([feature.kind for feature in self.features], "kind")
+        arrays |= pack_texts([level for feature in self.features for level in feature.levels], "level")
         arrays["levels"] = np.array([len(feature.levels) for feature in self.features], dtype=np.int64)
         arrays["cuts"] = np.array([len(feature.cuts) for feature in self.features], dtype=np.int64)
         arrays["cut"] = np.concatenate([np.empty(0), *(feature.cuts for feature in self.features)])
@@ -166,18 +102,15 @@ class Coder:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Coder:
-        """What `to_arrays` gave."""
-        names, kinds, levels = (
-            unpack_texts({key: arrays[f"{name}/{key}"] for key in ("text", "ends")})
-            for name in ("name", "kind", "level")
-        )
+        """The inverse of `to_arrays`."""
+        names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
         cuts = np.asarray(arrays["cut"], dtype=np.float64)
         if cuts.ndim != 1:
             raise ValueError("the cuts of its features are not in a row")
         level_ends, cut_ends = np.cumsum(arrays["levels"]), np.cumsum(arrays["cuts"])
         return cls(
             tuple(
-                Coding(
+                CodedFeature(
                     name,
                     cast(Kind, kind),
                     cuts[cut_ends[place] - arrays["cuts"][place] : cut_ends[place]],
@@ -190,7 +123,7 @@ class Coder:
 
 
 def _of(column: Column, *, category: bool) -> Column:
-    """The column, if it is what its coding is of: compiled loops would take numbers for codes."""
+    """The column, if it has the role that was coded: compiled loops would take numbers for codes."""
     if (column.role == "category") is not category:
         raise ValueError(f"a {column.role} is coded as something else")
     return column
@@ -199,7 +132,7 @@ def _of(column: Column, *, category: bool) -> Column:
 def learn_codes(
     batch: Batch, names: Sequence[str], *, least: float, bins: int, score_bins: int, score_by: Literal["width", "mass"]
 ) -> Coder:
-    """The coding of these features and of the score, without those that could never be split.
+    """The coding of these features and of the score, without features that no split could use.
 
     Parameters
     ----------
@@ -215,32 +148,31 @@ def learn_codes(
         Bins of the score of equal width on [0, 1], or of equal weight.
     """
 
-    def work(name: str | None) -> Coding | None:
+    def work(name: str | None) -> CodedFeature | None:
         if name is None:
             if score_by == "mass":
                 low, high = quantile_gaps(batch.score, batch.weight, score_bins)
-                return Coding("", "score", _cuts_of_score(low, high))
-            return Coding("", "score", _after(logit(np.arange(1, score_bins) / score_bins)))
+                return CodedFeature("", "score", _cuts_of_score(low, high))
+            return CodedFeature("", "score", _after(logit(np.arange(1, score_bins) / score_bins)))
         column = batch.features[name]
         if column.role == "category":
             return _category(name, column, batch.weight, least)
         return _number(name, column, batch.weight, least, bins)
 
-    found = on_threads(work, [*names, None])
-    return Coder(tuple(coding for coding in found if coding is not None))
+    features = on_threads(work, [*names, None])  # None is the score
+    return Coder(tuple(feature for feature in features if feature is not None))
 
 
-def _category(name: str, column: Column, weight: FloatArray | None, least: float) -> Coding | None:
-    held = np.bincount(column.values + 1, weight, minlength=len(column.levels) + 1)
-    enough = [int(place) for place in np.flatnonzero(held >= least)]
-    if not enough or held[enough[0]] == held.sum():
+def _category(name: str, column: Column, weight: FloatArray | None, least: float) -> CodedFeature | None:
+    weights = level_weights(column, weight)
+    enough = weights[weights >= least]
+    if not len(enough) or enough[0] == weights.sum():
         return None
-    frequent = sorted((place - 1 for place in enough if place), key=lambda at: (-held[at + 1], column.levels[at]))
-    levels = tuple(column.levels[place] for place in frequent[:MOST_LEVELS])
-    return Coding(name, "category", levels=levels, missing=enough[0] == 0)
+    levels = heaviest_levels(column, weights, least=least, most=MOST_LEVELS)
+    return CodedFeature(name, "category", levels=levels, missing=bool(weights[0] >= least))
 
 
-def _number(name: str, column: Column, weight: FloatArray | None, least: float, bins: int) -> Coding | None:
+def _number(name: str, column: Column, weight: FloatArray | None, least: float, bins: int) -> CodedFeature | None:
     absent = np.isnan(column.values)
     values, missing = column.values, False
     if absent.any():
@@ -249,53 +181,17 @@ def _number(name: str, column: Column, weight: FloatArray | None, least: float, 
     if len(values) == 0 or (len(values) == len(absent) and (values == values[0]).all()):
         return None
     if column.role == "boolean":
-        return Coding(name, "boolean", np.array([0.5]), missing=missing)
+        return CodedFeature(name, "boolean", np.array([0.5]), missing=missing)
     low, high = quantile_gaps(values.astype(np.float64), weight, bins)
-    return Coding(name, "number", cuts_between(low, high), missing=missing)
-
-
-def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> tuple[FloatArray, FloatArray]:
-    """Between which values to cut for `count` bins of about equal weight; fewer where many rows share a value.
-
-    A cut belongs after the least value at which its share is reached, so that a row of weight two counts as the row
-    twice, and the order of the rows does not matter. Returns these values, and those that follow them.
-    """
-    if weight is not None:
-        values, weight = values[weight > 0], weight[weight > 0]
-    if len(values) == 0:
-        return np.empty(0), np.empty(0)
-    if weight is None:
-        ordered = np.sort(values)
-        places = np.ceil(len(ordered) * np.arange(1, count) / count).astype(np.int64) - 1
-    else:
-        order = np.argsort(values, kind="stable")
-        ordered, below = values[order], np.cumsum(weight[order])
-        places = np.searchsorted(below, below[-1] * np.arange(1, count) / count * (1 - 1e-12))
-    low = np.unique(ordered[places])
-    low = low[low < ordered[-1]]
-    return low, ordered[np.searchsorted(ordered, low, side="right")]
-
-
-def cuts_between(low: FloatArray, high: FloatArray) -> FloatArray:
-    """A number with few digits in each gap: low <= cut < high."""
-    return np.array([_simplest(one, other) for one, other in zip(low.tolist(), high.tolist(), strict=True)])
-
-
-def _simplest(low: float, high: float) -> float:
-    middle = low + (high - low) / 2.0
-    for digits in range(1, 17):
-        cut = float(f"{middle:.{digits}g}")
-        if low <= cut < high:
-            return cut
-    return middle if middle < high else low
+    return CodedFeature(name, "number", cuts_between(low, high), missing=missing)
 
 
 def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
-    """The same for log-odds, with few digits as probabilities where these can be told apart."""
+    """`cuts_between` for log-odds, with few digits as probabilities where these can be told apart."""
     cuts = _after(logit(cuts_between(sigmoid(low), sigmoid(high))))
     return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
 
 
 def _after(cuts: FloatArray) -> FloatArray:
-    """The same by less than matters, but so far that a probability on a cut lies below it in another language too."""
+    """Slightly higher cuts, so that a probability on a cut lies below it in any language's floating point."""
     return cuts + 4e-15 * (1.0 + np.abs(cuts))

@@ -1,4 +1,4 @@
-"""Trees in terms: the codes of a row as numbers, and each tree as the pattern that these lead to."""
+"""MBCT as a formula: the codes of a row as numbers, and each tree as a switch over codes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.expressions import Function, Inputs, Missing, Number, Switch, Term
 from calcli.methods.mbct import kernels
-from calcli.methods.mbct.coding import Coder, Coding
+from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.forest import Forest
+from calcli.methods.trees.coding import CodedFeature
 
 
 def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features: Inputs) -> Term:
@@ -25,19 +26,18 @@ def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features:
     return prob
 
 
-def code_of(coding: Coding, score: Term, features: Inputs) -> Term:
+def code_of(feature: CodedFeature, score: Term, features: Inputs) -> Term:
     """The code that `Coder.encode` gives."""
-    first = 1 + coding.missing
-    numbers = np.arange(first, coding.codes, dtype=np.float64)
-    if coding.kind == "score":
-        return terms.steps(score, coding.cuts, numbers, "left")
-    column = features[coding.name]
-    if coding.kind == "category":
-        values = tuple(Number(value) for value in numbers.tolist())
-        found: Term = Switch(column, coding.levels, values, Number(0.0)) if values else Number(0.0)
+    codes = np.arange(1 + feature.missing, feature.codes, dtype=np.float64)  # of the bins or levels
+    if feature.kind == "score":
+        return terms.steps(score, feature.cuts, codes, "left")
+    column = features[feature.name]
+    if feature.kind == "category":
+        values = tuple(Number(value) for value in codes.tolist())
+        known: Term = Switch(column, feature.levels, values, Number(0.0)) if values else Number(0.0)
     else:
-        found = terms.steps(column, coding.cuts, numbers, "left")
-    return terms.choose(Missing(column), float(coding.missing), found)
+        known = terms.steps(column, feature.cuts, codes, "left")
+    return terms.choose(Missing(column), float(feature.missing), known)
 
 
 def _pattern(forest: Forest, node: int, codes: Sequence[Term]) -> Term:

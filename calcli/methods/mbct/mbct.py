@@ -15,11 +15,9 @@ level by level with `level_passes` over the rows, whose inner loops are `kernels
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
@@ -27,15 +25,16 @@ from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, Section, number
 from calcli.methods.mbct import kernels, rules
 from calcli.methods.mbct.boosting import fit_trees
-from calcli.methods.mbct.coding import Arrays, Coder, learn_codes
+from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.forest import Forest, prob_of
 from calcli.methods.mbct.formula import calibrated
 from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
 from calcli.methods.scaling import platt
+from calcli.methods.trees.unpacked import unpacked_once
 from calcli.numeric.links import sigmoid
-from calcli.state import Json, State
+from calcli.state import Json, State, prefixed, unprefixed
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -78,11 +77,11 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         "alpha": number(params, "alpha"),
     }
     features, trees = coder.only(used).to_arrays(), forest.renumbered(used).to_arrays()
-    return State(values, {**_with_prefix("feature/", features), **_with_prefix("tree/", trees)})
+    return State(values, {**prefixed("feature", features), **prefixed("tree", trees)})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    model = _unpacked(_StateKey(state))
+    model = _unpacked(state)
     z = model.start.of_scores(batch.score)
     if len(model.forest) == 0:
         return sigmoid(z, out=z)
@@ -92,14 +91,14 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    model = _unpacked(_StateKey(state))
+    model = _unpacked(state)
     start = model.start.slope * score[0] + model.start.intercept
     return (calibrated(model.coder, model.forest, score[0], start, features),)
 
 
 def explain(state: State) -> tuple[Section, ...]:
     """The leaves as rules, and the losses before and after each split."""
-    model = _unpacked(_StateKey(state))
+    model = _unpacked(state)
     return rules.sections(
         model.coder,
         model.forest,
@@ -145,34 +144,8 @@ class _Model:
     forest: Forest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _StateKey:
-    """A state as a cache key, equal to a state with the very same arrays: all chunks of rows come with one state."""
-
-    state: State
-
-    @property
-    def array(self) -> NDArray[Any]:
-        return self.state.arrays["tree/feature"]
-
-    def __hash__(self) -> int:
-        return id(self.array)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _StateKey) and self.array is other.array
-
-
-@lru_cache(maxsize=16)
-def _unpacked(key: _StateKey) -> _Model:
-    state = key.state
-    coder = Coder.from_arrays(_without_prefix("feature/", state.arrays))
-    forest = Forest.from_arrays(LINKS[str(state.params["link"])], _without_prefix("tree/", state.arrays), coder.codes)
+@unpacked_once("tree/feature")
+def _unpacked(state: State) -> _Model:
+    coder = Coder.from_arrays(unprefixed("feature", state.arrays))
+    forest = Forest.from_arrays(LINKS[str(state.params["link"])], unprefixed("tree", state.arrays), coder.codes)
     return _Model(_Start(state.number("a"), state.number("b")), coder, forest)
-
-
-def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
-    return {prefix + key: array for key, array in arrays.items()}
-
-
-def _without_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Trees as rules that people can read, and what each split did to the loss (Huang et al. 2022, Figure 7)."""
+"""The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,13 @@ from calcli.methods.base import Section
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.forest import Forest
+from calcli.methods.trees.coding import CodedFeature
+from calcli.methods.trees.rules import leaf_section, rates
 from calcli.state import Json
-
-_SEPARATOR = " and "
 
 
 def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: str) -> tuple[Section, ...]:
-    """The leaves as rules, and the splits.
-
-    Parameters
-    ----------
-    coder, forest
-        What was fitted.
-    start
-        What the first tree starts from, in words.
-    alpha
-        The bound of theorem 1 holds with probability 1 - alpha.
-    loss
-        The name of the split loss.
-    """
+    """The leaves as rules, and the splits; `start` is a sentence on the score that the first tree starts from."""
     paths = _paths(coder, forest)
     return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
 
@@ -37,12 +25,26 @@ def _paths(coder: Coder, forest: Forest) -> list[str]:
     """The conditions that lead to each node."""
     paths = [""] * len(forest.feature)
     for node in np.flatnonzero(forest.feature >= 0):
-        coding = coder.features[forest.feature[node]]
-        first, above = forest.first[node], paths[node]
+        feature, first = coder.features[forest.feature[node]], forest.first[node]
         for child in range(first, first + forest.branches[node]):
-            said = coding.said(int(forest.code[child]))
-            paths[child] = f"{above}{_SEPARATOR}{said}" if above else said
+            condition = code_words(feature, int(forest.code[child]))
+            paths[child] = f"{paths[node]} and {condition}" if paths[node] else condition
     return paths
+
+
+def code_words(feature: CodedFeature, code: int) -> str:
+    """The condition that a feature has this code."""
+    name = feature.name or "score"
+    place = code - 1 - feature.missing
+    if code == 0:
+        return f"{name} is another value"
+    if place < 0:
+        return f"{name} is missing"
+    if feature.kind == "category":
+        return f"{name} is {feature.levels[place]}"
+    if feature.kind == "boolean":
+        return f"{name} is {'true' if place else 'false'}"
+    return feature.range_words(place, place) or f"{name} is there"
 
 
 def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Section:
@@ -51,9 +53,8 @@ def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Sectio
     bins = np.bincount(tree[leaves], minlength=len(forest))
     rows: list[tuple[Json, ...]] = []
     for leaf in leaves:
-        count, mass = int(forest.rows[leaf]), float(forest.mass[leaf])
-        rate = float(forest.positive[leaf]) / mass if mass > 0 else None
-        pud = float(forest.predicted[leaf] / forest.positive[leaf]) if forest.positive[leaf] > 0 else None
+        count = int(forest.rows[leaf])
+        rate, pud = rates(*(float(sums[leaf]) for sums in (forest.mass, forest.positive, forest.predicted)))
         bound = None if rate is None else bound_of_theorem_1(rate, count, int(bins[tree[leaf]]), alpha)
         rows.append((int(tree[leaf]) + 1, paths[leaf], count, rate, pud, float(forest.pattern[leaf]), bound))
     link = "z' = z + pattern" if forest.link == kernels.ODDS else "p' = pattern * p, at most 1"
@@ -62,12 +63,11 @@ def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Sectio
         "names is another value. pud is the mean probability before the tree over the label rate; the true label "
         f"rates of all leaves of a tree lie within the bounds with probability {1 - alpha:g} (theorem 1)."
     )
-    columns = ("tree", "if", "rows", "label rate", "pud", "pattern", "bound")
-    return Section("rules", columns, tuple(rows), note if rows else f"{start} No trees.")
+    return leaf_section("rules", rows, ("pattern", "bound"), note if rows else f"{start} No trees.")
 
 
 def bound_of_theorem_1(rate: float, rows: int, bins: int, alpha: float) -> float:
-    """How far the mean label of a leaf may be from what is expected of it, for all `bins` leaves at once.
+    """The bound on the difference of a leaf's mean label from its expectation, for all `bins` leaves at once.
 
     sqrt(2 V ln(3 B / alpha) / c) + 3 ln(3 B / alpha) / c, with V = rate (1 - rate) and c rows (equation 3).
     """

@@ -1,4 +1,4 @@
-"""The rows of the scaling methods."""
+"""The specs of the scaling methods."""
 
 from calcli.methods.spec import MethodSpec, Param
 
@@ -19,7 +19,7 @@ _OFF_DIAGONAL = Param(
     high=1e6,
 )
 
-ROWS = (
+SPECS = (
     MethodSpec(
         name="identity",
         family="scaling",

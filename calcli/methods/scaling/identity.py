@@ -1,4 +1,4 @@
-"""No calibration: what the model said."""
+"""No calibration: the probabilities of the model."""
 
 from __future__ import annotations
 

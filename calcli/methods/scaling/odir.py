@@ -1,4 +1,4 @@
-"""What vector, matrix and Dirichlet scaling share: softmax(W x + b), regularised off the diagonal and in the intercept.
+"""The fit of vector, matrix and Dirichlet scaling: softmax(W x + b), regularised off the diagonal and in the intercept.
 
 ODIR (Kull et al. 2019) adds to the mean log-loss lambda times the mean square of the off-diagonal coefficients and mu
 times the mean square of the intercepts; the diagonal is free. Strengths that are not given are chosen by
@@ -22,26 +22,27 @@ from calcli.numeric.multinomial import Multinomial, with_constant
 from calcli.numeric.score_folds import folds_by_score
 
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
-"""The c that are tried, from the strongest: each fit starts where the one before it ended."""
+"""The candidates for c, from the strongest: each fit starts from the one before."""
 
 FOLDS = 5
 MANY = 15
-"""With more classes one fold alone is held out."""
+"""With more classes only one fold is held out."""
 
 CHOSEN_ON = 20_000
-"""The strength is chosen on about so many rows at most."""
+"""The strength is chosen on a sample of about this size if there are more rows."""
 
 
 def fit(x: FloatArray, batch: Batch, params: Params, seed: int, *, diagonal: bool) -> tuple[FloatArray, FloatArray]:
     """W, zero off the diagonal where `diagonal`, and b."""
-    held = batch.weights > 0
-    problem = _problem(x[held], batch.take(held), diagonal=diagonal)
+    counted = batch.weights > 0
+    x, batch = x[counted], batch.take(counted)
+    problem = _problem(x, batch, diagonal=diagonal)
     regularised = ("bias",) if diagonal else ("off_diagonal", "bias")
     strength, near = 0.0, np.zeros(problem.free.shape)
     if any(params[name] is None for name in regularised):
-        strength, near = _chosen(problem, batch.take(held).score, params, seed)
-    found = replace(problem, penalty=_penalty(problem, params, strength)).minimise(near)
-    return found[:, :-1], found[:, -1]
+        strength, near = _chosen(problem, batch.score, params, seed)
+    coefficients = replace(problem, penalty=_penalty(problem, params, strength)).minimise(near)
+    return coefficients[:, :-1], coefficients[:, -1]
 
 
 def _problem(x: FloatArray, batch: Batch, *, diagonal: bool) -> Multinomial:
@@ -68,18 +69,16 @@ def _penalty(problem: Multinomial, params: Params, strength: float) -> FloatArra
 
 def _path(problem: Multinomial, params: Params) -> list[FloatArray]:
     """The fits for falling strengths."""
-    at = np.zeros(problem.free.shape)
-    found = []
+    fits = [np.zeros(problem.free.shape)]
     for strength in STRENGTHS:
-        at = replace(problem, penalty=_penalty(problem, params, strength)).near_minimum(at)
-        found.append(at)
-    return found
+        fits.append(replace(problem, penalty=_penalty(problem, params, strength)).near_minimum(fits[-1]))
+    return fits[1:]
 
 
 def _chosen(problem: Multinomial, score: FloatArray, params: Params, seed: int) -> tuple[float, FloatArray]:
-    """The strength of least log-loss on rows that the fit has not seen, and coefficients to start from.
+    """The strength of least held-out log-loss, and coefficients to start from.
 
-    Where all rows have the same score no rows can be held out; the strongest is taken then.
+    If all rows have the same score, none can be held out, and the strongest is chosen.
     """
     if len(score) > CHOSEN_ON:
         parts = -(-len(score) // CHOSEN_ON)

@@ -2,7 +2,7 @@
 
 The plain log-loss is minimised subject to a + 2 c z >= 0 at the least and the greatest score of the fit, so that the
 parabola rises over all of them. Beyond them it goes on as the straight line with the slope that it has there. In the
-fit scores are held within [-30, 30].
+fit scores are clipped to [-30, 30].
 
 The parabola is parametrised by its slopes at the two ends, which makes the constraint two signs, and by its value at
 the lower end. Where no finite parabola is the best one, because the classes are separated or one of them is absent,
@@ -28,21 +28,21 @@ from calcli.numeric.curves import Sample
 from calcli.numeric.links import sigmoid
 from calcli.state import State
 
-HELD = 30.0
-"""Scores beyond this are held at it while fitting."""
+LIMIT = 30.0
+"""Scores are clipped to [-30, 30] while fitting."""
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sample = Sample.of_cells(gather(batch, params).arrays)
     theta = _fitted(sample)
     if sample.coarseness(_Parabola(*sample.ends), theta) > curves.COARSE:
-        sample = sample.by_rows(np.clip(batch.score, -HELD, HELD), batch.labels, batch.weights)
+        sample = sample.by_rows(np.clip(batch.score, -LIMIT, LIMIT), batch.labels, batch.weights)
         theta = _fitted(sample)
     return _state(sample, theta)
 
 
 def gather(batch: Batch, params: Params) -> Sums:
-    return Sums(curves.gather(np.clip(batch.score, -HELD, HELD), batch.labels, batch.weight))
+    return Sums(curves.gather(np.clip(batch.score, -LIMIT, LIMIT), batch.labels, batch.weight))
 
 
 def finish(sums: Sums, params: Params) -> State:
@@ -52,19 +52,19 @@ def finish(sums: Sums, params: Params) -> State:
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     low, high = state.number("low"), state.number("high")
-    held = np.clip(batch.score, low, high)
-    beyond = batch.score - held
+    clipped = np.clip(batch.score, low, high)
+    beyond = batch.score - clipped
     slope = np.where(beyond < 0, state.number("slope_low"), state.number("slope_high"))
-    u = (state.number("c") * held + state.number("a")) * held + state.number("b")
+    u = (state.number("c") * clipped + state.number("a")) * clipped + state.number("b")
     return sigmoid(u + slope * beyond)
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
     z = score[0]
-    held = terms.clip(z, state.number("low"), state.number("high"))
-    u = (state.number("c") * held + state.number("a")) * held + state.number("b")
-    slope = terms.choose(z < held, state.number("slope_low"), state.number("slope_high"))
-    return (terms.sigmoid(u + slope * (z - held)),)
+    clipped = terms.clip(z, state.number("low"), state.number("high"))
+    u = (state.number("c") * clipped + state.number("a")) * clipped + state.number("b")
+    slope = terms.choose(z < clipped, state.number("slope_low"), state.number("slope_high"))
+    return (terms.sigmoid(u + slope * (z - clipped)),)
 
 
 class _Parabola:

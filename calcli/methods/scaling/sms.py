@@ -22,8 +22,8 @@ from calcli.state import State
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     beta = temperature.fit(batch, sides, {}, seed).number("inverse_temperature")
-    held = batch.weights > 0
-    batch = batch.take(held)
+    counted = batch.weights > 0
+    batch = batch.take(counted)
     rows, classes = float(batch.weights.sum()), batch.classes
     x = _log_probabilities(batch, beta, rows)
     unchanged = np.eye(classes, classes + 1)
@@ -32,10 +32,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     penalty[:, -1] = classes / rows
     free = np.ones(unchanged.shape, dtype=np.bool_)
     problem = Multinomial(with_constant(x), batch.labels, batch.weights, free, penalty, unchanged)
-    return State(
-        {"inverse_temperature": beta, "rows": rows},
-        {"coefficients": problem.minimise(unchanged)},
-    )
+    return State({"inverse_temperature": beta, "rows": rows}, {"coefficients": problem.minimise(unchanged)})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

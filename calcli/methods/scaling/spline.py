@@ -32,7 +32,7 @@ OUTER = 0.02
 
 FOLDS = 5
 STRENGTHS = (np.inf, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3)
-"""The c that are tried: the penalty is c/n times the roughness on an axis on which the knots span a length of 1."""
+"""The candidates for c: the penalty is c/n times the roughness on an axis on which the knots span a length of 1."""
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -40,10 +40,10 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
     strength = _chosen(curve, sums)
-    found = curve.fitted(sample, strength)
-    if sample.coarseness(curve.basis, found) > curves.COARSE:
-        found = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
-    return curve.state(found)
+    coefficients = curve.fitted(sample, strength)
+    if sample.coarseness(curve.basis, coefficients) > curves.COARSE:
+        coefficients = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
+    return curve.state(coefficients)
 
 
 def gather(batch: Batch, params: Params) -> Sums:
@@ -74,7 +74,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 @dataclass(frozen=True)
 class _Curve:
-    """The splines that are tried, as combinations of a few.
+    """A family of splines: linear combinations of a few.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class _Curve:
 
     @classmethod
     def of(cls, rows: Points, params: Params) -> _Curve:
-        """Knots at quantiles of the scores; with too few different scores there is nothing to bend at."""
+        """Knots at quantiles of the scores; with too few distinct scores the curve is a line."""
         count = int(number(params, "knots"))
         order = np.argsort(rows.z)
         z, weight = rows.z[order], rows.moments[0][order]
@@ -115,62 +115,62 @@ class _Curve:
         return self.basis(z, order)[:2]
 
     def fitted(self, sample: Sample, strength: float) -> FloatArray:
-        """How much of each, for one strength of the penalty."""
+        """The coefficients for one strength of the penalty."""
         return next(self._fits(sample, (strength,)))
 
     def path(self, sample: Sample) -> list[FloatArray]:
-        """The fits for falling strengths, each started where the one before it ended.
+        """The fits for falling strengths, each started from the one before.
 
-        They are compared with each other and then forgotten: half as many digits will do.
+        They are only compared with each other, for which half as many digits are enough.
         """
         return list(self._fits(sample, STRENGTHS, tolerance=1e-7))
 
     def _fits(self, sample: Sample, strengths: Sequence[float], *, tolerance: float = 1e-12) -> Iterator[FloatArray]:
         low, high = sample.ends
         log_odds = sample.log_odds(smooth=True)
-        found = np.zeros(len(self.rough))
+        coefficients = np.zeros(len(self.rough))
         one_score = high - low <= 1e-9 * max(1.0, abs(low))
         loss = None
         for strength in strengths:
             if one_score:
                 knots = self.spline.knots  # one score alone says nothing about the slope
-                found[:2] = knots.mean() - low + log_odds, np.ptp(knots)
+                coefficients[:2] = knots.mean() - low + log_odds, np.ptp(knots)
             elif strength == np.inf:
                 line = sample.log_loss(self.line, smooth=True)
-                found[:2] = newton(line, np.array([log_odds, 0.0]), tolerance=tolerance)
+                coefficients[:2] = newton(line, np.array([log_odds, 0.0]), tolerance=tolerance)
             else:
                 loss = loss or sample.log_loss(self.basis, smooth=True)
-                price = strength / sample.everyone.weight * self.rough
-                found = newton(_penalised(loss, price), found, tolerance=tolerance)
-            yield found.copy()
+                penalty = strength / sample.everyone.weight * self.rough
+                coefficients = newton(_penalised(loss, penalty), coefficients, tolerance=tolerance)
+            yield coefficients.copy()
 
-    def state(self, found: FloatArray) -> State:
-        return State(arrays={"knots": self.spline.knots, "pieces": self.spline.pieces @ self.combined @ found})
+    def state(self, coefficients: FloatArray) -> State:
+        return State(arrays={"knots": self.spline.knots, "pieces": self.spline.pieces @ self.combined @ coefficients})
 
 
-def _penalised(loss: Callable[[FloatArray], Expansion], price: FloatArray) -> Callable[[FloatArray], Expansion]:
-    """The loss and a price for the square of each coordinate."""
+def _penalised(loss: Callable[[FloatArray], Expansion], penalty: FloatArray) -> Callable[[FloatArray], Expansion]:
+    """The loss plus a weighted sum of squares."""
 
     def penalised(x: FloatArray) -> Expansion:
         value, gradient, hessian = loss(x)
-        return Expansion(value + float(price @ x**2), gradient + 2 * price * x, hessian + np.diag(2 * price))
+        return Expansion(value + float(penalty @ x**2), gradient + 2 * penalty * x, hessian + np.diag(2 * penalty))
 
     return penalised
 
 
 def _chosen(curve: _Curve, sums: Sums) -> float:
-    """The strength of least log-loss on cells that the fit has not seen."""
+    """The strength of least log-loss on held-out cells, among those with a monotone curve."""
     if not curve.flexible:
         return np.inf
     sample = Sample.of_cells(sums.arrays)
-    held = sums.arrays["all"][0] > 0
-    fold = np.where(held, np.cumsum(held) % FOLDS, -1)
+    filled = sums.arrays["all"][0] > 0
+    fold = np.where(filled, np.cumsum(filled) % FOLDS, -1)
     loss = np.zeros(len(STRENGTHS))
     for index in range(FOLDS):
         seen = Sample.of_cells({name: array * (fold != index) for name, array in sums.arrays.items()})
         unseen = Sample.of_cells({name: array * (fold == index) for name, array in sums.arrays.items()})
-        judge = unseen.log_loss(curve.basis, smooth=False)
-        loss += [unseen.everyone.weight * judge(found).value for found in curve.path(seen)]
-    monotone = [curve.spline.is_monotone(curve.combined @ found) for found in curve.path(sample)]
+        loss_of = unseen.log_loss(curve.basis, smooth=False)
+        loss += [unseen.everyone.weight * loss_of(coefficients).value for coefficients in curve.path(seen)]
+    monotone = [curve.spline.is_monotone(curve.combined @ coefficients) for coefficients in curve.path(sample)]
     monotone[0] = True  # Platt scaling
     return STRENGTHS[int(np.argmin(np.where(monotone, loss, np.inf)))]

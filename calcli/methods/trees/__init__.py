@@ -1,1 +1,1 @@
-"""What the methods that look at features by trees have in common."""
+"""Shared parts of the methods with trees, which are beside: `mbct`, `heterogeneous` and `boost`."""

@@ -1,7 +1,7 @@
-"""The rows of the methods that grow trees."""
+"""The specs of the methods that grow trees: `calcli.methods.mbct`, `heterogeneous` and `boost`."""
 
-from calcli.methods.binning.catalog import ROWS as BINNING
-from calcli.methods.scaling.catalog import ROWS as SCALING
+from calcli.methods.binning.catalog import SPECS as BINNING
+from calcli.methods.scaling.catalog import SPECS as SCALING
 from calcli.methods.spec import MethodSpec, Param
 
 _AUTO = ("auto",)
@@ -107,7 +107,7 @@ _MBCT = MethodSpec(
     },
 )
 
-_LEAVES = tuple(row.name for row in (*SCALING, *BINNING) if not row.needs_features)
+_LEAVES = tuple(spec.name for spec in (*SCALING, *BINNING) if not spec.needs_features)
 
 _HETEROGENEOUS = MethodSpec(
     name="heterogeneous",
@@ -161,7 +161,7 @@ _HETEROGENEOUS = MethodSpec(
             "auto",
             "the most conditions of a cell; cross-validated if it is auto, 3 in a boosted partition",
             low=0,
-            high=12,  # as many as `partitions.tree.DEEPEST`
+            high=12,  # as many as `heterogeneous.tree.DEEPEST`
             choices=_AUTO,
         ),
         Param(
@@ -215,4 +215,4 @@ _BOOST = MethodSpec(
     ),
 )
 
-ROWS = (_MBCT, _HETEROGENEOUS, _BOOST)
+SPECS = (_MBCT, _HETEROGENEOUS, _BOOST)

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calcli.batch import FloatArray
+from calcli.batch import Batch, FloatArray
+
+FOLDS = 5
+
+
+def held_out_folds(rows: Batch) -> list[NDArray[np.bool_]]:
+    """Which rows each fold holds out; no folds where there are fewer rows than these.
+
+    Every class is dealt out evenly in the order of the rows, which `distinct_rows` makes canonical.
+    """
+    if len(rows) < FOLDS:
+        return []
+    fold = np.empty(len(rows), dtype=np.int64)
+    fold[np.argsort(rows.labels, kind="stable")] = np.arange(len(rows)) % FOLDS
+    return [fold == index for index in range(FOLDS)]
+
+
+def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]) -> int:
+    """The candidate that `least_loss` prefers on held-out rows; the first where there are too few rows.
+
+    `losses_of` is given rows to fit on and rows that are held out, and returns the losses of the latter: an array for
+    each candidate.
+    """
+    losses: FloatArray | None = None
+    for test in held_out_folds(rows):
+        of_fold = losses_of(rows.take(~test), rows.take(test))
+        losses = np.empty((len(of_fold), len(rows))) if losses is None else losses
+        losses[:, test] = of_fold
+    return 0 if losses is None else least_loss(losses, rows.weights)
 
 
 def least_loss(losses: Sequence[FloatArray] | FloatArray, weight: FloatArray) -> int:
-    """The candidate of least mean loss, if it betters the first by more than a standard error, else the first.
+    """The candidate of least mean loss, if it beats the first by more than a standard error, else the first.
 
-    The standard error is that of the paired difference over rows. Among several candidates the best one owes part of
-    its lead to luck; the first, which does nothing, is safe.
-
-    Parameters
-    ----------
-    losses
-        The loss of each held-out row, for each candidate.
-    weight
-        Of the rows.
+    `losses` has, for each candidate, the loss of each held-out row. The standard error is that of the paired difference
+    over rows. The best of several candidates owes part of its lead to chance; the first, which does nothing, is safe.
     """
     total = float(weight.sum())
     mean = np.array([float(weight @ loss) for loss in losses]) / total

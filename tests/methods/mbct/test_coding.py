@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.batch import Batch, Column
-from calcli.methods.mbct.coding import Coder, learn_codes, quantile_gaps
+from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.kernels import predict as applying
+from calcli.methods.mbct.rules import code_words
+from calcli.methods.trees.coding import quantile_gaps
 from calcli.numeric.links import logit
 
 
@@ -33,7 +35,7 @@ def test_categories_by_value_the_frequent_first_and_the_rare_together() -> None:
     batch = batch_of(place=Column("category", values, ("a", "b", "c", "d")))
     assert codes_of(batch)["place"] == [0, 2, 2, 2, 3, 3, 1, 1, 0]
     coding = coder_of(batch).features[0]
-    assert [coding.said(code) for code in range(4)] == [
+    assert [code_words(coding, code) for code in range(4)] == [
         "place is another value",
         "place is missing",
         "place is b",
@@ -57,15 +59,15 @@ def test_booleans() -> None:
     batch = batch_of(flag=Column("boolean", np.array([0.0, 1.0, np.nan, 1.0, np.nan])))
     assert codes_of(batch)["flag"] == [2, 3, 1, 3, 1]
     coding = coder_of(batch).features[0]
-    assert [coding.said(code) for code in (1, 2, 3)] == ["flag is missing", "flag is false", "flag is true"]
+    assert [code_words(coding, code) for code in (1, 2, 3)] == ["flag is missing", "flag is false", "flag is true"]
 
 
 def test_cuts_have_few_digits_and_separate_what_they_should() -> None:
     values = np.array([1.0, 1.0, 2.0, 2.0, 3.3333333, 3.3333334, 50.0, 50.0])
     coding = coder_of(batch_of(number=Column("number", values))).features[0]
     assert coding.cuts.tolist() == [1.5, 3.0, 30.0]
-    assert coding.said(1) == "number <= 1.5"
-    assert coding.said(3) == "3 < number <= 30"
+    assert code_words(coding, 1) == "number <= 1.5"
+    assert code_words(coding, 3) == "3 < number <= 30"
 
 
 @given(
@@ -104,7 +106,7 @@ def test_the_score_in_bins_of_equal_width_is_right_closed() -> None:
     batch = batch_of(logit(prob), flag=Column("boolean", np.zeros(6)))
     coder = learn_codes(batch, [], least=1, bins=4, score_bins=5, score_by="width")
     assert coder.encode(batch)[:, 0].tolist() == [1, 1, 2, 2, 5, 5]
-    assert coder.features[0].said(2) == "0.2 < score <= 0.4"
+    assert code_words(coder.features[0], 2) == "0.2 < score <= 0.4"
 
 
 def test_features_that_cannot_split_are_left_out() -> None:
@@ -139,8 +141,8 @@ def test_arrays_and_back() -> None:
     coder = coder_of(batch)
     back = Coder.from_arrays(coder.to_arrays())
     np.testing.assert_array_equal(back.encode(batch), coder.encode(batch))
-    assert [f.said(c) for f in back.features for c in range(f.codes)] == [
-        f.said(c) for f in coder.features for c in range(f.codes)
+    assert [code_words(f, c) for f in back.features for c in range(f.codes)] == [
+        code_words(f, c) for f in coder.features for c in range(f.codes)
     ]
     assert Coder.from_arrays(Coder(()).to_arrays()).features == ()
 
@@ -150,7 +152,7 @@ def test_codes_fit_their_words(kind) -> None:
     values = np.array([0.0, 1.0, np.nan] * 20)
     coder = coder_of(batch_of(x=Column(kind, values)))
     codes = coder.encode(batch_of(x=Column(kind, values)))[:, 0]
-    said = [coder.features[0].said(int(code)) for code in codes[:3]]
+    said = [code_words(coder.features[0], int(code)) for code in codes[:3]]
     wanted = {"number": ["x <= 0.5", "0.5 < x", "x is missing"], "boolean": ["x is false", "x is true", "x is missing"]}
     assert said == wanted[kind]
 
@@ -174,7 +176,7 @@ def test_chunks_with_the_same_levels_and_with_others() -> None:
     for levels in (known, known, other, known, (*known[:2], "other")):
         values = np.array([0, 1, 2, -1], dtype=np.int32)
         codes = coder.encode(Batch(np.zeros(4), None, None, {"place": Column("category", values, levels)}))
-        said = [coder.features[0].said(code) for code in codes[:, 0].tolist()]
+        said = [code_words(coder.features[0], code) for code in codes[:, 0].tolist()]
         assert said[3] == "place is missing"
         for level, text in zip(levels, said, strict=False):
             assert text == (f"place is {level}" if level in ("a", "b") else "place is another value")
