@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from calcli.cli.environment import is_set
 from calcli.cli.screen import Screen
 from calcli.cli.streams import flush, say, silence
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
@@ -17,7 +18,6 @@ from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 PROGRAM = "calcli"
 _BUG = 70
 _INTERRUPTED = 130
-_NO = {"", "0", "false", "no", "off", "n", "f"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def _run(words: list[str]) -> int:
     command = build()
     if os.environ.get("_CALCLI_COMPLETE"):
         command(prog_name=PROGRAM)  # the shell asks for completions: Typer answers and exits
-    if not _asked("--debug", words) and not sys.warnoptions:
+    if not is_set("--debug", words) and not sys.warnoptions:
         _hide_warnings()
     try:
         # Not `command(words, standalone_mode=False)`: that turns a closed pipe into exit code 1, which means "no" here.
@@ -100,12 +100,12 @@ def _report(error: BaseException, words: list[str]) -> int:
         flush()  # what was printed before it went wrong
     except (CalcliError, ValueError):
         silence(sys.stdout)
-    if code != 0 and _asked("--debug", words):
+    if code != 0 and is_set("--debug", words):
         import traceback
 
         say("".join(traceback.format_exception(error)).rstrip())
     if message is not None:
-        screen = Screen.of(sys.stderr, no_color=_asked("--no-color", words))
+        screen = Screen.of(sys.stderr, no_color=is_set("--no-color", words))
         say(f"{screen.bad(f'{PROGRAM}:')} {screen.fit(_one_line(message))}")
     return code
 
@@ -151,9 +151,3 @@ def _refusal(error: OSError) -> str:
 def _one_line(message: str) -> str:
     """A message as one line of visible letters: names in it can hold line ends, or codes that move the cursor."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message)
-
-
-def _asked(flag: str, words: list[str]) -> bool:
-    """Whether a flag is set, asked before the words are parsed and whether or not they can be."""
-    name = f"CALCLI_{flag.removeprefix('--').replace('-', '_').upper()}"
-    return flag in words or os.environ.get(name, "").lower() not in _NO
