@@ -15,7 +15,7 @@ The Python API is the verbs of the command line::
 Nothing heavy is imported before a verb is called.
 """
 
-# ruff: noqa: F405 the names of `__all__` are those of `calcli.verbs.api`
+# ruff: noqa: F405 the names of `__all__` come from `calcli.verbs.api`
 
 from __future__ import annotations
 
@@ -48,11 +48,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from calcli.reporting.webpage import webpage
     from calcli.verbs.api import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:
     """Import the verbs when one is first used (PEP 562)."""
+    if name == "webpage":
+        from calcli.reporting.webpage import webpage
+
+        return webpage
     if name in __all__:
         from calcli.verbs import api
 

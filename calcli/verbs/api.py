@@ -1,4 +1,4 @@
-"""The public names of calcli. A verb takes the fields of its request as parameters."""
+"""The public names of calcli, but for `webpage`. A verb takes the fields of its request as parameters."""
 
 # ruff: noqa: PLC0414 a name that is imported as itself is public for type checkers
 
@@ -15,7 +15,6 @@ from calcli.fitting.model import load as load
 from calcli.fitting.requests import FitRequest
 from calcli.fitting.side_inputs import SideFiles as SideFiles
 from calcli.metrics.base import Options as Options
-from calcli.reporting.webpage import webpage as webpage
 from calcli.tables.binding import Flags as Flags
 from calcli.tables.source import open_source as open_source
 from calcli.verbs.apply import ApplyRequest
