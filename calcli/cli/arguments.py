@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,6 +52,8 @@ def names(text: str | None) -> tuple[str, ...] | None:
     """``a,b`` as two names; a name with a comma stands in double quotes, as in a CSV file."""
     if text is None:
         return None
+    import csv
+
     cells = next(csv.reader([text], skipinitialspace=True), [])
     return tuple(cell.strip() for cell in cells if cell.strip())
 
