@@ -1,4 +1,4 @@
-"""What was given to a command: words turned into values, and values into the request of a verb."""
+"""The arguments of a command: how texts become values, and values the request of a verb."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 Request = TypeVar("Request", bound="DataclassInstance")
 
 PRESENTATION = frozenset({"form", "html", "rollback", "threads", "quiet", "no_color", "debug"})
-"""Options that no request has: they decide how a command answers, not what."""
+"""Options that are no fields of requests: they are about the form of the answer."""
 
 
 class Arguments(dict[str, Any]):
     """The arguments and options of a command, by the names of the request's fields."""
 
     def request(self, kind: type[Request], **more: Any) -> Request:
-        """A request with these values, but for those in `more`.
+        """A request whose fields have the values of the same names, or those in `more`.
 
-        A field whose default is a dataclass (`flags`, `sides`, `options`) is filled by the names of its own fields.
+        A field whose default is a dataclass (`flags`, `sides`, `options`) is filled in the same way. An option that is
+        no field of the request is an error.
         """
         values: dict[str, Any] = {}
         used = PRESENTATION | more.keys()
@@ -42,7 +43,7 @@ class Arguments(dict[str, Any]):
         return kind(**{**values, **more})
 
     def console(self, *, quiet: bool = False) -> Console:
-        """Where notes and warnings go, as ``--quiet`` and ``--no-color`` ask for it."""
+        """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
         from calcli.cli.console import Console
 
         return Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])

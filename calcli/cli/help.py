@@ -1,6 +1,6 @@
-"""How help looks: what it does, examples, then the options by panel.
+"""The layout of help: a summary, the usage, examples, then the options by panel.
 
-Plain text in our own layout: Rich's help panels take longer to import than everything else that ``--help`` does.
+Plain text of our own: Rich takes longer to import than everything else that ``--help`` does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calcli.reporting.typesetting import glued
 
 WIDEST = 80
 GENERAL = "General"
-"""The panel of what every command has."""
+"""The panel of options that have no other."""
 
 _PANELS = {panel: panel for panel in ("Input", "Method", "Check", "Output", "Columns", GENERAL)}
 _PANELS["Columns"] += " (each is looked for by its usual names first)"
@@ -57,7 +57,7 @@ class Overview(TyperGroup):
         return screen.fit("\n".join(lines))
 
     def summary(self, name: str) -> str:
-        """What a command does, in one line."""
+        """The first line of a command's help."""
         raise NotImplementedError
 
 
@@ -71,7 +71,7 @@ def _usage(command: Any, ctx: Any) -> str:
 
 
 def _environment(params: list[Any]) -> str:
-    """How the environment gives options, and the ones whose variable names the command as well."""
+    """The variables of options, and the exceptions, whose variables name the command too."""
     pairs = [(param.opts[-1], param.envvar) for param in params if param.param_type_name == "option" and param.envvar]
     special = [f"{flag} as {variable}" for flag, variable in pairs if variable != variable_of(flag)]
     exceptions = f", but {' and '.join(special)}" if special else ""
@@ -83,7 +83,7 @@ def _panels(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
     panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in _PANELS}
     for param in command.get_params(ctx):
         if not param.hidden:
-            panels[param.rich_help_panel or GENERAL].append((_name(param), _meaning(param)))
+            panels[param.rich_help_panel or GENERAL].append((_name(param), _description(param)))
     least = min(24, max((len(name) for entries in panels.values() for name, _ in entries), default=0))
     lines: list[str] = []
     for panel, entries in panels.items():
@@ -102,8 +102,8 @@ def _name(param: Any) -> str:
     return f"{', '.join([*short, *long])}{value}"
 
 
-def _meaning(param: Any) -> str:
-    """What it is for, without the last full stop, and its default."""
+def _description(param: Any) -> str:
+    """Its help without the last full stop, and its default."""
     text = re.sub(r"(?<!\.)\.$", "", param.help or "")
     if param.default is None or not param.show_default or getattr(param, "is_flag", False):
         return text

@@ -25,14 +25,14 @@ general = partial(option, None)
 
 
 def _piped(data: list[str] | None) -> list[str]:
-    """The same paths. A terminal is no table: waiting for somebody to type one looks like hanging."""
+    """The same paths; refuses a terminal as standard input, because waiting for a typed table looks like hanging."""
     if data and "-" in data and is_terminal(sys.stdin):
         raise UsageError("- is standard input, which is a terminal here", hint="pipe a table into it, or name a file")
     return data or []
 
 
 def _limit_threads(count: int | None) -> int | None:
-    """The same number; polars, OpenMP and numba read it from the environment when they are imported, which is later."""
+    """The same number, set in the environment, where polars, OpenMP and numba read it when they are imported."""
     if count is not None:
         for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
             os.environ[name] = str(count)

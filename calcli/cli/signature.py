@@ -22,11 +22,11 @@ class Option(NamedTuple):
     field
         The name of its value, as a rule that of the request's field.
     kind
-        What Typer parses it as.
+        The type that Typer parses.
     convert
-        What makes the field's value of the parsed one.
+        A function from the parsed value to the field's.
     more
-        What else Typer is told: help, panel, metavar, completion.
+        Further arguments of `typer.Option`: help, panel, metavar, completion.
     """
 
     field: str
@@ -37,7 +37,7 @@ class Option(NamedTuple):
     more: dict[str, Any]
 
     def parameter(self) -> Parameter:
-        """What Typer finds in the signature."""
+        """The parameter in the signature that Typer reads."""
         info = (typer.Option if self.flags else typer.Argument)(self.default, *self.flags, **self.more)
         return Parameter(self.field, Parameter.KEYWORD_ONLY, default=info, annotation=self.kind)
 
@@ -59,12 +59,11 @@ def option(
     variable: str | None = None,
     **more: Any,
 ) -> Option:
-    """An option that the environment can give too.
+    """An option, which an environment variable can give too.
 
-    Help lists it under `panel`; None is the heading of what every command has. `spec` is the flags and what stands for
-    the value: ``-m --method NAME``. `field` is the long flag by default, `kind` the default's type, a text where that
-    is None, and ``list`` for what can be given several times. `variable` is ``CALCLI_<FLAG>``, unless the flag means
-    another thing in another command.
+    Help lists it under the heading `panel`. `spec` has the flags and the metavar: ``-m --method NAME``. By default
+    `field` is the long flag and `kind` the type of `default`, text for None; ``list`` is for options that can be given
+    several times. `variable` is ``CALCLI_<FLAG>`` unless the flag has another meaning in another command.
     """
     words = spec.split()
     flags = tuple(word for word in words if word.startswith("-"))
@@ -80,13 +79,13 @@ def option(
 
 
 def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = str, **more: Any) -> Option:  # noqa: A002
-    """What stands on the command line without a flag."""
+    """A positional argument."""
     more |= {"metavar": metavar, "help": help, "rich_help_panel": "Input"}
     return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
 
 
 def command(*options: Option) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
-    """Give a command these options; help lists them under their headings in this order."""
+    """Declare a command with these options, which help lists in this order."""
 
     def declare(function: Callable[[Arguments], None]) -> Callable[..., None]:
         def run(**parsed: Any) -> None:

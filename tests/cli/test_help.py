@@ -55,7 +55,7 @@ def test_help_is_as_it_was(name: str, run: Run) -> None:
 
 
 def test_docs_are_in_step() -> None:
-    stale = [str(path.relative_to(ROOT)) for path in generator().out_of_step()]
+    stale = [str(path.relative_to(ROOT)) for path in generator().out_of_date()]
     assert stale == [], "run: python docs/generate.py"
 
 
