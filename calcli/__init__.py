@@ -15,6 +15,8 @@ The Python API is the verbs of the command line::
 Nothing heavy is imported before a verb is called.
 """
 
+# ruff: noqa: F405 the names of `__all__` come from `calcli.verbs.api`
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -47,29 +49,11 @@ __all__ = [
 
 if TYPE_CHECKING:
     from calcli.reporting.webpage import webpage
-    from calcli.verbs.api import (
-        Flags,
-        Options,
-        SideFiles,
-        apply,
-        apply_ensemble,
-        compare,
-        decompose,
-        diagram,
-        evaluate,
-        evaluate_ensembles,
-        fit,
-        fit_ensemble,
-        inspect,
-        load,
-        load_ensemble,
-        open_source,
-        refit,
-    )
+    from calcli.verbs.api import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:
-    """Import the verbs when one is first asked for (PEP 562)."""
+    """Import the verbs when one is first used (PEP 562)."""
     if name == "webpage":
         from calcli.reporting.webpage import webpage
 

@@ -1,7 +1,7 @@
-"""Write the pages of the commands and the golden help texts from what the commands say of themselves.
+"""Write the pages of the commands and the golden help texts from the commands' help.
 
-    python docs/generate.py            # write what is out of step
-    python docs/generate.py --check    # name it, and exit 1
+    python docs/generate.py            # write the files that are out of date
+    python docs/generate.py --check    # list them, and exit 1
 
 A page is a hand-written opening, a marker, and below the marker what is generated.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from calcli.cli.app import build, every_command  # noqa: E402 it is this checkout that is documented
+from calcli.cli.app import build, every_command  # noqa: E402 the package of this checkout
 from calcli.cli.serial import flat  # noqa: E402
 from calcli.methods import catalog as methods  # noqa: E402
 from calcli.metrics import catalog as metrics  # noqa: E402
@@ -34,12 +34,12 @@ def help_text(command: Sequence[str]) -> str:
     os.environ.update(COLUMNS="80", NO_COLOR="1")
     try:
         with ExitStack() as stack:
-            chosen = build()
-            context = stack.enter_context(chosen.make_context(PROGRAM, [], resilient_parsing=True))
+            current = build()
+            context = stack.enter_context(current.make_context(PROGRAM, [], resilient_parsing=True))
             for word in command:
-                chosen = chosen.get_command(context, word)
-                context = stack.enter_context(chosen.make_context(word, [], parent=context, resilient_parsing=True))
-            return f"{chosen.get_help(context)}\n"
+                current = current.get_command(context, word)
+                context = stack.enter_context(current.make_context(word, [], parent=context, resilient_parsing=True))
+            return f"{current.get_help(context)}\n"
     finally:
         for name, value in before.items():
             if value is None:
@@ -50,7 +50,7 @@ def help_text(command: Sequence[str]) -> str:
 
 def method_table() -> str:
     """The catalog of methods, as Markdown."""
-    rows = [[_linked(row.name), row.family, row.summary, row.reference] for row in methods.specs()]
+    rows = [[_linked(spec.name), spec.family, spec.summary, spec.reference] for spec in methods.specs()]
     return flat(("method", "family", "what it is", "reference"), rows, "markdown")
 
 
@@ -62,12 +62,12 @@ def _linked(method: str) -> str:
 
 def metric_table() -> str:
     """The catalog of metrics, as Markdown."""
-    rows = [[f"`{row.name}`", row.family, row.summary, row.direction] for row in metrics.rows()]
+    rows = [[f"`{spec.name}`", spec.family, spec.summary, spec.direction] for spec in metrics.rows()]
     return flat(("metric", "family", "what it is", "better"), rows, "markdown")
 
 
 def generated(command: Sequence[str]) -> str:
-    """What stands below the marker of a page."""
+    """The part of a page below the marker."""
     text = f"{MARKER}\n\n```console\n$ {' '.join([PROGRAM, *command])} --help\n{help_text(command)}```\n"
     tables = {("methods",): method_table, ("metrics",): metric_table}
     if command in tables:
@@ -82,32 +82,32 @@ def generated(command: Sequence[str]) -> str:
 
 
 def opening(page: Path, title: str) -> str:
-    """What was written by hand above the marker."""
+    """The part above the marker, written by hand."""
     if not page.exists():
         return f"# {title}\n\n"
     return page.read_text(encoding="utf-8").partition(MARKER)[0]
 
 
 def outputs() -> dict[Path, str]:
-    """Every generated file and what it should hold."""
-    found: dict[Path, str] = {}
+    """Every generated file and its content."""
+    files: dict[Path, str] = {}
     for command in ((), *every_command()):
         page = PAGES / f"{'-'.join(command) or 'README'}.md"
-        found[page] = opening(page, " ".join([PROGRAM, *command])) + generated(command)
-        found[GOLDEN / f"{'-'.join(command) or PROGRAM}.txt"] = help_text(command)
-    return found
+        files[page] = opening(page, " ".join([PROGRAM, *command])) + generated(command)
+        files[GOLDEN / f"{'-'.join(command) or PROGRAM}.txt"] = help_text(command)
+    return files
 
 
-def out_of_step() -> dict[Path, str]:
-    """The files that do not hold what they should."""
+def out_of_date() -> dict[Path, str]:
+    """The files whose content has changed, with the new one."""
     return {
         path: text for path, text in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != text
     }
 
 
 def main(words: list[str]) -> int:
-    """Write or check."""
-    stale = out_of_step()
+    """Write the files, or with ``--check`` only list them."""
+    stale = out_of_date()
     for path, text in stale.items():
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
         if "--check" not in words:

@@ -1,6 +1,6 @@
-"""The program: its commands by name, and what ``calcli`` alone does.
+"""The program and its commands.
 
-A command's module is imported when it is called, so that none costs the others time.
+A command's module is imported when the command is called, so that start-up does not pay for the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMANDS = {
     "methods": "List the ways to calibrate, or describe one.",
     "metrics": "List the ways to measure, or describe one.",
 }
-"""Each command is the function of this name in the module of this name, and this is the first line of its help."""
+"""The first line of each command's help. The command is the function of this name in the module of this name."""
 
 GROUPS = {
     "uncertainty": {
@@ -39,16 +39,16 @@ GROUPS = {
         "decompose": "Split up the uncertainty of predictions that a table holds.",
     }
 }
-"""Commands that are groups of commands: ``calcli uncertainty fit`` is `fit` in the module `uncertainty_fit`."""
+"""Groups of commands: ``calcli uncertainty fit`` is `fit` in the module `uncertainty_fit`."""
 
 
 def every_command() -> dict[tuple[str, ...], str]:
-    """All commands by the words that call them, those of groups after the group, with the first line of their help."""
-    found: dict[tuple[str, ...], str] = {}
+    """The first line of every command's help, by the words that call it; a group comes before its commands."""
+    summaries: dict[tuple[str, ...], str] = {}
     for name, summary in COMMANDS.items():
-        found[(name,)] = summary
-        found |= {(name, inner): said for inner, said in GROUPS.get(name, {}).items()}
-    return found
+        summaries[(name,)] = summary
+        summaries |= {(name, inner): line for inner, line in GROUPS.get(name, {}).items()}
+    return summaries
 
 
 EXAMPLES = """\
@@ -60,7 +60,7 @@ _NAMES = {"help_option_names": ["-h", "--help"]}
 
 
 class _Lazy(Overview):
-    """Commands by name, each built when it is asked for."""
+    """Commands by name, each built when it is called."""
 
     commands_by_name: Mapping[str, str] = {}
 
@@ -95,14 +95,14 @@ class Program(_Lazy):
 
 
 def build() -> Any:
-    """The whole program, as something to call."""
+    """The program as a click command."""
     app = typer.Typer(cls=Program, rich_markup_mode=None, context_settings=_NAMES, epilog=EXAMPLES)
     app.callback(invoke_without_command=True)(_alone)
     return get_command(app)
 
 
 def _group(name: str) -> Any:
-    """A command that is several."""
+    """A group of commands."""
     module = importlib.import_module(f"calcli.cli.commands.{name}")
 
     class Group(_Lazy):

@@ -1,72 +1,80 @@
-"""From words on the command line to what the verbs take."""
+"""The arguments of a command: how texts become values, and values the request of a verb."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from calcli.fitting.side_inputs import SideFiles
-    from calcli.tables.binding import Flags
+    from _typeshed import DataclassInstance
+
+    from calcli.cli.console import Console
+
+Request = TypeVar("Request", bound="DataclassInstance")
+
+PRESENTATION = frozenset({"form", "html", "rollback", "threads", "quiet", "no_color", "debug"})
+"""Options that are no fields of requests: they are about the form of the answer."""
+
+
+class Arguments(dict[str, Any]):
+    """The arguments and options of a command, by the names of the request's fields."""
+
+    def request(self, kind: type[Request], **more: Any) -> Request:
+        """A request whose fields have the values of the same names, or those in `more`.
+
+        A field whose default is a dataclass (`flags`, `sides`, `options`) is filled in the same way. An option that is
+        no field of the request is an error.
+        """
+        values: dict[str, Any] = {}
+        used = PRESENTATION | more.keys()
+        for field in fields(kind):
+            if is_dataclass(field.default) and not isinstance(field.default, type):
+                part = {inner.name: self[inner.name] for inner in fields(field.default) if inner.name in self}
+                values[field.name] = replace(field.default, **part)
+                used |= part.keys()
+            elif field.name in self:
+                values[field.name] = self[field.name]
+                used |= {field.name}
+        if unused := self.keys() - used:
+            raise TypeError(f"{kind.__name__} has no field for {', '.join(sorted(unused))}")
+        return kind(**{**values, **more})
+
+    def console(self, *, quiet: bool = False) -> Console:
+        """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
+        from calcli.cli.console import Console
+
+        return Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
 
 
 def names(text: str | None) -> tuple[str, ...] | None:
     """``a,b`` as two names; a name with a comma stands in double quotes, as in a CSV file."""
     if text is None:
         return None
-    fields = next(csv.reader([text], skipinitialspace=True), [])
-    return tuple(field.strip() for field in fields if field.strip())
+    import csv
+
+    cells = next(csv.reader([text], skipinitialspace=True), [])
+    return tuple(cell.strip() for cell in cells if cell.strip())
 
 
-def kept(text: str | None) -> tuple[str, ...] | None:
+def names_or_empty(text: str | None) -> tuple[str, ...]:
+    """The same, where no list is an empty one."""
+    return names(text) or ()
+
+
+def names_or_none(text: str | None) -> tuple[str, ...] | None:
     """The same, where ``none`` is no column at all."""
     return () if text == "none" else names(text)
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:
     """``KEY=VALUE`` or ``METHOD.KEY=VALUE``; the last one of a key counts."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--set {text} is not KEY=VALUE", hint="see: calcli methods NAME")
-        found[key.strip()] = value.strip()
-    return found
-
-
-def flags(
-    *,
-    label: str | None,
-    prob: str | None,
-    logit: str | None,
-    weight: str | None,
-    positive: str | None,
-    features: str | None,
-    ignore: str | None,
-    classes: str | None,
-    node_id: str | None = None,
-) -> Flags:
-    """What was said of columns."""
-    from calcli.tables.binding import Flags
-
-    return Flags(
-        label=label,
-        prob=prob,
-        logit=logit,
-        weight=weight,
-        positive=positive,
-        features=names(features),
-        ignore=names(ignore) or (),
-        classes=names(classes),
-        node_id=node_id,
-    )
-
-
-def sides(*, model: str | None, partition_data: str | None, embedding_data: str | None, edges: str | None) -> SideFiles:
-    """What a method may use beside the rows."""
-    from calcli.fitting.side_inputs import SideFiles
-
-    return SideFiles(model, partition_data, embedding_data, edges)
+        values[key.strip()] = value.strip()
+    return values

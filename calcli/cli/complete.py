@@ -1,4 +1,4 @@
-"""What the shell offers after TAB, read from the catalogs: no method is imported, no file is opened."""
+"""Completions for the shell, read from the catalogs: no method is imported, no file is opened."""
 
 from __future__ import annotations
 
@@ -38,38 +38,42 @@ def metrics(incomplete: str) -> list[str]:
 
 
 def gate(incomplete: str) -> list[str]:
-    """The metric with which an expression begins, and after its dot what can be compared of it."""
+    """The metric with which an expression begins, and after its dot the fields that can be compared."""
     from calcli.metrics import catalog
     from calcli.reports.gates import FIELDS
 
     *before, last = incomplete.split(".")
-    metric = max((place for place, part in enumerate(before) if part in catalog.names()), default=None)
-    if metric is None:
+    # The name of a score may have dots too, so the last part that is a metric counts.
+    place = max((place for place, part in enumerate(before) if part in catalog.names()), default=None)
+    if place is None:
         return [".".join([*before, name]) for name in _starting(last, catalog.names())]
-    field = ".".join([*before[metric + 1 :], last])
-    return [".".join([*before[: metric + 1], name]) for name in _starting(field, FIELDS)]
+    field = ".".join([*before[place + 1 :], last])
+    return [".".join([*before[: place + 1], name]) for name in _starting(field, FIELDS)]
 
 
-def _last_of_list(incomplete: str, alone: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """What may follow the last comma; words that stand `alone` only where there is none."""
+def _last_of_list(incomplete: str, words: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+    """Names that may follow the last comma, and before any comma also the `words` that stand for a whole list."""
     done, comma, last = incomplete.rpartition(",")
     given = done.split(",")
-    offered = names if comma else (*alone, *names)
+    offered = names if comma else (*words, *names)
     return [f"{done}{comma}{name}" for name in _starting(last, offered) if name not in given]
 
 
 def presets(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting(incomplete, [name for row in _rows(ctx) for name in row.presets])
+    return _starting(incomplete, [name for spec in _specs(ctx) for name in spec.presets])
 
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
-    """``KEY=`` of the method that the line names, else ``METHOD.KEY=``; after it the values, where they can be told."""
+    """``KEY=`` of the method on the line, else ``METHOD.KEY=``; after it the values of choices and switches."""
     key, equals, value = incomplete.partition("=")
-    rows = _rows(ctx)
-    keys = {param.name if len(rows) == 1 else f"{row.name}.{param.name}": param for row in rows for param in row.params}
+    specs = _specs(ctx)
+    prefixes = {spec.name: "" if len(specs) == 1 else f"{spec.name}." for spec in specs}
+    keys = {f"{prefixes[spec.name]}{param.name}": param for spec in specs for param in spec.params}
     if not equals:
         return _starting(key, [f"{name}=" for name in keys])
-    words = _values(keys[key].kind, keys[key].choices) if key in keys else ()
+    if key not in keys:
+        return []
+    words = ("true", "false") if keys[key].kind == "bool" else keys[key].choices
     return [f"{key}={word}" for word in _starting(value, words)]
 
 
@@ -89,16 +93,12 @@ def pictures(incomplete: str) -> list[str]:
     return _starting(incomplete, ("png", "svg", "pdf", "html"))
 
 
-def _rows(ctx: typer.Context) -> list[MethodSpec]:
-    """The method that the line names so far, or all of them."""
+def _specs(ctx: typer.Context) -> list[MethodSpec]:
+    """The method on the line, or all of them."""
     from calcli.methods import catalog
 
-    named = [row for row in catalog.specs() if row.name == ctx.params.get("method")]
+    named = [spec for spec in catalog.specs() if spec.name == ctx.params.get("method")]
     return named or list(catalog.specs())
-
-
-def _values(kind: str, choices: tuple[str, ...]) -> tuple[str, ...]:
-    return ("true", "false") if kind == "bool" else choices
 
 
 def _starting(incomplete: str, names: Iterable[str]) -> list[str]:

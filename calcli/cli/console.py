@@ -1,4 +1,4 @@
-"""What goes to stderr: notes, warnings, progress. Nothing of it is an answer, so nothing of it can fail a command."""
+"""Notes, warnings and progress on stderr. None of it is an answer, so a broken stderr fails no command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
-from calcli.cli.streams import say
+from calcli.cli.streams import write_stderr
 from calcli.cli.text import wrapped
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """The listener of the verbs, and the voice of the commands.
+    """The listener of the verbs, which shows their notes and progress.
 
     Parameters
     ----------
@@ -24,51 +24,51 @@ class Console:
 
     Attributes
     ----------
-    screen, page
-        What stderr and stdout can show.
+    stderr, stdout
+        What each stream can show.
     """
 
     def __init__(self, *, quiet: bool = False, no_color: bool = False) -> None:
         self.quiet = quiet
-        self.screen = Screen.of(sys.stderr, no_color=no_color)
-        self.page = Screen.of(sys.stdout, no_color=no_color)
+        self.stderr = Screen.of(sys.stderr, no_color=no_color)
+        self.stdout = Screen.of(sys.stdout, no_color=no_color)
         self._bar: Progress | None = None
         self._tasks: list[TaskID] = []
-        self._said: set[str] = set()
+        self._noted: set[str] = set()
 
     def show(self, lines: Iterable[str]) -> None:
-        """Lines that are laid out already."""
+        """Show lines as they are."""
         text = "\n".join(lines)
         if text and not self.quiet:
-            self._put(text)
+            self._write(text)
 
     def note(self, message: str) -> None:
-        """A sentence that a user may want to know; the same one once only."""
-        if not self.quiet and message not in self._said:
-            self._said.add(message)
-            self._put("\n".join(map(self.screen.dim, wrapped(message, self.screen.prose))))
+        """Show a sentence, the same one only once."""
+        if not self.quiet and message not in self._noted:
+            self._noted.add(message)
+            self._write("\n".join(map(self.stderr.dim, wrapped(message, self.stderr.prose))))
 
     def warn(self, message: str) -> None:
-        """A sentence that a user must know, even a quiet one."""
-        first, *others = wrapped(f"warning: {message}", self.screen.prose)
-        self._put("\n".join([first.replace("warning:", self.screen.doubtful("warning:"), 1), *others]))
+        """Show a warning, with `quiet` too."""
+        first, *others = wrapped(f"warning: {message}", self.stderr.prose)
+        self._write("\n".join([first.replace("warning:", self.stderr.doubtful("warning:"), 1), *others]))
 
     def begin(self, task: str, total: int | None) -> None:
-        """A stage of the work starts."""
-        if self.quiet or not self.screen.terminal:
+        """Start a stage of the work."""
+        if self.quiet or not self.stderr.terminal:
             return
         if self._bar is None:
-            self._bar = _new_bar(self.screen)
+            self._bar = _new_bar(self.stderr)
             self._bar.start()
         self._tasks.append(self._bar.add_task(task, total=total, what=""))
 
     def advance(self, steps: int, what: str = "") -> None:
-        """So many steps of the innermost stage are done."""
+        """Count steps of the innermost stage."""
         if self._bar is not None and self._tasks:
             self._bar.update(self._tasks[-1], advance=steps, what=what)
 
     def end(self) -> None:
-        """The innermost stage is over."""
+        """End the innermost stage."""
         if self._bar is None or not self._tasks:
             return
         self._bar.remove_task(self._tasks.pop())
@@ -76,18 +76,18 @@ class Console:
             self._bar.stop()
             self._bar = None
 
-    def _put(self, text: str) -> None:
-        text = self.screen.fit(text)
+    def _write(self, text: str) -> None:
+        text = self.stderr.fit(text)
         if self._bar is not None:
             from rich.text import Text
 
             self._bar.console.print(Text.from_ansi(text), soft_wrap=True)
         else:
-            say(text)
+            write_stderr(text)
 
 
 def _new_bar(screen: Screen) -> Progress:
-    """A bar that leaves no trace. Rich is imported here, where it is needed and polars costs more."""
+    """A bar that is erased at its end. Rich is imported here, when polars has been imported anyway."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,6 +1,6 @@
-"""How help looks: what it does, examples, then the options in groups.
+"""The layout of help: a summary, the usage, examples, then the options by panel.
 
-Plain text in our own layout: Rich's help panels take longer to import than everything else that ``--help`` does.
+Plain text of our own: Rich takes longer to import than everything else that ``--help`` does.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from calcli.cli.environment import variable_of
 from calcli.cli.screen import Screen
 from calcli.cli.text import described, wrapped
 from calcli.reporting.typesetting import glued
 
 WIDEST = 80
-INPUT, METHOD, CHECK, OUTPUT, COLUMNS = "Input", "Method", "Check", "Output", "Columns"
 GENERAL = "General"
-"""The group of what every command has."""
+"""The panel of options that have no other."""
 
-_GROUPS = {group: group for group in (INPUT, METHOD, CHECK, OUTPUT, COLUMNS, GENERAL)}
-_GROUPS[COLUMNS] = "Columns (each is looked for by its usual names first)"
+_PANELS = {panel: panel for panel in ("Input", "Method", "Check", "Output", "Columns", GENERAL)}
+_PANELS["Columns"] += " (each is looked for by its usual names first)"
 
 
 class Command(TyperCommand):
@@ -36,8 +36,8 @@ class Command(TyperCommand):
         for paragraph in paragraphs:
             lines += ["", *wrapped(paragraph, width)]
         lines += ["", screen.bold("Examples:"), *(f"  {line}" for line in (self.epilog or "").splitlines())]
-        lines += _groups(self, ctx, screen, width)
-        lines += ["", *wrapped("Any --option can also be given as CALCLI_OPTION in the environment.", width)]
+        lines += _panels(self, ctx, screen, width)
+        lines += ["", *wrapped(_environment(self.get_params(ctx)), width)]
         return screen.fit("\n".join(lines))
 
 
@@ -52,12 +52,12 @@ class Overview(TyperGroup):
         lines += ["", screen.bold("Examples:"), *(f"  {line}" for line in (self.epilog or "").splitlines())]
         lines += ["", f"{screen.bold('Usage:')} {ctx.command_path} COMMAND [OPTIONS] ..."]
         lines += ["", screen.bold("Commands:"), *described(commands, width)]
-        lines += _groups(self, ctx, screen, width)
+        lines += _panels(self, ctx, screen, width)
         lines += ["", f"{ctx.command_path} COMMAND --help says more."]
         return screen.fit("\n".join(lines))
 
     def summary(self, name: str) -> str:
-        """What a command does, in one line."""
+        """The first line of a command's help."""
         raise NotImplementedError
 
 
@@ -70,17 +70,25 @@ def _usage(command: Any, ctx: Any) -> str:
     return " ".join([ctx.command_path, *arguments, "[OPTIONS]"])
 
 
-def _groups(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
-    """The parameters under the headings of their groups, all in one column."""
-    groups: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
+def _environment(params: list[Any]) -> str:
+    """The variables of options, and the exceptions, whose variables name the command too."""
+    pairs = [(param.opts[-1], param.envvar) for param in params if param.param_type_name == "option" and param.envvar]
+    special = [f"{flag} as {variable}" for flag, variable in pairs if variable != variable_of(flag)]
+    exceptions = f", but {' and '.join(special)}" if special else ""
+    return f"Any --option can also be given as CALCLI_OPTION in the environment{exceptions}."
+
+
+def _panels(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
+    """The parameters under the headings of their panels, all in one column."""
+    panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in _PANELS}
     for param in command.get_params(ctx):
         if not param.hidden:
-            groups[param.rich_help_panel or GENERAL].append((_name(param), _meaning(param)))
-    least = min(24, max((len(name) for entries in groups.values() for name, _ in entries), default=0))
+            panels[param.rich_help_panel or GENERAL].append((_name(param), _description(param)))
+    least = min(24, max((len(name) for entries in panels.values() for name, _ in entries), default=0))
     lines: list[str] = []
-    for title, entries in groups.items():
+    for panel, entries in panels.items():
         if entries:
-            lines += ["", screen.bold(f"{_GROUPS[title]}:"), *described(entries, width, least=least, most=24)]
+            lines += ["", screen.bold(f"{_PANELS[panel]}:"), *described(entries, width, least=least, most=24)]
     return lines
 
 
@@ -94,8 +102,8 @@ def _name(param: Any) -> str:
     return f"{', '.join([*short, *long])}{value}"
 
 
-def _meaning(param: Any) -> str:
-    """What it is for, without the last full stop, and its default."""
+def _description(param: Any) -> str:
+    """Its help without the last full stop, and its default."""
     text = re.sub(r"(?<!\.)\.$", "", param.help or "")
     if param.default is None or not param.show_default or getattr(param, "is_flag", False):
         return text

@@ -1,4 +1,4 @@
-"""The one boundary: what happens inside becomes a line on stderr and an exit code here, and nowhere else."""
+"""The boundary of the program: every exception becomes a line on stderr and an exit code here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from calcli.cli.environment import is_set
 from calcli.cli.screen import Screen
-from calcli.cli.streams import flush, say, silence
+from calcli.cli.streams import flush, silence, write_stderr
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 
 PROGRAM = "calcli"
 _BUG = 70
 _INTERRUPTED = 130
-_NO = {"", "0", "false", "no", "off", "n", "f"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,21 +28,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         The words after the program's name; those of this process if left out.
     """
-    ours = arguments is None
+    own_process = arguments is None
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if ours:
-        # Starting up makes many objects and no garbage. Not to look for it saves a sixth of the time of `--help`.
+    if own_process:
+        # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
         gc.set_threshold(100_000)
     for stream in (sys.stdout, sys.stderr):
-        # A letter that the terminal's encoding does not have must not end a command.
+        # A letter that the encoding of the terminal lacks must not raise.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         code = _run(words)
         flush()
     except BaseException as error:  # a panic of polars is not an Exception
         code = _report(error, words)
-    if ours:
-        gc.freeze()  # the interpreter need not look for it on its way out either
+    if own_process:
+        gc.freeze()  # no collection at exit either
         if code != 0:
             _leave(code)
     return code
@@ -70,7 +70,7 @@ def _run(words: list[str]) -> int:
     command = build()
     if os.environ.get("_CALCLI_COMPLETE"):
         command(prog_name=PROGRAM)  # the shell asks for completions: Typer answers and exits
-    if not _asked("--debug", words) and not sys.warnoptions:
+    if not is_set("--debug", words) and not sys.warnoptions:
         _hide_warnings()
     try:
         # Not `command(words, standalone_mode=False)`: that turns a closed pipe into exit code 1, which means "no" here.
@@ -82,10 +82,10 @@ def _run(words: list[str]) -> int:
 
 
 def _hide_warnings() -> None:
-    """What numpy or polars warn of is for programmers; calcli has its own words for what concerns its users.
+    """Hide warnings of numpy and polars, and exceptions that Python cannot raise: they are for programmers.
 
-    So is what Python cannot raise: pyarrow calls back about a bad row of a CSV file, stumbles over its bytes itself,
-    and says what is wrong with the file all the same.
+    Such an exception comes from pyarrow's callback about a bad row of a CSV file, which fails on bytes that are not
+    UTF-8; pyarrow still reports the error in the file.
     """
     import warnings
 
@@ -94,24 +94,24 @@ def _hide_warnings() -> None:
 
 
 def _report(error: BaseException, words: list[str]) -> int:
-    """Say what went wrong, in one line, and give the exit code."""
-    code, message = _meaning(error)
+    """Write the error as one line, and return the exit code."""
+    code, message = _explanation(error)
     try:
         flush()  # what was printed before it went wrong
     except (CalcliError, ValueError):
         silence(sys.stdout)
-    if code != 0 and _asked("--debug", words):
+    if code != 0 and is_set("--debug", words):
         import traceback
 
-        say("".join(traceback.format_exception(error)).rstrip())
+        write_stderr("".join(traceback.format_exception(error)).rstrip())
     if message is not None:
-        screen = Screen.of(sys.stderr, no_color=_asked("--no-color", words))
-        say(f"{screen.bad(f'{PROGRAM}:')} {screen.fit(_one_line(message))}")
+        screen = Screen.of(sys.stderr, no_color=is_set("--no-color", words))
+        write_stderr(f"{screen.bad(f'{PROGRAM}:')} {screen.fit(_one_line(message))}")
     return code
 
 
-def _meaning(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a table of what can happen
-    """The exit code and the line; None where there is nothing to say."""
+def _explanation(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a table of what can happen
+    """The exit code and the line; None for no line."""
     match error:
         case ClosedPipeError() | BrokenPipeError():
             return ClosedPipeError.exit_code, None  # as `cat | head` ends: silently
@@ -131,29 +131,23 @@ def _meaning(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a
     mistake = explained(error)
     if mistake is not None:
         return mistake.exit_code, str(mistake)
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return _BUG, f"this is a bug in calcli, not a mistake of yours: {what}; --debug shows where, please report it"
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return _BUG, f"this is a bug in calcli, not a mistake of yours: {text}; --debug shows where, please report it"
 
 
 def _exit_code(error: SystemExit) -> int:
-    """Typer leaves with a number once it has installed or shown completions."""
+    """The exit code of Typer, which exits after it has installed or shown completions."""
     if error.code is None:
         return 0
     return error.code if isinstance(error.code, int) else _BUG
 
 
 def _refusal(error: OSError) -> str:
-    """What the operating system said, about which file."""
-    said = error.strerror or str(error) or type(error).__name__
-    return said if error.filename is None else f"{error.filename}: {said}"
+    """The error of the operating system, and its file."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def _one_line(message: str) -> str:
     """A message as one line of visible letters: names in it can hold line ends, or codes that move the cursor."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message)
-
-
-def _asked(flag: str, words: list[str]) -> bool:
-    """Whether a flag is set, asked before the words are parsed and whether or not they can be."""
-    name = f"CALCLI_{flag.removeprefix('--').replace('-', '_').upper()}"
-    return flag in words or os.environ.get(name, "").lower() not in _NO

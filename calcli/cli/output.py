@@ -1,4 +1,4 @@
-"""Answers on stdout, in the form that was asked for, and what is said of them on stderr."""
+"""Answers on stdout, in the form that ``--format`` names, and notes and warnings on stderr."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from calcli.cli.console import Console
     from calcli.fitting.requests import FitResult
-    from calcli.methods import spec as method_rows
-    from calcli.metrics import catalog as metric_rows
+    from calcli.methods.spec import MethodSpec
+    from calcli.metrics.catalog import MetricSpec
     from calcli.reports.schema import Report
     from calcli.verbs.apply import ApplyResult
     from calcli.verbs.compare import CompareResult
@@ -41,271 +41,273 @@ _METHOD = (
 )
 _METRIC = ("name", "family", "summary", "direction", "kind", "default")
 
-_SAID = {"not-better"}
-"""Warnings that the verdict says in other words."""
+_IN_VERDICT = {"not-better"}
+"""Warnings that repeat the verdict of the table."""
 
-_NEWS = {"choice"}
-"""What is no warning at all, and is said as a note when it is found."""
+_NOTES = {"choice"}
+"""Warnings of a report that the verb notes on stderr while it runs."""
 
 
-def fitted(result: FitResult, form: Form, talk: Console) -> None:
+def fitted(result: FitResult, form: Form, console: Console) -> None:
     """The artifact's path on stdout and the report on stderr; in other forms, the report on stdout."""
     from calcli.cli.views import report as view
 
     if result.report is None:
-        _bound(result.binding.to_json(), [("artifact", str(result.path))], form, talk)
+        _binding(result.binding.to_json(), [("artifact", str(result.path))], form, console)
         return
     if form == "table":
-        talk.show([*view.fitted(result, talk.screen), *_picture(result.report, talk), ""])
-        _warn(result.report, talk, said=not talk.quiet)
+        console.show([*view.fitted(result, console.stderr), *_picture(result.report, console), ""])
+        _warn(result.report, console, verdict=not console.quiet)
         if result.path is not None:
             write_path(result.path)
     else:
-        _report(result.report, form, talk)
+        _report(result.report, form, console)
     if result.refused is not None:
-        refuse(result.refused, talk)
+        refuse(result.refused, console)
 
 
-def compared(result: CompareResult, form: Form, talk: Console) -> None:
-    """The leaderboard on stdout; where the choice is kept, its path stands alone there."""
+def compared(result: CompareResult, form: Form, console: Console) -> None:
+    """The leaderboard on stdout; with ``--select`` it goes to stderr, and the artifact's path to stdout."""
     from calcli.cli.views import leaderboard as view
 
     if form != "table":
-        _report(result.report, form, talk)
+        _report(result.report, form, console)
     elif result.selected is None:
-        _lines(view.compared(result, talk.page), talk)
+        _lines(view.compared(result, console.stdout), console)
     else:
-        talk.show([*view.compared(result, talk.screen), ""])
+        console.show([*view.compared(result, console.stderr), ""])
         if result.selected.path is not None:
             write_path(result.selected.path)
 
 
-def refitted(result: RefitResult, form: Form, talk: Console) -> None:
-    """The artifact's path on stdout and the report on stderr; exit code 1 where the one in place was kept."""
+def refitted(result: RefitResult, form: Form, console: Console) -> None:
+    """The artifact's path on stdout and the report on stderr; exit code 1 where the previous generation was kept."""
     from calcli.cli.views import report as view
 
     if form == "table":
-        talk.show([*view.evaluated(result.report, talk.screen), ""])
-        _warn(result.report, talk, said=not talk.quiet)
+        console.show([*view.evaluated(result.report, console.stderr), ""])
+        _warn(result.report, console, verdict=not console.quiet)
     else:
-        _report(result.report, form, talk)
+        _report(result.report, form, console)
     if result.kept is not None:
-        refuse(result.kept, talk)
+        refuse(result.kept, console)
     if form == "table":
         write_path(result.path)
 
 
-def rolled_back(path: Path, talk: Console) -> None:
-    """Which artifact is as it was before."""
-    talk.note(f"{path} is the generation before again")
+def rolled_back(path: Path, console: Console) -> None:
+    """The artifact whose previous generation is back."""
+    console.note(f"{path} is the generation before again")
     write_path(path)
 
 
-def refuse(answer: str, talk: Console) -> NoReturn:
-    """The question was understood, and the answer is no: exit code 1."""
+def refuse(reason: str, console: Console) -> NoReturn:
+    """A warning and exit code 1: the command ran, and the answer is no."""
     import typer
 
-    talk.warn(answer)
+    console.warn(reason)
     raise typer.Exit(1)
 
 
-def evaluated(report: Report, form: Form, talk: Console) -> None:
-    """The report on stdout; exit code 1 where a gate failed."""
+def evaluated(report: Report, form: Form, console: Console) -> None:
+    """The report on stdout; exit code 1 where a gate failed or the calibration has drifted."""
     from calcli.cli.views import changes, groups, rejection
     from calcli.cli.views import report as view
 
     if form == "table":
+        screen = console.stdout
         _lines(
             [
-                *view.evaluated(report, talk.page),
-                *groups.shown(report, talk.page),
-                *rejection.tables(report, talk.page),
-                *changes.table(report, talk.page),
-                *groups.verdicts(report, talk.page),
-                *view.drift(report, talk.page),
+                *view.evaluated(report, screen),
+                *groups.metrics(report, screen),
+                *rejection.tables(report, screen),
+                *changes.table(report, screen),
+                *groups.verdicts(report, screen),
+                *view.drift(report, screen),
             ],
-            talk,
+            console,
         )
-        talk.show(_picture(report, talk))
-        _warn(report, talk, said=True)
+        console.show(_picture(report, console))
+        _warn(report, console, verdict=True)
     else:
-        _report(report, form, talk)
+        _report(report, form, console)
     failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
     if failed:
-        refuse(f"--fail-if is true: {'; '.join(failed)}", talk)
+        refuse(f"--fail-if is true: {'; '.join(failed)}", console)
     if report.drift is not None and report.drift["drifted"]:
-        refuse("the calibration has moved since the fit", talk)
+        refuse("the calibration has moved since the fit", console)
 
 
-def page(report: Report, target: str | None, talk: Console) -> None:
-    """The report as a page in a file, if one is asked for."""
+def page(report: Report, target: str | None, console: Console) -> None:
+    """The report as an HTML page, with ``--html``."""
     if target is None:
         return
     from calcli.reporting.webpage import webpage
     from calcli.tables.sink import write_bytes
 
     write_bytes(webpage(report).encode(), target)
-    talk.note(f"the page is in {target}")
+    console.note(f"the page is in {target}")
 
 
 def check_streams(target: str | None, form: Form) -> None:
-    """Refuse two answers in one stream."""
+    """Refuse a picture and its numbers on the same stdout."""
     if target == "-" and form != "table":
         raise UsageError("the picture and its numbers would both go to stdout", hint="draw it into a file: -o FILE")
 
 
-def pictured(result: DiagramResult, form: Form, talk: Console) -> None:
-    """The picture on stdout, or its numbers; of one in a file, what to see in it on stderr."""
+def pictured(result: DiagramResult, form: Form, console: Console) -> None:
+    """The picture or its numbers on stdout; of a picture in a file, the captions on stderr."""
     from calcli.cli import serial
     from calcli.cli.views import pictures as view
 
     output = result.request.output
     if form == "json":
-        _json(result.to_json(), talk)
+        _json(result.to_json(), console)
     elif form != "table":
         write(serial.flat(serial.POINTS, serial.point_rows(result.shown), form))
     elif output is None:
-        _lines(view.shown(result, talk.page), talk)
+        _lines(view.diagram(result, console.stdout), console)
     if output is not None:
-        talk.show([*view.readings(result, talk.screen), *([] if output == "-" else [f"drawn in {output}"])])
-    if result.data.rows_bad:
-        talk.warn(f"{result.data.rows_bad:,} of {result.data.rows:,} rows are bad and were left out")
+        console.show([*view.readings(result, console.stderr), *([] if output == "-" else [f"drawn in {output}"])])
+    _warn_of_bad_rows(result.data.rows_bad, result.data.rows, "are bad and were left out", console)
 
 
-def _picture(report: Report, talk: Console) -> list[str]:
-    """A small one for stderr, if somebody is looking."""
-    from calcli.cli.views import pictures as view
-
-    return view.beside(report.curves, talk.screen) if talk.screen.terminal else []
-
-
-def applied(result: ApplyResult, talk: Console, *, dry_run: bool) -> None:
-    """What was written, on stderr: stdout may be the table."""
-    from calcli.cli.views import report as view
-
+def applied(result: ApplyResult, console: Console, *, dry_run: bool) -> None:
+    """The rows and columns that were written, on stderr: stdout may be the table."""
     if dry_run:
         more = [("adds", ", ".join(result.columns)), ("output", result.output)]
-        _lines(view.bound(result.binding.to_json(), more, talk.page), talk)
+        _binding(result.binding.to_json(), more, "table", console)
         return
-    _written(result.output, result.rows, result.columns, talk)
-    if result.rows_bad:
-        talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable score and got null")
+    _written(result, console)
+    _warn_of_bad_rows(result.rows_bad, result.rows, "have no usable score and got null", console)
 
 
-def ensemble_fitted(result: EnsembleResult, talk: Console) -> None:
+def decomposed(result: DecomposeResult, console: Console) -> None:
+    """The rows and columns that were written, on stderr: stdout may be the table."""
+    _written(result, console)
+    _warn_of_bad_rows(result.rows_bad, result.rows, "have no usable predictions and got null", console)
+
+
+def ensemble_fitted(result: EnsembleResult, console: Console) -> None:
     """The ensemble's path on stdout, and what was trained on stderr."""
     from calcli.cli.views import uncertainty as view
 
     if result.model is None:
-        _bound(result.binding.to_json(), [("ensemble", str(result.path))], "table", talk)
+        _binding(result.binding.to_json(), [("ensemble", str(result.path))], "table", console)
         return
-    talk.show([*view.fitted(result, talk.screen), ""])
+    console.show([*view.fitted(result, console.stderr), ""])
     for warning in result.warnings:
-        talk.warn(warning)
+        console.warn(warning)
     if result.path is not None:
         write_path(result.path)
 
 
-def ensemble_evaluated(report: Report, form: Form, talk: Console) -> None:
+def ensemble_evaluated(report: Report, form: Form, console: Console) -> None:
     """The report on stdout."""
     from calcli.cli.views import uncertainty as view
 
     if form == "table":
-        _lines(view.evaluated(report, talk.page), talk)
-        _warn(report, talk, said=True)
+        _lines(view.evaluated(report, console.stdout), console)
+        _warn(report, console, verdict=True)
     else:
-        _report(report, form, talk)
+        _report(report, form, console)
 
 
-def decomposed(result: DecomposeResult, talk: Console) -> None:
-    """What was written, on stderr: stdout may be the table."""
-    _written(result.output, result.rows, result.columns, talk)
-    if result.rows_bad:
-        talk.warn(f"{result.rows_bad:,} of {result.rows:,} rows have no usable predictions and got null")
-
-
-def inspected(inspection: Inspection, form: Form, talk: Console) -> None:
-    """What an artifact is."""
+def inspected(inspection: Inspection, form: Form, console: Console) -> None:
+    """An artifact: its manifest, its numbers, its files."""
     from calcli.cli.views import inspection as view
 
     if form == "table":
-        _lines(view.inspected(inspection, talk.page), talk)
+        _lines(view.inspected(inspection, console.stdout), console)
     else:
-        _json(inspection.to_json(), talk)
+        _json(inspection.to_json(), console)
 
 
-def methods(rows: Sequence[method_rows.MethodSpec], form: Form, talk: Console, *, details: bool) -> None:
-    """The catalog of methods, or a row of it with all details."""
+def methods(specs: Sequence[MethodSpec], form: Form, console: Console, *, details: bool) -> None:
+    """The catalog of methods, or one of them with all details."""
     from calcli.cli.views import catalogs as view
 
     if form == "table":
-        _lines(view.method(rows[0], talk.page) if details else view.method_list(rows, talk.page), talk)
+        screen = console.stdout
+        _lines(view.method(specs[0], screen) if details else view.method_list(specs, screen), console)
     else:
-        _catalog("methods", [asdict(row) for row in rows], _METHOD, form, talk)
+        _catalog("methods", [asdict(spec) for spec in specs], _METHOD, form, console)
 
 
-def metrics(rows: Sequence[metric_rows.MetricSpec], form: Form, talk: Console, *, details: bool) -> None:
-    """The catalog of metrics, or a row of it with all details."""
+def metrics(specs: Sequence[MetricSpec], form: Form, console: Console, *, details: bool) -> None:
+    """The catalog of metrics, or one of them with all details."""
     from calcli.cli.views import catalogs as view
 
     if form == "table":
-        _lines(view.metric(rows[0], talk.page) if details else view.metric_list(rows, talk.page), talk)
+        screen = console.stdout
+        _lines(view.metric(specs[0], screen) if details else view.metric_list(specs, screen), console)
     else:
-        _catalog("metrics", [asdict(row) for row in rows], _METRIC, form, talk)
+        _catalog("metrics", [asdict(spec) for spec in specs], _METRIC, form, console)
 
 
-def _written(output: str, rows: int, columns: Sequence[str], talk: Console) -> None:
-    place = "standard output" if output == "-" else output
-    talk.show([f"{place}: {rows:,} rows, added {', '.join(columns)}"])
-
-
-def _catalog(name: str, rows: list[dict[str, Any]], header: Sequence[str], form: Form, talk: Console) -> None:
+def _catalog(name: str, entries: list[dict[str, Any]], header: Sequence[str], form: Form, console: Console) -> None:
     from calcli.cli import serial
 
     if form in ("csv", "markdown"):
-        write(serial.flat(header, [[row[key] for key in header] for row in rows], form))
+        write(serial.flat(header, [[entry[key] for key in header] for entry in entries], form))
     else:
-        _json({"schema": f"calcli.{name}/1", name: rows}, talk)
+        _json({"schema": f"calcli.{name}/1", name: entries}, console)
 
 
-def _bound(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, talk: Console) -> None:
-    """What a dry run found out; it is the answer, so it goes to stdout."""
+def _binding(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, console: Console) -> None:
+    """The answer of ``--dry-run``: which column plays which part."""
     from calcli.cli import serial
     from calcli.cli.views import report as view
 
     if form in ("csv", "markdown"):
         write(serial.flat(("part", "column", "reason"), serial.binding_rows(binding), form))
     elif form == "json":
-        _json({"schema": "calcli.binding/1", **dict(more), "binding": binding}, talk)
+        _json({"schema": "calcli.binding/1", **dict(more), "binding": binding}, console)
     else:
-        _lines(view.bound(binding, more, talk.page), talk)
+        _lines(view.bound(binding, more, console.stdout), console)
 
 
-def _report(report: Report, form: Form, talk: Console) -> None:
-    """A report for a machine; what a careful reader should see is in it, and is said to people too."""
+def _report(report: Report, form: Form, console: Console) -> None:
+    """A report for programs, and its warnings for people."""
     from calcli.cli import serial
 
     if form in ("csv", "markdown"):
         write(serial.flat(serial.LONG, serial.long_rows(report), form))
     else:
-        _json(report.to_json(), talk)
-    _warn(report, talk, said=False)
+        _json(report.to_json(), console)
+    _warn(report, console, verdict=False)
 
 
-def _warn(report: Report, talk: Console, *, said: bool) -> None:
-    """The report's warnings, but for those that were `said` already."""
+def _picture(report: Report, console: Console) -> list[str]:
+    """A small picture, if stderr is a terminal."""
+    from calcli.cli.views import pictures as view
+
+    return view.small(report.curves, console.stderr) if console.stderr.terminal else []
+
+
+def _written(result: ApplyResult | DecomposeResult, console: Console) -> None:
+    place = "standard output" if result.output == "-" else result.output
+    console.show([f"{place}: {result.rows:,} rows, added {', '.join(result.columns)}"])
+
+
+def _warn(report: Report, console: Console, *, verdict: bool) -> None:
+    """The report's warnings, but for those that the `verdict` above them repeats."""
     for warning in report.warnings:
-        if warning.code not in _NEWS and not (said and warning.code in _SAID):
-            talk.warn(warning.message)
-    if report.data.rows_bad:
-        talk.warn(f"{report.data.rows_bad:,} of {report.data.rows:,} rows are bad and were left out")
+        if warning.code not in _NOTES and not (verdict and warning.code in _IN_VERDICT):
+            console.warn(warning.message)
+    _warn_of_bad_rows(report.data.rows_bad, report.data.rows, "are bad and were left out", console)
 
 
-def _lines(lines: Sequence[str], talk: Console) -> None:
-    write(talk.page.fit("\n".join(lines)) + "\n")
+def _warn_of_bad_rows(bad: int, rows: int, consequence: str, console: Console) -> None:
+    if bad:
+        console.warn(f"{bad:,} of {rows:,} rows {consequence}")
 
 
-def _json(found: object, talk: Console) -> None:
+def _lines(lines: Sequence[str], console: Console) -> None:
+    write(console.stdout.fit("\n".join(lines)) + "\n")
+
+
+def _json(document: object, console: Console) -> None:
     from calcli.cli import serial
 
-    write(serial.to_json(found, unicode=talk.page.unicode))
+    write(serial.to_json(document, unicode=console.stdout.unicode))

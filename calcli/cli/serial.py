@@ -1,4 +1,4 @@
-"""Answers for machines: JSON, CSV, Markdown. Full precision, and null where there is no number."""
+"""Answers for programs: JSON, CSV, Markdown. Full precision, and null where there is no number."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ LONG = (
     *("score", "group", "metric", *_VALUE),
     *("diff", "diff_lo", "diff_hi", "diff_p", "fit_seconds", "apply_seconds", "chosen"),
 )
-"""The columns of a report as CSV or Markdown, which scripts rely on: more may come, at the end.
+"""The columns of a report as CSV or Markdown. Scripts rely on them: new ones go to the end.
 
 `diff` is how much the value lies above that of no calibration, as in the expressions of ``--fail-if``.
 """
 
-
 POINTS = ("score", "class", "x", "y", "n", "lo", "hi")
-"""The columns of a picture's numbers."""
+"""The columns of a diagram's points."""
 
 
-def to_json(found: object, *, unicode: bool = True) -> str:
+def to_json(document: object, *, unicode: bool = True) -> str:
     """One object on one line. A number that JSON does not have is a bug, not a NaN."""
-    return json.dumps(found, allow_nan=False, ensure_ascii=not unicode) + "\n"
+    return json.dumps(document, allow_nan=False, ensure_ascii=not unicode) + "\n"
 
 
 def flat(header: Sequence[str], rows: Sequence[Sequence[Cell]], form: Flat) -> str:
@@ -56,7 +55,7 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def _text(cell: Cell) -> str:
-    """A number with as many digits as it takes to read the same one back."""
+    """A number with the digits that read back as the same number."""
     if cell is None:
         return ""
     if isinstance(cell, bool):
@@ -71,42 +70,44 @@ def _in_markdown(text: str) -> str:
 def long_rows(report: Report) -> list[list[Cell]]:
     """A report in long form, a row for each number; a score that could not be computed has one row with its reason."""
     base = report.scores[0].name if report.scores else None
-    differences = {(each.score, each.metric): each for each in report.differences if each.versus == base}
-    found: list[list[Cell]] = []
+    differences = {(gap.score, gap.metric): gap for gap in report.differences if gap.versus == base}
+    rows: list[list[Cell]] = []
+    # Numbers over all rows, with the difference from the first score.
     for score in report.scores:
         chosen = None if report.chosen is None else score.name == report.chosen
-        tail = [*map(_seconds, (score.seconds.fit, score.seconds.apply)), chosen]
+        tail = [*map(_microseconds, (score.seconds.fit, score.seconds.apply)), chosen]
         if score.status != "ok":
-            found.append([score.name, *[None] * 7, score.reason, *_cells(None, _DIFFERENCE), *tail])
+            rows.append([score.name, *[None] * 7, score.reason, *_values(None, _DIFFERENCE), *tail])
         for metric, value in score.metrics.items():
-            gap = differences.get((score.name, metric))
-            found.append([score.name, None, metric, *_cells(value, _VALUE), *_cells(gap, _DIFFERENCE), *tail])
+            difference = _values(differences.get((score.name, metric)), _DIFFERENCE)
+            rows.append([score.name, None, metric, *_values(value, _VALUE), *difference, *tail])
+    # Numbers within groups, which have no differences.
     for group in cast("tuple[dict[str, Any], ...]", report.groups):
+        place = f"{group['by']}={group['group']}"
         for metric, value in group["metrics"].items():
             numbers = [value[key] for key in _VALUE]
-            found.append(
-                [group["score"], f"{group['by']}={group['group']}", metric, *numbers, *[None] * (len(LONG) - 9)]
-            )
-    return found
+            rows.append([group["score"], place, metric, *numbers, *[None] * (len(LONG) - 9)])
+    return rows
 
 
-def _cells(found: MetricValue | Difference | None, keys: Sequence[str]) -> list[Cell]:
-    return [None if found is None else getattr(found, key) for key in keys]
+def _values(record: MetricValue | Difference | None, keys: Sequence[str]) -> list[Cell]:
+    return [None if record is None else getattr(record, key) for key in keys]
 
 
-def _seconds(time: float | None) -> float | None:
-    return None if time is None else round(time, 6)
+def _microseconds(seconds: float | None) -> float | None:
+    """Seconds to the microsecond."""
+    return None if seconds is None else round(seconds, 6)
 
 
 def point_rows(curves: Sequence[Curve]) -> list[list[Cell]]:
     """The points of curves, a row for each."""
-    return [[one.score, one.of, p.x, p.y, p.n, p.lo, p.hi] for one in curves for p in one.points]
+    return [[curve.score, curve.of, p.x, p.y, p.n, p.lo, p.hi] for curve in curves for p in curve.points]
 
 
 def binding_rows(binding: dict[str, Any]) -> list[list[Cell]]:
     """Which column plays which part, a row for each."""
     parts = [("label", binding["label"]), ("weight", binding["weight"])]
-    found: list[list[Cell]] = [[part, column, None] for part, column in parts if column is not None]
-    found += [["score", column, binding["score"]["kind"]] for column in binding["score"]["columns"]]
-    found += [["feature", column, None] for column in binding["features"]]
-    return found + [["dropped", gone["column"], gone["reason"]] for gone in binding["dropped"]]
+    rows: list[list[Cell]] = [[part, column, None] for part, column in parts if column is not None]
+    rows += [["score", column, binding["score"]["kind"]] for column in binding["score"]["columns"]]
+    rows += [["feature", column, None] for column in binding["features"]]
+    return rows + [["dropped", column["column"], column["reason"]] for column in binding["dropped"]]

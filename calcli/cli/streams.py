@@ -1,4 +1,4 @@
-"""stdout and stderr as files that can be full, closed, or read by nobody."""
+"""Writing to stdout and stderr, which can be full or closed."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 
 
 def write(text: str) -> None:
-    """Put an answer out, at once: a full disk or a closed pipe has to show while there is somebody to handle it."""
+    """Write to stdout and flush, so that a full disk or a closed pipe raises here and not at exit."""
     if sys.stdout is None:
         raise FileSystemError("cannot write to standard output: it is closed")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        raise refused(error) from error
+        raise stdout_error(error) from error
 
 
 def write_path(path: os.PathLike[str]) -> None:
-    """Put out the name of a file, byte for byte, whatever the encoding of the terminal."""
+    """Write the name of a file to stdout, byte for byte, whatever the encoding of the terminal."""
     write("")
     try:
         sys.stdout.buffer.write(os.fsencode(path) + b"\n")
         sys.stdout.buffer.flush()
     except OSError as error:
-        raise refused(error) from error
+        raise stdout_error(error) from error
 
 
 def flush() -> None:
-    """What was printed behind our back, by Typer for one, is written only here: it fails now or never."""
+    """Flush what others (Typer) printed to stdout, so that an error of the stream raises here."""
     if sys.stdout is not None:
         write("")
 
 
-def refused(error: OSError) -> CalcliError:
-    """What the operating system said about stdout."""
+def stdout_error(error: OSError) -> CalcliError:
+    """The error of the operating system as one of calcli."""
     if error.errno == errno.EPIPE:
         return ClosedPipeError("the reader of standard output went away")
     return FileSystemError(f"cannot write to standard output: {error.strerror or error}")
 
 
-def say(text: str) -> None:
-    """A line on stderr. Where nobody can hear it, there is nobody to tell."""
+def write_stderr(text: str) -> None:
+    """Write a line to stderr; if stderr is closed, the line is lost."""
     if sys.stderr is None:
         return
     try:
@@ -57,10 +57,10 @@ def say(text: str) -> None:
 
 
 def silence(stream: TextIO | None) -> None:
-    """Let what is still in a stream's buffer go nowhere, so that the interpreter's last flush has nothing to say."""
+    """Send what is still in a stream's buffer to the null device, so that the flush at exit raises nothing."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)

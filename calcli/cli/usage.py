@@ -1,4 +1,4 @@
-"""Mistakes on the command line, in calcli's words: what was given, the nearest thing that exists, where to look."""
+"""Errors of the command line in the form of calcli's: what was given, the nearest thing that exists, where to look."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from calcli.errors import UsageError, nearest
 
 _MISTAKE = typer.BadParameter.__mro__[1]
-"""The base of all usage errors: Typer carries its own click, and of its errors exports this one subclass."""
+"""The base of click's usage errors. Typer has a copy of click, of whose errors it exports only this subclass."""
 
 
 def explained(error: BaseException) -> UsageError | None:
-    """The same mistake as one of ours; None if it is none."""
+    """An error of click as one of calcli; None for any other exception."""
     if not isinstance(error, _MISTAKE):
         return None
     context = getattr(error, "ctx", None)
@@ -32,10 +32,10 @@ def explained(error: BaseException) -> UsageError | None:
 
 
 def no_such_command(name: str, known: list[str], path: str) -> UsageError:
-    """A command that does not exist; `path` is what stands before it."""
+    """The error for an unknown command; `path` is the part of the line before it."""
     match = nearest(name, known)
-    said = f"; did you mean {match}?" if match else f"; there is {', '.join(known)}"
-    return UsageError(f"no command {name!r}{said}", hint=f"see: {path} --help")
+    advice = f"did you mean {match}?" if match else f"there is {', '.join(known)}"
+    return UsageError(f"no command {name!r}; {advice}", hint=f"see: {path} --help")
 
 
 def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
@@ -44,12 +44,12 @@ def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
     known = [option for param in context.command.get_params(context) for option in param.opts if option[:1] == "-"]
     match = nearest(name, [option for option in known if option.startswith("--")])
     if match:
-        said = f"did you mean {match}?"
+        advice = f"did you mean {match}?"
     elif context.parent is None:
-        said = "options of a command stand after its name"
+        advice = "options of a command stand after its name"
     else:
-        said = f"{context.info_name} has {', '.join(known)}"
-    return UsageError(f"no option {name}; {said}", hint=hint)
+        advice = f"{context.info_name} has {', '.join(known)}"
+    return UsageError(f"no option {name}; {advice}", hint=hint)
 
 
 def _missing(param: Any, context: Any, hint: str) -> UsageError:
@@ -70,7 +70,7 @@ def _too_many(message: str, context: Any, hint: str) -> UsageError | None:
 
 
 def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
-    """A value that an option does not take, with the nearest that it does."""
+    """The error for a value that an option does not take, with the nearest valid one."""
     where = _origin(error.param, context) if error.param is not None else "the command line"
     kind = getattr(error.param, "type", None)
     given = re.match(r"'?(.*?)'? is not ", error.message, re.DOTALL)
@@ -79,8 +79,8 @@ def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
     choices = [str(choice) for choice in getattr(kind, "choices", ())]
     if choices:
         match = nearest(given[1], choices)
-        said = f"there is no {given[1]!r}, only {', '.join(choices)}"
-        return UsageError(f"{where}: {said}", hint=f"did you mean {match}?" if match else hint)
+        message = f"{where}: there is no {given[1]!r}, only {', '.join(choices)}"
+        return UsageError(message, hint=f"did you mean {match}?" if match else hint)
     number = {"int": "a whole number", "flo": "a number"}.get(str(getattr(kind, "name", ""))[:3])
     if number is not None:
         least = getattr(kind, "min", None)
@@ -90,7 +90,7 @@ def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
 
 
 def _origin(param: Any, context: Any) -> str:
-    """The option by its name, or the environment variable that spoke in its place."""
+    """The option, or the environment variable that gave its value."""
     source = context.get_parameter_source(param.name) if context is not None else None
     if source is not None and source.name == "ENVIRONMENT":
         return str(param.envvar)
@@ -98,5 +98,5 @@ def _origin(param: Any, context: Any) -> str:
 
 
 def _lowered(text: str) -> str:
-    """A sentence of Typer's as the middle of one of ours."""
+    """A sentence of click without its capital and full stop, to stand inside another one."""
     return (text[:1].lower() + text[1:]).rstrip(".")

@@ -1,18 +1,22 @@
-"""The verbs as functions, for Python: each takes the fields of its request."""
+"""The public names of calcli, but for `webpage`. A verb takes the fields of its request as parameters."""
+
+# ruff: noqa: PLC0414 a name that is imported as itself is public for type checkers
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import inspect as introspection
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from calcli.ensembles.load import load_ensemble
+from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.model import load
+from calcli.fitting.model import load as load
 from calcli.fitting.requests import FitRequest
-from calcli.fitting.side_inputs import SideFiles
-from calcli.metrics.base import Options
-from calcli.tables.binding import Flags
-from calcli.tables.source import open_source
+from calcli.fitting.side_inputs import SideFiles as SideFiles
+from calcli.metrics.base import Options as Options
+from calcli.tables.binding import Flags as Flags
+from calcli.tables.source import open_source as open_source
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.compare import CompareRequest
@@ -21,7 +25,7 @@ from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import evaluate as run_evaluate
 from calcli.verbs.fit import fit as run_fit
-from calcli.verbs.inspect import inspect
+from calcli.verbs.inspect import inspect as inspect
 from calcli.verbs.refit import RefitRequest
 from calcli.verbs.refit import refit as run_refit
 from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
@@ -33,50 +37,88 @@ from calcli.verbs.uncertainty_evaluate import evaluate as run_evaluate_ensembles
 from calcli.verbs.uncertainty_fit import EnsembleRequest
 from calcli.verbs.uncertainty_fit import fit as run_fit_ensemble
 
-__all__ = [
-    "Flags",
-    "Options",
-    "SideFiles",
-    "apply",
-    "apply_ensemble",
-    "compare",
-    "decompose",
-    "diagram",
-    "evaluate",
-    "evaluate_ensembles",
-    "fit",
-    "fit_ensemble",
-    "inspect",
-    "load",
-    "load_ensemble",
-    "open_source",
-    "refit",
-]
+_Fields = ParamSpec("_Fields")
+_Request = TypeVar("_Request")
+_Result = TypeVar("_Result")
 
-Fields = ParamSpec("Fields")
-Request = TypeVar("Request")
-Result = TypeVar("Result")
+_SHARED = {
+    "preset": "Parameters that were chosen together, by the name that the catalog gives them.",
+    "metrics": "``default``, ``all``, or names separated by commas.",
+    "options": "How metrics are computed, as `calcli.Options`.",
+    "flags": "Which column plays which part, as `calcli.Flags`; the others are looked for by their usual names.",
+    "sides": "What the methods may use beside the rows, as `calcli.SideFiles`.",
+    "input_format": "Of files: ``parquet``, ``csv``, ``tsv``, ``ipc`` or ``ndjson``; None goes by their suffixes.",
+    "output_format": "Of the output, where its suffix does not tell.",
+    "bad_rows": "``fail`` refuses a table with rows that have no finite score, or no label or weight; ``null`` goes on "
+    "without them.",
+    "seed": "Of everything that draws random numbers.",
+    "dry_run": "Find out what would be bound to what, and stop.",
+}
+"""Parameters that mean the same in every verb; the others are described by the docstring of their request."""
 
 
 def _verb(
-    request: Callable[Fields, Request], run: Callable[[Request], Result], summary: str
-) -> Callable[Fields, Result]:
-    """A function that takes what the request takes, and runs it."""
+    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request], _Result], summary: str
+) -> Callable[_Fields, _Result]:
+    """A function with the request's fields as parameters, which `help` shows with types, defaults and descriptions."""
 
-    def verb(*args: Fields.args, **kwargs: Fields.kwargs) -> Result:
+    def verb(*args: _Fields.args, **kwargs: _Fields.kwargs) -> _Result:
         return run(request(*args, **kwargs))
 
-    verb.__doc__ = f"{summary}\n\n{request.__doc__}"
+    verb.__name__ = verb.__qualname__ = name
+    verb.__module__ = "calcli"
+    verb.__doc__ = f"{summary}\n\nParameters\n----------\n{_descriptions(request)}"
+    verb.__annotations__ = {**get_type_hints(request), "return": get_type_hints(run)["return"]}
+    verb.__signature__ = _signature(request, verb.__annotations__)  # type: ignore[attr-defined]
     return verb
 
 
-fit = _verb(FitRequest, run_fit, "Fit a calibrator, measure it on held-out rows, and keep it.")
-apply = _verb(ApplyRequest, run_apply, "Add the calibrated columns to a table.")
-compare = _verb(CompareRequest, run_compare, "Predict held-out rows with every method, under the same splits.")
-refit = _verb(RefitRequest, run_refit, "Fit on new rows, and replace the artifact unless that makes it worse.")
-evaluate = _verb(EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows.")
-fit_ensemble = _verb(EnsembleRequest, run_fit_ensemble, "Train an ensemble of CatBoost models, and keep it.")
-apply_ensemble = _verb(EnsembleApplyRequest, run_apply_ensemble, "Add predictions and their uncertainty to a table.")
-evaluate_ensembles = _verb(EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows.")
-decompose = _verb(DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds.")
-diagram = _verb(DiagramRequest, run_diagram, "What was predicted beside what happened, as numbers and as a picture.")
+def _signature(request: Any, hints: Mapping[str, Any]) -> introspection.Signature:
+    """The request's fields, with a new value where a field has a factory."""
+    parameters = []
+    for field in fields(request):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        parameters.append(
+            introspection.Parameter(
+                field.name,
+                introspection.Parameter.POSITIONAL_OR_KEYWORD,
+                default=introspection.Parameter.empty if default is MISSING else default,
+                annotation=hints[field.name],
+            )
+        )
+    return introspection.Signature(parameters, return_annotation=hints["return"])
+
+
+def _descriptions(request: Any) -> str:
+    """The request's `Attributes`, and after them the parameters that all verbs describe alike."""
+    attributes = introspection.cleandoc(request.__doc__).partition("Attributes\n----------\n")[2]
+    headings = [line for line in attributes.splitlines() if line and not line.startswith(" ")]
+    described = {name for heading in headings for name in heading.split(", ")}
+    shared = [f"{field.name}\n    {_SHARED[field.name]}" for field in fields(request) if field.name not in described]
+    return "\n".join([attributes, *shared])
+
+
+fit = _verb("fit", FitRequest, run_fit, "Fit a calibrator, measure it on held-out rows, and keep it.")
+apply = _verb("apply", ApplyRequest, run_apply, "Add the calibrated columns to a table.")
+compare = _verb(
+    "compare", CompareRequest, run_compare, "Predict held-out rows with every method, under the same splits."
+)
+refit = _verb("refit", RefitRequest, run_refit, "Fit on new rows, and replace the artifact unless that makes it worse.")
+evaluate = _verb(
+    "evaluate", EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows."
+)
+fit_ensemble = _verb(
+    "fit_ensemble", EnsembleRequest, run_fit_ensemble, "Train an ensemble of CatBoost models, and keep it."
+)
+apply_ensemble = _verb(
+    "apply_ensemble", EnsembleApplyRequest, run_apply_ensemble, "Add predictions and their uncertainty to a table."
+)
+evaluate_ensembles = _verb(
+    "evaluate_ensembles", EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows."
+)
+decompose = _verb(
+    "decompose", DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds."
+)
+diagram = _verb(
+    "diagram", DiagramRequest, run_diagram, "What was predicted beside what happened, as numbers and as a picture."
+)

@@ -14,24 +14,24 @@ from tests.support.reports import better, warned
 
 
 def test_a_note_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    talk = Console()
-    talk.note("logit and prob agree")
-    talk.note("logit and prob agree")
+    console = Console()
+    console.note("logit and prob agree")
+    console.note("logit and prob agree")
     assert capsys.readouterr().err == "logit and prob agree\n"
 
 
 def test_quiet_keeps_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    talk = Console(quiet=True)
-    talk.note("a note")
-    talk.show(["a table"])
-    talk.warn("a warning")
+    console = Console(quiet=True)
+    console.note("a note")
+    console.show(["a table"])
+    console.warn("a warning")
     assert capsys.readouterr().err == "warning: a warning\n"
 
 
 def test_no_terminal_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    talk: Listener = Console()
-    with stage(talk, "fitting", 3):
-        talk.advance(1, "one")
+    console: Listener = Console()
+    with stage(console, "fitting", 3):
+        console.advance(1, "one")
     assert capsys.readouterr().err == ""
 
 
@@ -50,13 +50,13 @@ def test_a_fit_that_is_not_better_is_told_even_quietly(capsys: pytest.CaptureFix
 
 
 def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    talk = Console()
-    talk.screen = talk.screen._replace(terminal=True)
-    with stage(talk, "outer"):
-        with stage(talk, "inner", 2):
-            talk.advance(1, "platt")
-            talk.note("in the middle")
-        talk.advance(1)
+    console = Console()
+    console.stderr = console.stderr._replace(terminal=True)
+    with stage(console, "outer"):
+        with stage(console, "inner", 2):
+            console.advance(1, "platt")
+            console.note("in the middle")
+        console.advance(1)
     err = capsys.readouterr().err
     assert "inner" in err
     assert "in the middle" in err

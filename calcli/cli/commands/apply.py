@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from calcli.cli import arguments, options, output
-from calcli.cli.console import Console
+from calcli.cli import options, output
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import command
 
 EXAMPLES = """\
 calcli apply train.platt new.parquet -o scored.parquet
@@ -12,35 +13,25 @@ calcli apply train.platt days/ -o scored/ --engine spark
 cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
 
 
-def apply(
-    artifact: options.Artifact,
-    data: options.Data,
-    target: options.TableOutput,
-    input_format: options.InputFormat = None,
-    bad_rows: options.BadRows = "fail",
-    label: options.Label = None,
-    prob: options.Prob = None,
-    logit: options.Logit = None,
-    weight: options.Weight = None,
-    positive: options.Positive = None,
-    classes: options.Classes = None,
-    features: options.Features = None,
-    ignore: options.Ignore = None,
-    node_id: options.NodeId = None,
-    edges: options.NewEdges = None,
-    output_format: options.OutputFormat = None,
-    column: options.Column = "calibrated",
-    scale: options.Scale = "prob",
-    extra: options.Extra = False,
-    keep: options.Keep = None,
-    engine: options.Engine = "local",
-    master: options.Master = None,
-    dry_run: options.DryRun = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(
+    options.ARTIFACT,
+    options.DATA,
+    options.TABLE_OUTPUT,
+    options.INPUT_FORMAT,
+    options.BAD_ROWS,
+    *options.COLUMNS,
+    options.NODE_ID,
+    options.NEW_EDGES,
+    options.OUTPUT_FORMAT,
+    options.COLUMN,
+    options.SCALE,
+    options.EXTRA,
+    options.KEEP,
+    *options.CLUSTER,
+    options.DRY_RUN,
+    *options.GENERAL,
+)
+def apply(arguments: Arguments) -> None:
     """Add calibrated probabilities to a table.
 
     All rows in the same order, all columns as they were, then `calibrated` (for more than two classes
@@ -49,33 +40,7 @@ def apply(
     from calcli.verbs.apply import ApplyRequest
     from calcli.verbs.apply import apply as run
 
-    request = ApplyRequest(
-        artifact=artifact,
-        data=data,
-        output=target,
-        column=column,
-        scale=scale,
-        extra=extra,
-        keep=arguments.kept(keep),
-        flags=arguments.flags(
-            label=label,
-            prob=prob,
-            logit=logit,
-            weight=weight,
-            positive=positive,
-            features=features,
-            ignore=ignore,
-            classes=classes,
-            node_id=node_id,
-        ),
-        input_format=input_format,
-        output_format=output_format,
-        bad_rows=bad_rows,
-        edges=edges,
-        engine=engine,
-        master=master,
-        dry_run=dry_run,
-    )
-    # What is said on a terminal that the table goes to as well would stand in its way.
-    talk = Console(quiet=quiet or target == "-", no_color=no_color)
-    output.applied(run(request, talk), talk, dry_run=dry_run)
+    request = arguments.request(ApplyRequest)
+    # Notes on a terminal that shows the table too would stand between its rows.
+    console = arguments.console(quiet=request.output == "-")
+    output.applied(run(request, console), console, dry_run=request.dry_run)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from calcli.cli import arguments, options
+from calcli.cli import options
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import command
 from calcli.cli.streams import write
 
 EXAMPLES = """\
@@ -11,17 +13,18 @@ calcli export train.sms --dialect snowflake --shape query --table scores
 calcli export train.isotonic --to json"""
 
 
-def export(
-    artifact: options.Artifact,
-    to: options.To = "sql",
-    dialect: options.Dialect = "duckdb",
-    shape: options.Shape = "expression",
-    table: options.Table = None,
-    keep: options.Keep = None,
-    column: options.Column = "calibrated",
-    scale: options.Scale = "prob",
-    debug: options.Debug = False,
-) -> None:
+@command(
+    options.ARTIFACT,
+    options.TO,
+    options.DIALECT,
+    options.SHAPE,
+    options.TABLE,
+    options.KEEP,
+    options.COLUMN,
+    options.SCALE,
+    options.DEBUG,
+)
+def export(arguments: Arguments) -> None:
     """Say a calibrator in SQL, or as a formula in JSON.
 
     What comes out predicts what `calcli apply` predicts, to rounding: null for rows that it cannot calibrate, and the
@@ -31,14 +34,4 @@ def export(
     from calcli.verbs.export import ExportRequest
     from calcli.verbs.export import export as run
 
-    request = ExportRequest(
-        artifact=artifact,
-        to=to,
-        dialect=dialect,
-        shape=shape,
-        table=table,
-        keep=arguments.kept(keep),
-        column=column,
-        scale=scale,
-    )
-    write(run(request) + "\n")
+    write(run(arguments.request(ExportRequest)) + "\n")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from calcli.cli import options, output
-from calcli.cli.console import Console
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import command
 
 EXAMPLES = """\
 calcli inspect train.platt
@@ -11,17 +12,13 @@ calcli inspect train.mbct --rules
 calcli inspect train.platt --format json"""
 
 
-def inspect(
-    artifact: options.Artifact,
-    rules: options.Rules = False,
-    form: options.TableOrJson = "table",
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(options.ARTIFACT, options.RULES, options.TABLE_OR_JSON, options.NO_COLOR, options.DEBUG)
+def inspect(arguments: Arguments) -> None:
     """Say what an artifact is, and how good it was.
 
     Reads it whole and checks every hash: what cannot be inspected cannot be applied.
     """
     from calcli.verbs.inspect import inspect as run
 
-    output.inspected(run(artifact, rules=rules), form, Console(no_color=no_color))
+    inspection = run(arguments["artifact"], rules=arguments["rules"])
+    output.inspected(inspection, arguments["form"], arguments.console())

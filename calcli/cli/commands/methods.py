@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from calcli.cli import complete, options, output
-from calcli.cli.console import Console
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import argument, command
 from calcli.methods import catalog
 
 EXAMPLES = """\
@@ -15,23 +12,15 @@ calcli methods
 calcli methods histogram
 calcli methods --format json"""
 
-Name = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[NAME]",
-        help="One method, with its parameters.",
-        autocompletion=complete.methods,
-        rich_help_panel="Input",
-    ),
-]
 
-
-def methods(
-    name: Name = None,
-    form: options.Format = "table",
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(
+    argument("[NAME]", "One method, with its parameters.", None, kind=str | None, autocompletion=complete.methods),
+    options.FORMAT,
+    options.NO_COLOR,
+    options.DEBUG,
+)
+def methods(arguments: Arguments) -> None:
     """List the ways to calibrate, or describe one."""
+    name = arguments["name"]
     chosen = catalog.specs() if name is None else (catalog.find(name),)
-    output.methods(chosen, form, Console(no_color=no_color), details=name is not None)
+    output.methods(chosen, arguments["form"], arguments.console(), details=name is not None)

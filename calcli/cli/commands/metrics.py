@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from calcli.cli import complete, options, output
-from calcli.cli.console import Console
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import argument, command
 from calcli.metrics import catalog
 
 EXAMPLES = """\
@@ -15,18 +12,15 @@ calcli metrics
 calcli metrics mvce
 calcli metrics --format json"""
 
-Name = Annotated[
-    str | None,
-    typer.Argument(metavar="[NAME]", help="One metric.", autocompletion=complete.metric, rich_help_panel="Input"),
-]
 
-
-def metrics(
-    name: Name = None,
-    form: options.Format = "table",
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(
+    argument("[NAME]", "One metric.", None, kind=str | None, autocompletion=complete.metric),
+    options.FORMAT,
+    options.NO_COLOR,
+    options.DEBUG,
+)
+def metrics(arguments: Arguments) -> None:
     """List the ways to measure, or describe one."""
+    name = arguments["name"]
     chosen = catalog.rows() if name is None else (catalog.find(name),)
-    output.metrics(chosen, form, Console(no_color=no_color), details=name is not None)
+    output.metrics(chosen, arguments["form"], arguments.console(), details=name is not None)

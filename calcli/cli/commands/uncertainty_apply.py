@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from calcli.cli import arguments, options, output
-from calcli.cli.console import Console
+from calcli.cli import options, output
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import command
 
 EXAMPLES = """\
 calcli uncertainty apply train.sglb new.parquet -o scored.parquet
 calcli uncertainty apply train.sglb new.csv -o - --output-format csv --keep id"""
 
 
-def apply(
-    ensemble: options.EnsembleDir,
-    data: options.Data,
-    target: options.TableOutput,
-    input_format: options.InputFormat = None,
-    output_format: options.OutputFormat = None,
-    extra: options.MoreMeasures = False,
-    keep: options.Keep = None,
-    dry_run: options.DryRun = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(
+    options.ENSEMBLE_DIR,
+    options.DATA,
+    options.TABLE_OUTPUT,
+    options.INPUT_FORMAT,
+    options.OUTPUT_FORMAT,
+    options.MORE_MEASURES,
+    options.KEEP,
+    options.DRY_RUN,
+    *options.GENERAL,
+)
+def apply(arguments: Arguments) -> None:
     """Add predictions and their uncertainty to a table.
 
     All rows in the same order, all columns as they were, then `uncertainty_mean` (for more than two classes
@@ -33,15 +32,6 @@ def apply(
     from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
     from calcli.verbs.uncertainty_apply import apply as run
 
-    request = EnsembleApplyRequest(
-        ensemble=ensemble,
-        data=data,
-        output=target,
-        extra=extra,
-        keep=arguments.kept(keep),
-        input_format=input_format,
-        output_format=output_format,
-        dry_run=dry_run,
-    )
-    talk = Console(quiet=quiet or target == "-", no_color=no_color)
-    output.applied(run(request, talk), talk, dry_run=dry_run)
+    request = arguments.request(EnsembleApplyRequest)
+    console = arguments.console(quiet=request.output == "-")
+    output.applied(run(request, console), console, dry_run=request.dry_run)

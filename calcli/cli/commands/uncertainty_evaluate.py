@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from calcli.cli import arguments, options, output
-from calcli.cli.console import Console
+from calcli.cli import options, output
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import command
 
 EXAMPLES = """\
 calcli uncertainty evaluate test.parquet --with train.sglb -o rejection.png
@@ -11,25 +12,23 @@ calcli uncertainty evaluate test.parquet --with train.sglb --ood other.parquet
 calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv"""
 
 
-def evaluate(
-    data: options.Data,
-    ensembles: options.WithEnsemble = None,
-    input_format: options.InputFormat = None,
-    bad_rows: options.BadRows = "fail",
-    label: options.Outcome = None,
-    weight: options.Weight = None,
-    ignore: options.Ignore = None,
-    ood: options.Ood = None,
-    make_ood: options.MakeOod = None,
-    preset: options.OodPreset = None,
-    seed: options.Seed = 0,
-    target: options.RejectionPicture = None,
-    form: options.Format = "table",
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(
+    options.DATA,
+    options.WITH_ENSEMBLE,
+    options.INPUT_FORMAT,
+    options.BAD_ROWS,
+    options.OUTCOME,
+    options.WEIGHT,
+    options.IGNORE,
+    options.OOD,
+    options.MAKE_OOD,
+    options.OOD_PRESET,
+    options.SEED,
+    options.REJECTION_PICTURE,
+    options.FORMAT,
+    *options.GENERAL,
+)
+def evaluate(arguments: Arguments) -> None:
     """Measure ensembles, and whether their uncertainty finds errors.
 
     On rows that no ensemble was trained on: log-loss, errors, how much is gained by rejecting the most uncertain rows
@@ -39,26 +38,6 @@ def evaluate(
     from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
     from calcli.verbs.uncertainty_evaluate import evaluate as run
 
-    request = EnsembleEvaluateRequest(
-        data=data,
-        ensembles=tuple(ensembles or ()),
-        ood=ood,
-        make_ood=make_ood,
-        preset=preset,
-        output=target,
-        flags=arguments.flags(
-            label=label,
-            prob=None,
-            logit=None,
-            weight=weight,
-            positive=None,
-            features=None,
-            ignore=ignore,
-            classes=None,
-        ),
-        input_format=input_format,
-        bad_rows=bad_rows,
-        seed=seed,
-    )
-    talk = Console(quiet=quiet, no_color=no_color)
-    output.ensemble_evaluated(run(request, talk), form, talk)
+    console = arguments.console()
+    report = run(arguments.request(EnsembleEvaluateRequest), console)
+    output.ensemble_evaluated(report, arguments["form"], console)

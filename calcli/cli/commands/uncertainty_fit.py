@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from calcli.cli import arguments, options, output
-from calcli.cli.console import Console
+from calcli.cli import options, output
+from calcli.cli.arguments import Arguments
+from calcli.cli.signature import command
 
 EXAMPLES = """\
 calcli uncertainty fit train.parquet
@@ -12,32 +13,28 @@ calcli uncertainty fit prices.csv --label price --task regression
 calcli uncertainty fit train.parquet --model mine.cbm -o mine"""
 
 
-def fit(
-    data: options.Data,
-    input_format: options.InputFormat = None,
-    bad_rows: options.BadRows = "fail",
-    label: options.Outcome = None,
-    task: options.Task = None,
-    weight: options.Weight = None,
-    positive: options.Positive = None,
-    classes: options.Classes = None,
-    features: options.Features = None,
-    ignore: options.Ignore = None,
-    ensemble: options.EnsembleKind = None,
-    members: options.MemberCount = 10,
-    trees: options.Trees = None,
-    depth: options.Depth = None,
-    learning_rate: options.LearningRate = None,
-    tune: options.Tune = False,
-    model: options.OwnModel = None,
-    seed: options.Seed = 0,
-    target: options.EnsembleOutput = None,
-    dry_run: options.DryRun = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    no_color: options.NoColor = False,
-    debug: options.Debug = False,
-) -> None:
+@command(
+    *options.READING,
+    options.OUTCOME,
+    options.TASK,
+    options.WEIGHT,
+    options.POSITIVE,
+    options.CLASSES,
+    options.FEATURES,
+    options.IGNORE,
+    options.ENSEMBLE_KIND,
+    options.MEMBER_COUNT,
+    options.TREES,
+    options.DEPTH,
+    options.LEARNING_RATE,
+    options.TUNE,
+    options.OWN_MODEL,
+    options.SEED,
+    options.ENSEMBLE_OUTPUT,
+    options.DRY_RUN,
+    *options.GENERAL,
+)
+def fit(arguments: Arguments) -> None:
     """Train an ensemble of CatBoost models, and keep it.
 
     From features and a label; no score is needed. Prints the path of the ensemble on stdout. A run that was stopped
@@ -47,31 +44,5 @@ def fit(
     from calcli.verbs.uncertainty_fit import EnsembleRequest
     from calcli.verbs.uncertainty_fit import fit as run
 
-    request = EnsembleRequest(
-        data=data,
-        output=target,
-        ensemble=ensemble,
-        members=members,
-        trees=trees,
-        depth=depth,
-        learning_rate=learning_rate,
-        task=task,
-        tune=tune,
-        model=model,
-        flags=arguments.flags(
-            label=label,
-            prob=None,
-            logit=None,
-            weight=weight,
-            positive=positive,
-            features=features,
-            ignore=ignore,
-            classes=classes,
-        ),
-        input_format=input_format,
-        bad_rows=bad_rows,
-        seed=seed,
-        dry_run=dry_run,
-    )
-    talk = Console(quiet=quiet, no_color=no_color)
-    output.ensemble_fitted(run(request, talk), talk)
+    console = arguments.console()
+    output.ensemble_fitted(run(arguments.request(EnsembleRequest), console), console)

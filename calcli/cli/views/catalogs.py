@@ -1,4 +1,4 @@
-"""The catalogs on a screen: what there is, in a line each; or one entry with all that is known of it."""
+"""The catalogs of methods and metrics: a line for each entry, or one entry in full."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ORDER = {
 _SUMS = {"yes": "sums over rows", "binary": "sums over rows, for two classes", "no": "rows"}
 
 
-def method_list(rows: Sequence[methods.MethodSpec], screen: Screen) -> list[str]:
+def method_list(specs: Sequence[methods.MethodSpec], screen: Screen) -> list[str]:
     """The methods by family."""
-    return _by_family([(row.family, row.name, row.summary) for row in rows], "methods", screen)
+    return _by_family([(spec.family, spec.name, spec.summary) for spec in specs], "methods", screen)
 
 
-def metric_list(rows: Sequence[metrics.MetricSpec], screen: Screen) -> list[str]:
+def metric_list(specs: Sequence[metrics.MetricSpec], screen: Screen) -> list[str]:
     """The metrics by family."""
-    entries = [(row.family, row.name, f"{row.summary}; {row.direction} is better") for row in rows]
+    entries = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in specs]
     return _by_family(entries, "metrics", screen)
 
 
@@ -41,33 +41,33 @@ def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Sc
     return [*lines, f"calcli {command} NAME says more."]
 
 
-def method(row: methods.MethodSpec, screen: Screen) -> list[str]:
-    """All that is known of a method without importing it."""
-    native = row.multiclass == "native"
+def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
+    """One method in full, without importing it."""
+    native = spec.multiclass == "native"
     pairs = [
-        ("family", row.family),
+        ("family", spec.family),
         ("classes", "two or more" if native else "two; of more, each against the rest"),
-        ("ranking", _ORDER[row.order]),
-        ("weights", "yes" if row.weights else "no"),
-        ("features", "looks at them" if row.needs_features else "looks at the score only"),
-        ("export", "to SQL and JSON" if row.closed_form else "no"),
-        ("fitted from", _SUMS[row.sums]),
+        ("ranking", _ORDER[spec.order]),
+        ("weights", "yes" if spec.weights else "no"),
+        ("features", "looks at them" if spec.needs_features else "looks at the score only"),
+        ("export", "to SQL and JSON" if spec.closed_form else "no"),
+        ("fitted from", _SUMS[spec.sums]),
     ]
-    if row.keeps_top_class:
+    if spec.keeps_top_class:
         pairs.append(("top class", "kept"))
-    if row.sides:
-        pairs.append(("can use", ", ".join(f"--{role}" for role in row.sides)))
-    if row.contains_rows:
+    if spec.sides:
+        pairs.append(("can use", ", ".join(f"--{role}" for role in spec.sides)))
+    if spec.contains_rows:
         pairs.append(("its artifact", "holds rows of the data that it was fitted on"))
-    if row.reference:
-        pairs.append(("reference", row.reference))
-    lines = [*wrapped(f"{row.name}: {row.summary}", screen.prose), "", *described(pairs, screen.prose)]
-    if row.params:
+    if spec.reference:
+        pairs.append(("reference", spec.reference))
+    lines = [*wrapped(f"{spec.name}: {spec.summary}", screen.prose), "", *described(pairs, screen.prose)]
+    if spec.params:
         lines += ["", screen.bold("Parameters, for --set KEY=VALUE:")]
-        lines += described([_parameter(param) for param in row.params], screen.prose)
-    if row.presets:
+        lines += described([_parameter(param) for param in spec.params], screen.prose)
+    if spec.presets:
         lines += ["", screen.bold("Presets, for --preset NAME:")]
-        presets = [(name, ", ".join(f"{k}={v}" for k, v in values.items())) for name, values in row.presets.items()]
+        presets = [(name, ", ".join(f"{k}={v}" for k, v in values.items())) for name, values in spec.presets.items()]
         lines += described(presets, screen.prose)
     return lines
 
@@ -92,14 +92,14 @@ def _numbers(param: methods.Param) -> str:
     return kind if param.high is None else f"{kind}, at most {param.high:,g}"
 
 
-def metric(row: metrics.MetricSpec, screen: Screen) -> list[str]:
-    """All that is known of a metric without importing it."""
+def metric(spec: metrics.MetricSpec, screen: Screen) -> list[str]:
+    """One metric in full, without importing it."""
     pairs = [
-        ("family", row.family),
-        ("better", row.direction),
-        ("by default", "shown" if row.default else "shown if asked for"),
-        ("differences", "have intervals" if row.rows else "have none: it is no mean over rows"),
+        ("family", spec.family),
+        ("better", spec.direction),
+        ("by default", "shown" if spec.default else "shown if asked for"),
+        ("differences", "have intervals" if spec.rows else "have none: it is no mean over rows"),
     ]
-    if row.kind == "gap":
+    if spec.kind == "gap":
         pairs.append(("zero", "never reached on finite data, by a calibrated score neither"))
-    return [*wrapped(f"{row.name}: {row.summary}", screen.prose), "", *described(pairs, screen.prose)]
+    return [*wrapped(f"{spec.name}: {spec.summary}", screen.prose), "", *described(pairs, screen.prose)]

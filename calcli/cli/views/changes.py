@@ -1,11 +1,11 @@
-"""What has changed since the baseline."""
+"""The metrics beside those of the baseline."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, wrapped
+from calcli.cli.views import blocks
 from calcli.reporting.tables import since
 
 if TYPE_CHECKING:
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 def table(report: Report, screen: Screen) -> list[str]:
     """A line for each number of all rows that is in both reports, and why others are not."""
-    found = since(report)
-    if found is None:
+    comparison = since(report)
+    if comparison is None:
         return []
-    shown, reasons = found
-    header, *lines = aligned([shown.header, *shown.rows], "llrrr")
-    said = [screen.dim(f"  {line}") for reason in reasons for line in wrapped(reason, screen.prose - 2)]
-    return ["", screen.bold(f"since {shown.title}"), screen.dim(header), *lines, *said]
+    changes, reasons = comparison
+    lines = blocks.table([changes.header, *changes.rows], "llrrr", screen)
+    return ["", screen.bold(f"since {changes.title}"), *lines, *blocks.remarks(reasons, screen)]

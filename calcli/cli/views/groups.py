@@ -1,4 +1,4 @@
-"""The metrics within groups of rows, and what the gates say."""
+"""The metrics within groups of rows, and the verdicts of the gates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, described, wrapped
+from calcli.cli.text import wrapped
+from calcli.cli.views import blocks
 from calcli.reporting import tables
 from calcli.reporting.typesetting import NOTHING
 
@@ -14,26 +15,27 @@ if TYPE_CHECKING:
     from calcli.reports.schema import Report
 
 
-def shown(report: Report, screen: Screen) -> list[str]:
+def metrics(report: Report, screen: Screen) -> list[str]:
     """A table for each column and score."""
     lines: list[str] = []
     for table, _ in tables.by_group(report):
-        header, *rows = aligned([table.header, *table.rows], "l" + "r" * (len(table.header) - 1))
-        lines += ["", screen.bold(table.title), screen.dim(header), *rows]
+        align = "l" + "r" * (len(table.header) - 1)
+        lines += ["", screen.bold(table.title), *blocks.table([table.header, *table.rows], align, screen)]
     if lines:
-        lines += ["", *(screen.dim(line) for line in described(tables.GROUPS, screen.prose))]
+        lines += ["", *blocks.notes(tables.GROUPS, screen)]
     return lines
 
 
 def verdicts(report: Report, screen: Screen) -> list[str]:
-    """A line for each gate, and for each number that closed it."""
+    """A line for each gate, and for each number that made it fail."""
     lines: list[str] = []
     for gate in (cast("Mapping[str, Any]", gate) for gate in report.gates):
         passed = gate["passed"]
         answer = screen.good("passed") if passed else screen.bad("FAILED")
         lines += wrapped(f"{answer}: {gate['expr']} is {'not true' if passed else 'true'}", screen.prose)
-        for one in gate["failed"]:
-            place = f", {one['group']}" if one["group"] is not None else ""
-            value = NOTHING if one["value"] is None else f"{one['value']:.6g}"
-            lines.append(f"  {one['metric']} of {one['score']}{place} is {value}, the limit {one['limit']:g}")
+        for failure in gate["failed"]:
+            group = f", {failure['group']}" if failure["group"] is not None else ""
+            value = NOTHING if failure["value"] is None else f"{failure['value']:.6g}"
+            number = f"{failure['metric']} of {failure['score']}{group}"
+            lines.append(f"  {number} is {value}, the limit {failure['limit']:g}")
     return ["", *lines] if lines else []

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
-from calcli.cli.views import scores
-from calcli.cli.views.report import described_facts, footnotes, headline
+from calcli.cli.views import blocks, scores
+from calcli.cli.views.report import footnotes, headline
 from calcli.reporting import facts, findings
-from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
@@ -20,28 +19,30 @@ if TYPE_CHECKING:
 
 
 def inspected(inspection: Inspection, screen: Screen) -> list[str]:
-    """Everything worth knowing; all of it is in ``--format json``."""
+    """What was fitted on what, the numbers and the files; ``--format json`` has more."""
     if inspection.sections:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
-    found = findings.of_manifest(manifest)
+    numbers = findings.of_manifest(manifest)
     what = "an ensemble" if manifest.kind == "ensemble" else "a calibrator"
     title = f"{inspection.path} is {what} ({manifest.method}), fitted {_when(manifest.created)}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
-    if found.scores:
-        lines += ["", *headline(found, screen), "", *scores.table(found, screen)]
-    pairs = [*_fitted(inspection), *_origin(manifest), *facts.binding_facts(manifest.binding), *_inside(manifest)]
-    lines += ["", *described_facts(pairs, screen)]
+    if numbers.scores:
+        lines += ["", *headline(numbers, screen), "", *scores.table(numbers, screen)]
+    holdout = facts.holdout_fact(cast("dict[str, Any]", manifest.fit)["holdout"])
+    pairs = [*_learned(inspection), blocks.fit_data(manifest), holdout]
+    pairs += [*facts.binding_facts(manifest.binding), *_files(manifest)]
+    lines += ["", *blocks.fact_list(pairs, screen)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
-    return [*lines, "", *footnotes(definitions, found, screen)] if found.scores else lines
+    return [*lines, "", *footnotes(definitions, numbers, screen)] if numbers.scores else lines
 
 
 def _section(section: Section, screen: Screen) -> list[str]:
     """One table of what was learned: numbers to the right, words to the left."""
     align = "".join("r" if _numeric(column) else "l" for column in zip(*section.rows, strict=True))
-    rows = [section.columns, *([_short(value) if value is not None else "" for value in row] for row in section.rows)]
+    cells = [["" if value is None else blocks.short(value) for value in row] for row in section.rows]
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
-    return [*lines, *(aligned(rows, align) if section.rows else ())]
+    return [*lines, *(aligned([section.columns, *cells], align) if section.rows else ())]
 
 
 def _numeric(column: Sequence[object]) -> bool:
@@ -54,42 +55,30 @@ def _when(created: str) -> str:
     return f"{day} {time[:5]} UTC" if time.endswith("+00:00") else created
 
 
-def _fitted(inspection: Inspection) -> list[facts.Pair]:
-    """What was learned, and what it was told to be."""
+def _learned(inspection: Inspection) -> list[facts.Pair]:
+    """The numbers and arrays that were learned, and the parameters that were set."""
     pairs: list[facts.Pair] = []
     numbers = {name: value for name, value in inspection.numbers.items() if not isinstance(value, dict)}
     if numbers:
-        pairs.append(("learned", ", ".join(f"{name} = {_short(value)}" for name, value in numbers.items())))
+        pairs.append(("learned", blocks.settings(numbers, " = ")))
     if inspection.arrays:
         pairs.append(("arrays", ", ".join(_arrays(inspection.arrays))))
     params = inspection.manifest.params
     if params:
-        text = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
-        preset = inspection.manifest.preset
+        text, preset = blocks.settings(params), inspection.manifest.preset
         pairs.append(("set to", f"{text} (preset {preset})" if preset else text))
     return pairs
 
 
 def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Each array with its shape; of parts within parts how many they have."""
+    """Each array with its shape; of nested states the number of their arrays."""
     plain = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
-    inside = Counter(name.partition("/")[0] for name in shapes if "/" in name)
-    return [*plain, *(f"{count} in {part}" for part, count in inside.items())]
+    nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
+    return [*plain, *(f"{count} in {part}" for part, count in nested.items())]
 
 
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else spelled(value)
-
-
-def _origin(manifest: Manifest) -> list[facts.Pair]:
-    fit = cast("dict[str, Any]", manifest.fit)
-    files = cast("list[dict[str, Any]]", manifest.data.get("files", []))
-    rows = f"{fit['rows']:,} rows"
-    where = f"{rows} of {facts.names_of_files(files)}" if files else rows
-    return [("data", where), facts.holdout_fact(fit["holdout"])]
-
-
-def _inside(manifest: Manifest) -> list[facts.Pair]:
+def _files(manifest: Manifest) -> list[facts.Pair]:
+    """The payload of the artifact, and what made it."""
     size = sum(payload.bytes for payload in manifest.payloads)
     count = len(manifest.payloads)
     files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes right"

@@ -1,4 +1,4 @@
-"""What `compare` found: a method a line, the best first."""
+"""The leaderboard of `compare`: a method a line, the best first."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, described, wrapped
-from calcli.reporting import facts
-from calcli.reporting import leaderboard as ranking
+from calcli.cli.views import blocks
+from calcli.reporting import facts, leaderboard
 
 if TYPE_CHECKING:
     from calcli.reports.schema import Report
     from calcli.verbs.compare import CompareResult
-
-_LEFT = 9
 
 
 def compared(result: CompareResult, screen: Screen) -> list[str]:
@@ -23,29 +21,26 @@ def compared(result: CompareResult, screen: Screen) -> list[str]:
     lines = [*wrapped(f"{result.choice.why}.", screen.prose), ""]
     table, metrics = _table(report, result.choice.name, screen)
     lines += table
-    without = [row for row in report.scores if row.status != "ok"]
+    without = [(score.name, f"{score.status}: {score.reason}") for score in report.scores if score.status != "ok"]
     if without:
-        lines += ["", *described([(row.name, f"{row.status}: {row.reason}") for row in without], screen.prose)]
-    below = [*facts.data_facts(report.data, report.binding["positive"]), *facts.binding_facts(report.binding)]
-    lines += ["", *described([(screen.dim(name), said) for name, said in below], screen.prose, least=_LEFT)]
+        lines += ["", *described(without, screen.prose)]
+    lines += ["", *blocks.fact_list(blocks.measured_facts(report), screen), ""]
     notes = facts.definitions({name: asdict(report.definitions[name]) for name in metrics})
-    notes.append(ranking.GAIN)
+    notes.append(leaderboard.GAIN)
     hidden = [name for name in report.definitions if name not in metrics]
     if hidden:
         notes.append(("more", f"{', '.join(hidden)}: on a wider screen, or with --format"))
-    return [*lines, "", *(screen.dim(line) for line in described(notes, screen.prose, least=_LEFT))]
+    return [*lines, *blocks.notes(notes, screen)]
 
 
 def _table(report: Report, chosen: str, screen: Screen) -> tuple[list[str], list[str]]:
-    """The table, and which metrics there was room for."""
+    """The table, and the metrics that there was room for."""
     metrics = list(report.definitions)
     while True:
-        header, cells = ranking.lines(report, metrics)
+        header, cells = leaderboard.lines(report, metrics)
         lines = aligned([header, *cells], "l" + "r" * (len(header) - 1))
         if max(map(len, lines)) <= screen.width or len(metrics) == 1:
             break
-        metrics.pop()  # the other formats have them all; what tells methods apart is the gain with its interval
-    painted = [screen.dim(lines[0])]
-    for row, line in zip(cells, lines[1:], strict=True):
-        painted.append(screen.good(line) if row[0] == chosen else line)
-    return painted, metrics
+        metrics.pop()  # other forms have them all; the gain and its interval tell methods apart
+    colored = [screen.good(line) if row[0] == chosen else line for row, line in zip(cells, lines[1:], strict=True)]
+    return [screen.dim(lines[0]), *colored], metrics

@@ -1,4 +1,4 @@
-"""Pictures on a terminal: what the diagrams say in roles, in the colours of the screen."""
+"""Diagrams on a terminal: their roles (bar, over, under, line) in the colours of the screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
     from calcli.verbs.diagram import DiagramResult
 
-SHADES = {
+COLORS_256 = {
     "bar": 246,
     "over": 166,
     "under": 32,
@@ -29,9 +29,9 @@ SHADES = {
     "line-4": 178,
     "line-5": 74,
 }
-"""Inks among 256 colours: they can be told apart by the colour-blind, and on dark and light grounds."""
+"""Of 256 colours, some that the colour-blind can tell apart, on dark and on light grounds."""
 
-PLAIN = {
+COLORS_16 = {
     "bar": 90,
     "over": 31,
     "under": 34,
@@ -44,33 +44,33 @@ PLAIN = {
     "line-4": 33,
     "line-5": 36,
 }
-"""Where there are 16."""
+"""On a terminal of 16 colours."""
 
 
-def shown(result: DiagramResult, screen: Screen) -> list[str]:
+def diagram(result: DiagramResult, screen: Screen) -> list[str]:
     """The picture."""
-    return _painted(terminal.draw(result.shown, result.label, _look(screen)), screen)
+    return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
 
 
-def beside(curves: Sequence[Curve], screen: Screen) -> list[str]:
-    """A small picture of as many scores as fit next to each other, to stand below an answer in words."""
+def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
+    """A small picture of as many scores as fit next to each other, below an answer in words."""
     bars = [curve for curve in curves if curve.kind == "reliability" and curve.points]
     if not bars:
         return []
     look = replace(_look(screen), small=True)
-    some = bars[: terminal.abreast(bars, look)]
-    lines = ["", *_painted(terminal.draw(some, "", look), screen)]
-    if len(some) < len(bars):
-        lines.append(screen.dim(f"calcli diagram shows the other {len(bars) - len(some)} too"))
+    fitting = bars[: terminal.abreast(bars, look)]
+    lines = ["", *_colored(terminal.draw(fitting, "", look), screen)]
+    if len(fitting) < len(bars):
+        lines.append(screen.dim(f"calcli diagram shows the other {len(bars) - len(fitting)} too"))
     return lines
 
 
 def readings(result: DiagramResult, screen: Screen) -> list[str]:
-    """What to see in a picture that is somewhere else."""
+    """The captions of a picture that is in a file."""
     lines: list[str] = []
     for curve in result.shown:
-        of = "" if curve.of is None else f", {result.label} = {curve.of}"
-        lines += wrapped(f"{curve.score}{of}: {caption(curve).text}", screen.prose)
+        label = "" if curve.of is None else f", {result.label} = {curve.of}"
+        lines += wrapped(f"{curve.score}{label}: {caption(curve).text}", screen.prose)
     return lines
 
 
@@ -78,18 +78,18 @@ def _look(screen: Screen) -> terminal.Look:
     return terminal.Look(width=screen.width, color=screen.color, unicode=screen.unicode)
 
 
-def _painted(lines: Sequence[Line], screen: Screen) -> list[str]:
-    return ["".join(_piece(piece, screen) for piece in line) for line in lines]
+def _colored(lines: Sequence[Line], screen: Screen) -> list[str]:
+    return ["".join(_text(piece, screen) for piece in line) for line in lines]
 
 
-def _piece(piece: Piece, screen: Screen) -> str:
-    paint = {"dim": screen.dim, "bold": screen.bold, "good": screen.good, "bad": screen.bad}.get(piece.ink)
-    if paint is not None:
-        return paint(piece.text)
+def _text(piece: Piece, screen: Screen) -> str:
+    style = {"dim": screen.dim, "bold": screen.bold, "good": screen.good, "bad": screen.bad}.get(piece.ink)
+    if style is not None:
+        return style(piece.text)
     if not screen.color or not (piece.ink or piece.paper):
         return piece.text
-    if screen.shades:
-        codes = [f"38;5;{SHADES[piece.ink]}"] + ([f"48;5;{SHADES[piece.paper]}"] if piece.paper else [])
+    if screen.colors_256:
+        codes = [f"38;5;{COLORS_256[piece.ink]}"] + ([f"48;5;{COLORS_256[piece.paper]}"] if piece.paper else [])
     else:
-        codes = [f"{PLAIN[piece.ink]}"] + ([f"{PLAIN[piece.paper] + 10}"] if piece.paper else [])
+        codes = [f"{COLORS_16[piece.ink]}"] + ([f"{COLORS_16[piece.paper] + 10}"] if piece.paper else [])
     return f"\x1b[{';'.join(codes)}m{piece.text}\x1b[0m"

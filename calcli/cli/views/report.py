@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, described, wrapped
-from calcli.cli.views import scores
+from calcli.cli.text import aligned, wrapped
+from calcli.cli.views import blocks, scores
 from calcli.reporting import facts, findings
 from calcli.reporting import verdict as judge
 from calcli.reporting.typesetting import GLUE
@@ -19,19 +19,16 @@ if TYPE_CHECKING:
     from calcli.reports.schema import Report
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
-"""The answers where they stand under each other."""
-
-_LEFT = 9
-"""How wide the names of facts and definitions are, so that both stand in one column."""
+"""The verdicts in a table of several scores."""
 
 
 def evaluated(report: Report, screen: Screen) -> list[str]:
-    """What `evaluate` found."""
+    """The report of `evaluate`."""
     return _laid_out(report, screen, [])
 
 
 def fitted(result: FitResult, screen: Screen) -> list[str]:
-    """What `fit` found, with how rows were held out."""
+    """The report of `fit`, with how rows were held out."""
     if result.report is None or result.model is None:
         return bound(result.binding.to_json(), [], screen)
     holdout = result.model.manifest.fit["holdout"]
@@ -41,51 +38,48 @@ def fitted(result: FitResult, screen: Screen) -> list[str]:
 def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen) -> list[str]:
     """Which column would play which part, and the notes on how that was decided."""
     notes = [line for note in binding["notes"] for line in ["", *wrapped(note, screen.prose)]]
-    return [*described_facts([*facts.binding_facts(binding), *more], screen), *notes]
+    return [*blocks.fact_list([*facts.binding_facts(binding), *more], screen), *notes]
 
 
 def _laid_out(report: Report, screen: Screen, more: Sequence[facts.Pair]) -> list[str]:
-    found = findings.of_report(report)
-    positive = report.binding["positive"]
-    below = [*facts.data_facts(report.data, positive), *more, *facts.binding_facts(report.binding)]
-    lines = [*headline(found, screen), "", *scores.table(found, screen)]
-    lines += [screen.dim(f"  {line}") for line in _missing(found, screen)]
-    lines += ["", *described_facts(below, screen)]
-    return [*lines, "", *footnotes({name: asdict(one) for name, one in report.definitions.items()}, found, screen)]
+    """The verdicts, the table with why numbers are missing, the rows and columns, the definitions."""
+    numbers = findings.of_report(report)
+    lines = [*headline(numbers, screen), "", *scores.table(numbers, screen)]
+    lines += blocks.remarks(findings.missing(numbers.scores), screen)
+    lines += ["", *blocks.fact_list(blocks.measured_facts(report, more), screen), ""]
+    definitions = {name: asdict(definition) for name, definition in report.definitions.items()}
+    return [*lines, *footnotes(definitions, numbers, screen)]
 
 
-def headline(found: findings.Findings, screen: Screen) -> list[str]:
+def headline(numbers: findings.Findings, screen: Screen) -> list[str]:
     """The verdict on each score, with its answer in colour; a table of them where there are several."""
-    if not found.scores:
+    if not numbers.scores:
         return []
-    if found.place and not found.calibrated:
+    if numbers.place and not numbers.calibrated:
         return wrapped("Not checked: no rows were held out. These are the numbers of the raw score.", screen.prose)
-    if len(found.calibrated) < 2:
-        verdict = judge.verdict(found, found.calibrated[0]) if found.calibrated else judge.alone(found)
-        return [line.replace(verdict.answer, _paint(verdict, screen)) for line in wrapped(verdict.text, screen.prose)]
-    judged = [judge.verdict(found, score) for score in found.calibrated]
+    if len(numbers.calibrated) < 2:
+        verdict = judge.verdict(numbers, numbers.calibrated[0]) if numbers.calibrated else judge.alone(numbers)
+        answer = _colored(verdict, verdict.answer, screen)
+        return [line.replace(verdict.answer, answer) for line in wrapped(verdict.text, screen.prose)]
+    verdicts = [judge.verdict(numbers, score) for score in numbers.calibrated]
     rows = [
-        (score.name, _paint(verdict._replace(answer=SHORT[verdict.kind]), screen), verdict.size.replace(GLUE, " "))
-        for score, verdict in zip(found.calibrated, judged, strict=True)
+        (score.name, _colored(verdict, SHORT[verdict.kind], screen), verdict.size.replace(GLUE, " "))
+        for score, verdict in zip(numbers.calibrated, verdicts, strict=True)
     ]
-    return [*wrapped(judge.best(found, judged), screen.prose), "", *aligned(rows, "lll")]
+    return [*wrapped(judge.best(numbers, verdicts), screen.prose), "", *aligned(rows, "lll")]
 
 
-def _paint(verdict: Verdict, screen: Screen) -> str:
-    paint = {"better": screen.good, "worse": screen.bad, "unclear": screen.doubtful}.get(verdict.kind, screen.bold)
-    return paint(verdict.answer)
+def _colored(verdict: Verdict, answer: str, screen: Screen) -> str:
+    color = {"better": screen.good, "worse": screen.bad, "unclear": screen.doubtful}.get(verdict.kind, screen.bold)
+    return color(answer)
 
 
-def _missing(found: findings.Findings, screen: Screen) -> list[str]:
-    return [line for reason in findings.missing(found.scores) for line in wrapped(reason, screen.prose - 2)]
-
-
-def footnotes(definitions: dict[str, dict[str, object]], found: findings.Findings, screen: Screen) -> list[str]:
-    """The definitions in a few dim lines."""
-    pairs = facts.definitions({name: definitions[name] for name in found.metrics})
-    if any(score.floors for score in found.scores):
+def footnotes(definitions: dict[str, dict[str, object]], numbers: findings.Findings, screen: Screen) -> list[str]:
+    """The definitions of the metrics, and of the floor if there is one."""
+    pairs = facts.definitions({name: definitions[name] for name in numbers.metrics})
+    if any(score.floors for score in numbers.scores):
         pairs.append(facts.FLOOR)
-    return [screen.dim(line) for line in described(pairs, screen.prose, least=_LEFT)]
+    return blocks.notes(pairs, screen)
 
 
 def drift(report: Report, screen: Screen) -> list[str]:
@@ -94,8 +88,3 @@ def drift(report: Report, screen: Screen) -> list[str]:
         return []
     answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
     return ["", *wrapped(f"{answer}: {facts.drift(report.drift)}", screen.prose)]
-
-
-def described_facts(pairs: Sequence[facts.Pair], screen: Screen) -> list[str]:
-    """Facts under each other, their names dim."""
-    return described([(screen.dim(name), said) for name, said in pairs], screen.prose, least=_LEFT)

@@ -1,4 +1,4 @@
-"""The table of numbers: a metric a line, a score a column; the other way round where scores are many."""
+"""The table of numbers: a metric a line, a score a column, or transposed where there are many scores."""
 
 from __future__ import annotations
 
@@ -6,81 +6,85 @@ from collections.abc import Sequence
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, shown_width
+from calcli.cli.views import blocks
 from calcli.reporting.findings import Change, Findings, Numbers
 from calcli.reporting.typesetting import decimals, interval, number, signed
 
 
-def table(found: Findings, screen: Screen) -> list[str]:
+def table(numbers: Findings, screen: Screen) -> list[str]:
     """All numbers, with a header."""
-    lines = _by_metric(found, screen)
-    if len(found.scores) > 2 and max(map(shown_width, lines)) > screen.width:
-        return _by_score(found, screen)
+    lines = _by_metric(numbers, screen)
+    if len(numbers.scores) > 2 and max(map(shown_width, lines)) > screen.width:
+        return _by_score(numbers, screen)
     return lines
 
 
-def _by_metric(found: Findings, screen: Screen) -> list[str]:
-    """With one calibrated score there is room for how much it changed, on a wide screen also for the interval."""
-    alone = found.calibrated[0] if len(found.calibrated) == 1 else None
-    for extra in (2, 1, 0) if alone is not None else (0,):
-        lines = _metric_lines(found, screen, alone, extra)
+def _by_metric(numbers: Findings, screen: Screen) -> list[str]:
+    """One calibrated score also gets its change and the interval, as far as the screen is wide enough."""
+    single = numbers.calibrated[0] if len(numbers.calibrated) == 1 else None
+    for extra in (2, 1, 0) if single is not None else (0,):
+        lines = _metric_lines(numbers, screen, single, extra)
         if max(map(shown_width, lines)) <= screen.width:
             break
     return lines
 
 
-def _metric_lines(found: Findings, screen: Screen, alone: Numbers | None, extra: int) -> list[str]:
-    digits = _digits(found)
-    header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
+def _metric_lines(numbers: Findings, screen: Screen, single: Numbers | None, extra: int) -> list[str]:
+    """The table with `extra` columns on the change of the single calibrated score; floors and p-values are dim."""
+    digits = _digits(numbers)
+    floors, ps = [score.floors for score in numbers.scores], [score.ps for score in numbers.scores]
+    header = ["", "better", *(score.name for score in numbers.scores), *("change", "95 % interval")[:extra]]
     rows = [header]
     dim = {0}
-    for metric in found.metrics:
-        values = [number(score.values.get(metric), digits) for score in found.scores]
-        change = _change(found.changes.get((alone.name, metric)), digits) if alone is not None else []
-        rows.append([metric, found.directions[metric], *values, *change[:extra]])
-        for label, known in (("floor", [one.floors for one in found.scores]), ("p", [one.ps for one in found.scores])):
-            if any(metric in each for each in known):
+    for metric in numbers.metrics:
+        values = [number(score.values.get(metric), digits) for score in numbers.scores]
+        change = _change(numbers.changes.get((single.name, metric)), digits) if single is not None else []
+        rows.append([metric, numbers.directions[metric], *values, *change[:extra]])
+        for label, columns in (("floor", floors), ("p", ps)):
+            if any(metric in values for values in columns):
                 dim.add(len(rows))
-                rows.append([f"  {label}", "", *(number(each.get(metric), digits) for each in known), *[""] * extra])
+                cells = [number(column.get(metric), digits) for column in columns]
+                rows.append([f"  {label}", "", *cells, *[""] * extra])
     lines = aligned(rows, "ll" + "r" * (len(header) - 2))
     return [screen.dim(line) if place in dim else line for place, line in enumerate(lines)]
 
 
-def _by_score(found: Findings, screen: Screen) -> list[str]:
-    """A line for each score; metrics that do not fit side by side go into another block."""
-    digits = _digits(found)
+def _by_score(numbers: Findings, screen: Screen) -> list[str]:
+    """A line for each score; metrics that do not fit into the width continue in another block."""
+    digits = _digits(numbers)
     columns: list[list[str]] = []
-    for metric in found.metrics:
-        values = [number(score.values.get(metric), digits) for score in found.scores]
-        columns.append([metric, found.directions[metric], *values])
-        if any(metric in score.floors for score in found.scores):
-            floors = [number(score.floors.get(metric), digits) for score in found.scores]
+    for metric in numbers.metrics:
+        values = [number(score.values.get(metric), digits) for score in numbers.scores]
+        columns.append([metric, numbers.directions[metric], *values])
+        if any(metric in score.floors for score in numbers.scores):
+            floors = [number(score.floors.get(metric), digits) for score in numbers.scores]
             columns.append([metric, "floor", *floors])
-    names = ["", "better", *(score.name for score in found.scores)]
+    names = ["", "better", *(score.name for score in numbers.scores)]
     lines: list[str] = []
-    for block in _blocks(names, columns, screen.width):
-        laid = aligned(list(zip(names, *block, strict=True)), "l" + "r" * len(block))
-        lines += ["", *map(screen.dim, laid[:2]), *laid[2:]]
+    for block in _split(names, columns, screen.width):
+        rows = list(zip(names, *block, strict=True))
+        lines += ["", *blocks.table(rows, "l" + "r" * len(block), screen, headers=2)]
     return lines[1:]
 
 
-def _blocks(names: Sequence[str], columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
+def _split(names: Sequence[str], columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
     """The columns in as many groups as it takes for each to fit beside the names."""
     room = width - 2 - max(map(shown_width, names))
-    blocks: list[list[list[str]]] = [[]]
+    groups: list[list[list[str]]] = [[]]
     left = room
     for column in columns:
         taken = 2 + max(map(shown_width, column))
-        if taken > left and blocks[-1]:
-            blocks.append([])
+        if taken > left and groups[-1]:
+            groups.append([])
             left = room
-        blocks[-1].append(column)
+        groups[-1].append(column)
         left -= taken
-    return blocks
+    return groups
 
 
-def _digits(found: Findings) -> int:
-    """Decimals of the whole table, so that its points stand under each other."""
-    return decimals([value for score in found.scores for value in score.values.values() if value is not None])
+def _digits(numbers: Findings) -> int:
+    """Decimals of the whole table, so that the points line up."""
+    return decimals([value for score in numbers.scores for value in score.values.values() if value is not None])
 
 
 def _change(change: Change | None, digits: int) -> list[str]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, described, wrapped
-from calcli.cli.views import scores
-from calcli.cli.views.report import described_facts
+from calcli.cli.text import wrapped
+from calcli.cli.views import blocks, scores
 from calcli.reporting import facts
 from calcli.reporting.findings import Change, Findings, Numbers
-from calcli.reporting.typesetting import NOTHING, spelled
+from calcli.reporting.typesetting import NOTHING
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
@@ -36,31 +35,21 @@ MEANINGS = {
 }
 
 REJECTED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""The shares in the table of what is left."""
-
-_LEFT = 9
+"""The shares in the table of errors by rejection."""
 
 
 def fitted(result: EnsembleResult, screen: Screen) -> list[str]:
-    """What was trained, on what."""
+    """The ensemble, its settings, and the rows that it was trained on."""
     if result.model is None:
         return []
     manifest = result.model.manifest
-    params, fit = manifest.params, cast("dict[str, Any]", manifest.fit)
-    files = cast("list[dict[str, Any]]", manifest.data.get("files", []))
-    settings = ", ".join(f"{name}={_short(value)}" for name, value in params.items())
-    rows = f"{fit['rows']:,} rows"
     pairs = [
-        ("ensemble", f"{params['members']} {KINDS[manifest.method]}, in {_time(result.seconds)}"),
-        ("set to", settings),
-        ("data", f"{rows} of {facts.names_of_files(files)}" if files else rows),
+        ("ensemble", f"{manifest.params['members']} {KINDS[manifest.method]}, in {_time(result.seconds)}"),
+        ("set to", blocks.settings(manifest.params)),
+        blocks.fit_data(manifest),
         *facts.binding_facts(manifest.binding),
     ]
-    return described_facts(pairs, screen)
-
-
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else spelled(value)
+    return blocks.fact_list(pairs, screen)
 
 
 def _time(seconds: float) -> str:
@@ -68,58 +57,55 @@ def _time(seconds: float) -> str:
 
 
 def evaluated(report: Report, screen: Screen) -> list[str]:
-    """What `uncertainty evaluate` found: a sentence for each ensemble, the numbers, what is left as rows go."""
-    ensembles = [row for row in report.scores if not row.name.endswith(".single")]
-    found = _findings(report, ensembles)
-    lines = [line for row in ensembles for line in wrapped(_sentence(row), screen.prose)]
-    lines += ["", *scores.table(found, screen), "", *_rejection(report, ensembles, screen)]
-    below = [*facts.data_facts(report.data, report.binding["positive"]), *facts.binding_facts(report.binding)]
-    lines += ["", *described_facts(below, screen), ""]
-    meanings = [(name, MEANINGS[name]) for name in report.definitions]
-    return [*lines, *(screen.dim(line) for line in described(meanings, screen.prose, least=_LEFT))]
+    """The report of `uncertainty evaluate`: a sentence for each ensemble, the numbers, the errors by rejection."""
+    ensembles = [score for score in report.scores if not score.name.endswith(".single")]
+    lines = [line for ensemble in ensembles for line in wrapped(_sentence(ensemble), screen.prose)]
+    numbers = _numbers(report, reverse=len(ensembles) == 1)
+    lines += ["", *scores.table(numbers, screen), "", *_rejection(report, ensembles, screen)]
+    lines += ["", *blocks.fact_list(blocks.measured_facts(report), screen), ""]
+    return [*lines, *blocks.notes([(name, MEANINGS[name]) for name in report.definitions], screen)]
 
 
-def _sentence(row: ScoreRow) -> str:
-    """The finding that matters most: what knowledge uncertainty is for, else what total uncertainty is for."""
-    values = {name: metric.value for name, metric in row.metrics.items()}
+def _sentence(score: ScoreRow) -> str:
+    """How well knowledge uncertainty finds rows from elsewhere; without such rows, how well the total finds errors."""
+    values = {name: metric.value for name, metric in score.metrics.items()}
     if values.get("ood_auc_knowledge") is not None:
         knowledge, total = values["ood_auc_knowledge"], values["ood_auc_total"]
         return (
-            f"Knowledge uncertainty of {row.name} tells rows from elsewhere with an AUC of {knowledge:.3f}, "
+            f"Knowledge uncertainty of {score.name} tells rows from elsewhere with an AUC of {knowledge:.3f}, "
             f"total uncertainty with {total:.3f}."
         )
     if values["prr_total"] is None:
-        return f"What {row.name} gains by rejecting rows cannot be said: {row.metrics['prr_total'].reason}."
+        return f"What {score.name} gains by rejecting rows cannot be said: {score.metrics['prr_total'].reason}."
     return (
-        f"Rejecting the rows of most total uncertainty first, {row.name} gains {values['prr_total']:.0f} % "
+        f"Rejecting the rows of most total uncertainty first, {score.name} gains {values['prr_total']:.0f} % "
         "of what an oracle would."
     )
 
 
-def _findings(report: Report, ensembles: Sequence[ScoreRow]) -> Findings:
-    """One ensemble stands behind its single model, with how much it changes; several as they come."""
-    rows = list(report.scores)
-    changes = {(one.score, one.metric): Change(one.value, one.lo, one.hi) for one in report.differences}
-    if len(ensembles) == 1:
-        rows.reverse()
-    numbers = tuple(
-        Numbers(row.name, {name: value.value for name, value in row.metrics.items()}, {}, {}, {}) for row in rows
-    )
-    return Findings(numbers, {name: one.direction for name, one in report.definitions.items()}, changes)
+def _numbers(report: Report, *, reverse: bool) -> Findings:
+    """The numbers of the table; a single ensemble stands behind its single model, so that its change is shown."""
+    numbers = [
+        Numbers(score.name, {name: metric.value for name, metric in score.metrics.items()}, {}, {}, {})
+        for score in report.scores
+    ]
+    directions = {name: definition.direction for name, definition in report.definitions.items()}
+    changes = {(gap.score, gap.metric): Change(gap.value, gap.lo, gap.hi) for gap in report.differences}
+    return Findings(tuple(reversed(numbers) if reverse else numbers), directions, changes)
 
 
 def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) -> list[str]:
-    """The loss of what is left, by share rejected; of amounts its root, as in the table above."""
+    """The loss of the remaining rows by share rejected; of amounts its root, as in the table above."""
     amounts = "rmse" in report.definitions
-    columns: list[list[str]] = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in REJECTED)]]
-    for row in ensembles:
+    columns = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in REJECTED)]]
+    for score in ensembles:
         for by in ("total", "knowledge", "oracle"):
-            points = _points(report.curves, row.name, by)
-            left = [points.get(round(100 * share)) for share in REJECTED]
-            columns.append([row.name, f"by {by}", *(_left(value, amounts=amounts) for value in left)])
-    lines = aligned(list(zip(*columns, strict=True)), "r" * len(columns))
+            points = _points(report.curves, score.name, by)
+            losses = [points.get(round(100 * share)) for share in REJECTED]
+            columns.append([score.name, f"by {by}", *(_loss(value, amounts=amounts) for value in losses)])
     title = "RMSE of the rows that are left" if amounts else "error of the rows that are left"
-    return [screen.dim(f"  {title}"), *map(screen.dim, lines[:2]), *lines[2:]]
+    lines = blocks.table(list(zip(*columns, strict=True)), "r" * len(columns), screen, headers=2)
+    return [screen.dim(f"  {title}"), *lines]
 
 
 def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
@@ -128,7 +114,7 @@ def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
     return {round(100 * point.x): point.y for curve in chosen for point in curve.points}
 
 
-def _left(value: float | None, *, amounts: bool) -> str:
+def _loss(value: float | None, *, amounts: bool) -> str:
     if value is None:
         return NOTHING
     return f"{math.sqrt(value):.4g}" if amounts else f"{value:.4f}"
