@@ -114,7 +114,7 @@ def manifest_of(
     **others: Any,
 ) -> Manifest:
     """The manifest of a calibrator or an ensemble, all but the payloads; `others` are attributes of `Manifest`."""
-    rows = {"rows": data.rows - data.rows_bad, "weight_sum": data.weight_sum, "label_rate": data.label_rate}
+    rows = data.rows - data.rows_bad
     return Manifest(
         calcli=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -126,7 +126,7 @@ def manifest_of(
             for feature in binding.features
         ),
         recipe=as_json(recipe),
-        fit=as_json(rows | fit),
+        fit=as_json({"rows": rows, "weight_sum": data.weight_sum, "label_rate": data.label_rate, **fit}),
         definitions=as_json(definitions),
         data=as_json({"files": data.files}),
         requires=(),
