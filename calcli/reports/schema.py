@@ -42,15 +42,8 @@ class MetricValue:
         per_class = None
         if measured.per_class is not None:
             per_class = {name: finite(value) for name, value in zip(classes, measured.per_class, strict=True)}
-        return cls(
-            value=finite(measured.value),
-            lo=finite(measured.lo),
-            hi=finite(measured.hi),
-            floor=finite(measured.floor),
-            p=finite(measured.p),
-            reason=measured.reason,
-            per_class=per_class,
-        )
+        numbers = {name: finite(getattr(measured, name)) for name in ("value", "lo", "hi", "floor", "p")}
+        return cls(**numbers, reason=measured.reason, per_class=per_class)
 
 
 @dataclass(frozen=True, slots=True)
