@@ -193,16 +193,10 @@ def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
+    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "bad_rows", "seed")
     return FitRequest(
-        data=request.data,
         method=choice.name,
         output=request.select,
         params={key: value for key, value in request.params.items() if key.rpartition(".")[0] == choice.name},
-        metrics=request.metrics,
-        options=request.options,
-        flags=request.flags,
-        sides=request.sides,
-        input_format=request.input_format,
-        bad_rows=request.bad_rows,
-        seed=request.seed,
+        **{name: getattr(request, name) for name in shared},
     )

@@ -144,7 +144,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         )
 
     # Keep it, unless the labels look wrong or the guard refuses.
-    refused = no_longer_ranks(old, learned.label_check) or _refusal(guard, report, learned.spec.name)
+    refused = _label_refusal(old, learned.label_check) or _refusal(guard, report, learned.spec.name)
     if refused is not None:
         return RefitResult(path, replace(report, chosen=IN_PLACE), refused)
     write(path, recipe, compared, binding, report, side_inputs)
@@ -157,7 +157,7 @@ def rollback(artifact: str | Path) -> Path:
     return Path(artifact)
 
 
-def no_longer_ranks(old: Model, now: LabelCheck | None) -> str | None:
+def _label_refusal(old: Model, now: LabelCheck | None) -> str | None:
     """Why the labels look wrong; None where the raw scores still rank them, or did not at the fit in place."""
     before = LabelCheck.from_json(old.manifest.fit.get("ranking"))
     if before is None or not before.beyond_chance(4):
