@@ -51,11 +51,11 @@ class CompareRequest:
     criterion
         The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
-        Seconds; a method that has not finished by then is a row that says so.
+        Seconds; a method that has not finished by then is reported as skipped.
     every_curve
-        Whether the report's `curves` shall be of all kinds, as a page shows them.
+        Whether the report has curves of all kinds, as a page shows them.
     select
-        Where the method that `choose` chooses is kept, fitted on all rows.
+        Where the chosen method is kept, fitted on all rows.
     """
 
     data: Data
