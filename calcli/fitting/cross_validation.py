@@ -1,4 +1,4 @@
-"""Predictions for rows that the calibrator has not seen: the base of every before/after comparison."""
+"""Cross-validation: predictions for held-out rows, from calibrators that have not seen them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from calcli.methods.spec import MethodSpec
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPredictions:
-    """Held-out predictions.
-
-    Attributes
-    ----------
-    prob
-        Calibrated probabilities of the rows that were held out, in order.
-    fit_seconds, apply_seconds
-        Time spent, over all splits.
-    """
+    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took."""
 
     prob: FloatArray
     fit_seconds: float
@@ -35,7 +27,7 @@ class HeldOutPredictions:
 
 @dataclass(frozen=True, slots=True)
 class FoldPredictions:
-    """What one split adds to it: the predictions of its rows, in order."""
+    """Calibrated probabilities of the test rows of one split, in order."""
 
     split: int
     prob: FloatArray
@@ -44,7 +36,7 @@ class FoldPredictions:
 
 
 def predict_held_out(
-    row: MethodSpec,
+    spec: MethodSpec,
     batch: Batch,
     params: Params,
     splits: Splits,
@@ -54,19 +46,16 @@ def predict_held_out(
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
 ) -> tuple[HeldOutPredictions, Calibrator]:
-    """Fit on some rows and predict others, for each split; `done` is called after each.
-
-    The calibrator is the one that was fitted last: with a single split, the only one.
-    """
+    """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
     parts: dict[int, FoldPredictions] = {}
-    for part, fitted in predict_splits(row, batch, params, splits, range(len(splits)), seed, sides, post_processing):
+    for part, fitted in predict_splits(spec, batch, params, splits, range(len(splits)), seed, sides, post_processing):
         parts[part.split], last = part, fitted
         done()
     return join_folds(parts, batch, splits), last
 
 
 def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Splits) -> HeldOutPredictions:
-    """The parts of all splits as one."""
+    """The predictions of all splits in the order of the rows."""
     prob = np.empty(batch.score.shape)
     for part in parts.values():
         prob[splits.tests[part.split]] = part.prob
@@ -78,7 +67,7 @@ def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Split
 
 
 def predict_splits(
-    row: MethodSpec,
+    spec: MethodSpec,
     batch: Batch,
     params: Params,
     splits: Splits,
@@ -87,26 +76,26 @@ def predict_splits(
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
 ) -> Iterator[tuple[FoldPredictions, Calibrator]]:
-    """For some of the splits, what was predicted, and by which calibrator."""
+    """The predictions and the calibrator of each of the splits `which`."""
     sums: list[Sums] = []
     for split in which:
         started = time.perf_counter()
-        if gathers_once(row, batch, splits):
-            sums = sums or [calibrator.gather(row, batch.take(part), params) for part in splits.tests]
-            fitted = _from_others(row, sums, split, params, batch.classes)
+        if gathers_once(spec, batch, splits):
+            sums = sums or [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
+            fitted = _from_others(spec, sums, split, params, batch.classes)
         else:
-            fitted = calibrator.fit(row, batch.take(splits.train(split)), params, sides=sides, seed=seed)
+            fitted = calibrator.fit(spec, batch.take(splits.train(split)), params, sides=sides, seed=seed)
         fitted = fitted.with_post_processing(post_processing)
         middle = time.perf_counter()
         prob = fitted.predict(batch.take(splits.tests[split]))
         yield FoldPredictions(split, prob, middle - started, time.perf_counter() - middle), fitted
 
 
-def gathers_once(row: MethodSpec, batch: Batch, splits: Splits) -> bool:
-    """Whether what sums over all parts but one are made of is gathered for all splits together."""
-    return splits.partition and row.from_sums(batch.classes)
+def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:
+    """Whether each fold's sums are gathered once, so that every split fits from those of the other folds."""
+    return splits.partition and spec.from_sums(batch.classes)
 
 
-def _from_others(row: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
+def _from_others(spec: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
     first, *others = (part for place, part in enumerate(sums) if place != index)
-    return calibrator.finish(row, sum(others, start=first), params, classes=classes)
+    return calibrator.finish(spec, sum(others, start=first), params, classes=classes)

@@ -15,7 +15,7 @@ from calcli.ensembles.load import EnsembleModel, load_ensemble
 from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, definitions, differences
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
-from calcli.reports.measuring import data_facts
+from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import (
     DataFacts,
     Report,
@@ -27,7 +27,6 @@ from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.ood import SeenColumn, make
-from calcli.version import VERSION
 
 COMMAND = "uncertainty evaluate"
 
@@ -99,18 +98,14 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
                 judged += compare_ensemble(name, model, rows, outside)
                 listener.advance(1, name)
         facts = data_facts(source, loaded, binding)
-        report = Report(
-            command=COMMAND,
-            version=VERSION,
-            seed=request.seed,
-            data=facts,
-            binding=binding.to_json(),
-            definitions=definitions(judged),
-            scores=tuple(one.row() for one in judged),
-            differences=tuple(differences(judged, rows)),
-            warnings=tuple(_warnings(models, facts)),
-            curves=tuple(curve for one in judged for curve in one.curves(rows)),
+        measured = Measurements(
+            definitions(judged),
+            tuple(one.row() for one in judged),
+            tuple(differences(judged, rows)),
+            tuple(curve for one in judged for curve in one.curves(rows)),
         )
+        warnings = tuple(_warnings(models, facts))
+        report = report_on(COMMAND, request.seed, facts, binding, measured, warnings=warnings)
     if request.output is not None:
         with stage(listener, "drawing"):
             draw(report, request.output)
