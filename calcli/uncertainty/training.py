@@ -82,7 +82,7 @@ class Trainer:
         file = self._trained(data, trial.settings, chance, None)
         model = Ensemble("sgb", self.task, 1, (file,))
         try:
-            loss = mean_log_loss(model.members(outside.features), outside)
+            loss = log_loss_rows(model.members(outside.features), outside)
         except FitError:
             return math.inf
         return float(np.average(loss, weights=outside.weights)) if outside.weights.sum() > 0 else math.inf
@@ -100,7 +100,7 @@ class Trial:
         return f"{self.settings.learning_rate}-{self.settings.depth}"
 
 
-def mean_log_loss(members: Members, rows: Batch) -> FloatArray:
+def log_loss_rows(members: Members, rows: Batch) -> FloatArray:
     """What each row adds to the log-loss of the ensemble: of the mean probability, or of the mixture."""
     if members.variance is not None:
         return mixture_log_loss(members.mean, members.variance, rows.targets)

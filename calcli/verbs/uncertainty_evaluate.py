@@ -12,22 +12,17 @@ from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel, load_ensemble
-from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, definitions, differences
+from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
-from calcli.reports.measuring import data_facts
-from calcli.reports.schema import (
-    DataFacts,
-    Report,
-    ReportWarning,
-)
+from calcli.reports.measuring import report_on
+from calcli.reports.schema import Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.ood import SeenColumn, make
-from calcli.version import VERSION
 
 COMMAND = "uncertainty evaluate"
 
@@ -79,10 +74,11 @@ class EnsembleEvaluateRequest:
 
 
 def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> Report:
-    """Measure each ensemble, and beside it the model that one would have without it, on the same rows."""
+    """Measure each ensemble, and the single model that one would have without it, on the same rows."""
     request.check()
-    models = _named(request.ensembles)
+    models = _load_named(request.ensembles)
     with open_source(request.data, format=request.input_format) as source:
+        # The rows, with the features that any of the ensembles reads.
         binding = _common_binding(source, request.flags, models)
         for note in binding.notes:
             listener.note(note)
@@ -92,32 +88,23 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
         rows = loaded.batch
         if not rows.weights.sum() > 0:
             raise DataError("the weights add up to zero: no row counts")
-        judged: list[EnsembleMetrics] = []
+        # Each ensemble on these rows, and on rows from out of its domain.
+        measured: list[EnsembleMetrics] = []
         with stage(listener, "predicting", len(models)):
             for name, model in models.items():
                 outside = _outside(request, model, rows, foreign)
-                judged += compare_ensemble(name, model, rows, outside)
+                measured += compare_ensemble(name, model, rows, outside)
                 listener.advance(1, name)
-        facts = data_facts(source, loaded, binding)
-        report = Report(
-            command=COMMAND,
-            version=VERSION,
-            seed=request.seed,
-            data=facts,
-            binding=binding.to_json(),
-            definitions=definitions(judged),
-            scores=tuple(one.row() for one in judged),
-            differences=tuple(differences(judged, rows)),
-            warnings=tuple(_warnings(models, facts)),
-            curves=tuple(curve for one in judged for curve in one.curves(rows)),
-        )
+        # The report, and its picture.
+        numbers, warnings = measurements(measured, rows), tuple(_warnings(models, source))
+        report = report_on(COMMAND, request.seed, source, loaded, binding, numbers, warnings=warnings)
     if request.output is not None:
         with stage(listener, "drawing"):
             draw(report, request.output)
     return report
 
 
-def _named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
+def _load_named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
     """The ensembles by the name they have in the report: as given, or the base name of the directory."""
     models: dict[str, EnsembleModel] = {}
     for text in ensembles:
@@ -145,16 +132,7 @@ def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleM
                     f"{name} takes {feature.name!r} as a {feature.role}, and {names[0]} does not",
                     hint="evaluate it on its own",
                 )
-    known = Binding(
-        first.label,
-        first.label_type,
-        first.classes,
-        first.positive,
-        first.score,
-        first.weight,
-        tuple(features.values()),
-    )
-    return bind_unscored(source, flags, known=known)
+    return bind_unscored(source, flags, known=replace(first, features=tuple(features.values())))
 
 
 def _numbers(data: Data) -> FloatArray:
@@ -176,8 +154,8 @@ def _outside(
     return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
 
 
-def _warnings(models: Mapping[str, EnsembleModel], facts: DataFacts) -> Iterator[ReportWarning]:
-    measured = {file["sha256"] for file in facts.files}
+def _warnings(models: Mapping[str, EnsembleModel], source: Source) -> Iterator[ReportWarning]:
+    measured = {file.sha256 for file in source.files()}
     for name, model in models.items():
         trained = cast("list[dict[str, object]]", model.manifest.data.get("files", []))
         if measured & {file["sha256"] for file in trained}:
