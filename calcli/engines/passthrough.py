@@ -1,4 +1,4 @@
-"""Rows that pass from a table to another, with columns added: what `apply` and its relatives have in common."""
+"""Passing rows from one table to another with columns added: what `apply` and its relatives share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_rows(
     # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
     frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
     watch = RowWatch()
-    rows = stream.through(frame, watch).select(*kept, *stream.work.names)
+    rows = stream.through(frame, watch).select(*kept, *stream.added.names)
     try:
         count = write(rows, output, format=output_format, arrow_types=source.arrow_types)
     except CalcliError:

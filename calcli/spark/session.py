@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from calcli import errors
 from calcli.engines.local import Stream
+from calcli.engines.passthrough import RowsWritten
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.tables.arrays import Levels
 from calcli.tables.labels import MOST
@@ -54,13 +55,6 @@ class AddUp(Protocol[Total_co]):
     """Makes a total of the rows of one task: something that knows ``+=``. It is pickled."""
 
     def __call__(self, frames: Iterator[pl.DataFrame], /) -> Total_co: ...
-
-
-class Counts(NamedTuple):
-    """How many rows went through, and how many of them could not be calibrated."""
-
-    rows: int
-    bad: int
 
 
 @contextmanager
@@ -235,13 +229,13 @@ def _unpacked(packed: bytes) -> Any:
     return pickle.loads(zlib.decompress(packed))
 
 
-def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> Counts:
+def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> RowsWritten:
     """Write the `kept` columns and the calibrated ones, in the partitions in which the table came."""
     from pyspark.sql import Observation, functions
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    names = stream.work.names
-    needed = [name for name in table.columns if name in {*kept, *stream.work.reads}]
+    names = stream.added.names
+    needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
     rows = _numbered(table.select(*map(_column, needed)))
     added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
     scored = rows.mapInArrow(_Calibrated(stream, needed), StructType([*rows.schema.fields, *added]))
@@ -252,7 +246,7 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
     partitions = [name for name in partition_columns(table) if name in kept]
     with _failures(output):
         scored.write.partitionBy(*partitions).parquet(output)
-    return Counts(int(counted.get["rows"]), int(counted.get["bad"]))
+    return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
 
 
 class _Calibrated:
@@ -265,8 +259,8 @@ class _Calibrated:
         levels = Levels()
         for batch in batches:
             named = batch.rename_columns(self.names)
-            frame: Any = pl.from_arrow(named.select(list(self.stream.work.reads)))
-            added = self.stream.added_to(frame, levels)
+            frame: Any = pl.from_arrow(named.select(list(self.stream.added.reads)))
+            added = self.stream.compute(frame, levels)
             names = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
             yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=names)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.ensemble_columns import Columns, Decomposing, extras
+from calcli.engines.ensemble_columns import DecomposedColumns, UncertaintyColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.passthrough import kept_columns, write_rows
@@ -61,9 +61,9 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
     with open_source(request.data, format=request.input_format) as source:
         members = find_members(source, request.members, request.variances)
         listener.note(_found(members))
-        columns = Columns(members.classes, extra=extras(wanted=request.extra, regression=bool(members.variances)))
+        columns = UncertaintyColumns(members.classes, bool(members.variances), extra=request.extra)
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
-        stream = Stream(Decomposing(members, columns), request.bad_rows)
+        stream = Stream(DecomposedColumns(members, columns), request.bad_rows)
         with stage(listener, "decomposing"):
             passed = write_rows(
                 stream, source, kept, request.output, output_format, lambda: refuse_bad_members(source, members)
