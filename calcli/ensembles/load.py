@@ -18,7 +18,7 @@ from calcli.tables.source import Data, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose
 from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.ood import SeenColumn
+from calcli.uncertainty.ood import SeenFeatures
 
 PARTS = ("ensemble", "seen")
 """What the state of an ensemble's artifact is nested of: the models, and the scale and values of its features."""
@@ -41,7 +41,7 @@ class EnsembleModel:
     binding: Binding
     sha256: str | None
     ensemble: Ensemble
-    seen: SeenColumn
+    seen: SeenFeatures
 
     def predict(self, data: Data) -> Decomposed:
         """The members' mean and the uncertainty in its parts, for frames or files."""
@@ -86,5 +86,5 @@ def read_ensemble(artifact: Artifact) -> EnsembleModel:
         user_model = kept_sides(artifact.states, manifest.sides).blobs.get("model")
         if user_model is not None:  # it is kept beside the state, as it was handed in
             state = replace(state, blobs={"member-0.cbm": user_model})
-        ensemble, seen = Ensemble.from_state(state), SeenColumn.from_state(parts["seen"])
+        ensemble, seen = Ensemble.from_state(state), SeenFeatures.from_state(parts["seen"])
         return EnsembleModel(path, manifest, Binding.from_json(manifest.binding), artifact.sha256, ensemble, seen)

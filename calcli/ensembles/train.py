@@ -22,7 +22,7 @@ from calcli.numeric.threads import threads
 from calcli.state import State, nest
 from calcli.tables.binding import Binding
 from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.ood import SeenColumn
+from calcli.uncertainty.ood import SeenFeatures
 from calcli.uncertainty.settings import DEPTHS, RATES, Settings, Task
 from calcli.uncertainty.training import Trainer, Trial
 from calcli.uncertainty.user_models import UserModel
@@ -38,7 +38,7 @@ class TrainedEnsemble:
     """An ensemble with the settings that it was trained with, and the trials that chose them."""
 
     ensemble: Ensemble
-    seen: SeenColumn
+    seen: SeenFeatures
     settings: JsonObject
     trials: tuple[Trial, ...] = ()
 
@@ -83,7 +83,7 @@ def train_ensemble(
     ensemble = Ensemble(settings.kind, trainer.task, settings.members, files)
     rate = ensemble.models[0].get_all_params()["learning_rate"]
     resolved = asdict(settings) | {"learning_rate": float(f"{rate:.7g}")}  # CatBoost keeps it as float32
-    return TrainedEnsemble(ensemble, SeenColumn.of(trainer.rows.features), resolved, trials)
+    return TrainedEnsemble(ensemble, SeenFeatures.of(trainer.rows.features), resolved, trials)
 
 
 def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener) -> tuple[bytes, ...]:
@@ -134,7 +134,7 @@ def adopt_model(trainer: Trainer, model: UserModel, members: int) -> TrainedEnse
     ensemble = Ensemble("virtual", model.task, members, (model.file,), model.names)
     settings = as_json(asdict(Settings("virtual", members, model.trees)))
     resolved: JsonObject = settings | {"depth": model.depth, "learning_rate": model.learning_rate}
-    return TrainedEnsemble(ensemble, SeenColumn.of(trainer.rows.features), resolved)
+    return TrainedEnsemble(ensemble, SeenFeatures.of(trainer.rows.features), resolved)
 
 
 def check_predicts(ensemble: Ensemble, rows: Batch) -> None:

@@ -109,7 +109,7 @@ def _entropy(prob: FloatArray, *, binary: bool) -> FloatArray:
 
 
 def _times_log(prob: FloatArray) -> FloatArray:
-    """p ln p, 0 where p is 0."""
+    """The product p ln p, 0 where p is 0."""
     product: FloatArray = np.log(np.maximum(prob, LEAST))
     product *= prob
     return product

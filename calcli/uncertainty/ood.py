@@ -19,7 +19,7 @@ from calcli.state import Json, State, pack_texts, unpack_texts
 
 
 @dataclass(frozen=True, slots=True)
-class SeenColumn:
+class SeenFeatures:
     """The scale and the values of features in the training rows.
 
     Attributes
@@ -34,7 +34,7 @@ class SeenColumn:
     values: Mapping[str, Column]
 
     @classmethod
-    def of(cls, features: Mapping[str, Column]) -> SeenColumn:
+    def of(cls, features: Mapping[str, Column]) -> SeenFeatures:
         scale: dict[str, tuple[float, float]] = {}
         values: dict[str, Column] = {}
         for name, column in features.items():
@@ -56,7 +56,7 @@ class SeenColumn:
         return State({"numbers": list(self.scale), "values": list(self.values), "roles": roles}, arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> SeenColumn:
+    def from_state(cls, state: State) -> SeenFeatures:
         """From `to_state`."""
         numbers, names, roles = (state.params[key] for key in ("numbers", "values", "roles"))
         if not (isinstance(numbers, list) and isinstance(names, list) and isinstance(roles, list)):
@@ -85,7 +85,7 @@ def _scale(values: NDArray[np.generic]) -> tuple[float, float]:
 
 
 def make(
-    features: tuple[str, ...], seen: SeenColumn, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
+    features: tuple[str, ...], seen: SeenFeatures, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
 ) -> dict[str, Column]:
     """Rows from out of the domain.
 

@@ -22,7 +22,7 @@ from calcli.tables.binding import Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
-from calcli.uncertainty.ood import SeenColumn, make
+from calcli.uncertainty.ood import SeenFeatures, make
 
 COMMAND = "uncertainty evaluate"
 
@@ -150,7 +150,7 @@ def _outside(
     if foreign is None:
         return None
     paper = request.preset == "paper"
-    seen = SeenColumn.of({name: rows.features[name] for name in model.features}) if paper else model.seen
+    seen = SeenFeatures.of({name: rows.features[name] for name in model.features}) if paper else model.seen
     return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
 
 
