@@ -17,7 +17,7 @@ LOSSES: dict[Task, str] = {"binary": "Logloss", "multiclass": "MultiClass", "reg
 
 RATES = (0.001, 0.01, 0.1)
 DEPTHS = (3, 4, 5, 6)
-"""The grid of appendix A.2. The number of trees is not tuned, as members of a virtual ensemble are cut from late ones."""
+"""The grid of appendix A.2. The number of trees is not tuned: virtual members are cut from late ones."""
 
 DEEPEST = 16
 """CatBoost has no deeper trees."""
