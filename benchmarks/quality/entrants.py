@@ -14,8 +14,8 @@ import peers
 
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT
-from calcli.fitting.auto import candidates_for
 from calcli.fitting.model_selection import choose, criterion, cross_validate
+from calcli.fitting.recipe import candidates_for
 from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import catalog
 from calcli.metrics import catalog as metrics
@@ -106,7 +106,7 @@ def contest(train: Batch) -> dict[str, Any]:
     chosen = choose(outcomes, train, splits, criterion("nll")).name
     label = train.labels[splits.predicted]
     loss = {
-        outcome.row.name: nll_rows(Scored(label, outcome.predicted.prob))
+        outcome.spec.name: nll_rows(Scored(label, outcome.predicted.prob))
         for outcome in outcomes
         if outcome.predicted is not None
     }

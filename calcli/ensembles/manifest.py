@@ -1,18 +1,15 @@
-"""What an ensemble's artifact says of itself."""
+"""The manifest of an ensemble's artifact."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from calcli.artifacts.manifest import JsonObject, Manifest
-from calcli.artifacts.plain_json import as_json
 from calcli.ensembles.train import TrainedEnsemble
-from calcli.fitting.manifest import feature_facts, versions
+from calcli.fitting import manifest
 from calcli.reports.schema import DataFacts, finite
 from calcli.tables.binding import Binding
 from calcli.uncertainty.training import HELD_OUT
-from calcli.version import VERSION
 
 
 def manifest_of(
@@ -26,38 +23,30 @@ def manifest_of(
     """The manifest of a fit, all but the payloads; `asked` is what the user asked for."""
     kind, rows = made.ensemble.kind, data.rows - data.rows_bad
     held_out = {"scheme": f"{HELD_OUT:g}", "rows": round(HELD_OUT * rows), "refit_on_all": True}
-    fit_facts: dict[str, object] = {
-        "rows": rows,
-        "weight_sum": data.weight_sum,
-        "label_rate": data.label_rate,
-        "holdout": held_out if made.trials else {"scheme": "none", "rows": 0, "refit_on_all": True},
-        "before": {},
-        "after": {},
-        "difference": {},
-        "trials": [
-            {"learning_rate": one.settings.learning_rate, "depth": one.settings.depth, "nll": finite(one.loss)}
-            for one in made.trials
-        ],
-    }
-    return Manifest(
-        calcli=VERSION,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    trials = [
+        {"learning_rate": trial.settings.learning_rate, "depth": trial.settings.depth, "nll": finite(trial.loss)}
+        for trial in made.trials
+    ]
+    return manifest.manifest_of(
+        data,
+        binding,
         kind="ensemble",
         task=made.ensemble.task,
         method=kind,
         requested=kind,
         preset=None,
-        params=as_json({key: value for key, value in made.settings.items() if key != "kind"}),
+        params={key: value for key, value in made.settings.items() if key != "kind"},
         seed=seed,
-        label={"type": binding.label_type, "classes": list(binding.classes), "positive": binding.positive},
-        binding=binding.to_json(),
-        features=feature_facts(binding),
-        recipe=as_json(asked),
-        fit=as_json(fit_facts),
+        recipe=asked,
+        fit={
+            "holdout": held_out if made.trials else {"scheme": "none", "rows": 0, "refit_on_all": True},
+            "before": {},
+            "after": {},
+            "difference": {},
+            "trials": trials,
+        },
         definitions={},
-        data=as_json({"files": data.files}),
         sides=sides,
         contains_rows=False,
-        requires=(),
-        versions=versions("catboost"),
+        packages=("catboost",),
     )

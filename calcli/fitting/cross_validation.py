@@ -44,7 +44,7 @@ class FoldPredictions:
 
 
 def predict_held_out(
-    row: MethodSpec,
+    spec: MethodSpec,
     batch: Batch,
     params: Params,
     splits: Splits,
@@ -59,7 +59,7 @@ def predict_held_out(
     The calibrator is the one that was fitted last: with a single split, the only one.
     """
     parts: dict[int, FoldPredictions] = {}
-    for part, fitted in predict_splits(row, batch, params, splits, range(len(splits)), seed, sides, post_processing):
+    for part, fitted in predict_splits(spec, batch, params, splits, range(len(splits)), seed, sides, post_processing):
         parts[part.split], last = part, fitted
         done()
     return join_folds(parts, batch, splits), last
@@ -78,7 +78,7 @@ def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Split
 
 
 def predict_splits(
-    row: MethodSpec,
+    spec: MethodSpec,
     batch: Batch,
     params: Params,
     splits: Splits,
@@ -91,22 +91,22 @@ def predict_splits(
     sums: list[Sums] = []
     for split in which:
         started = time.perf_counter()
-        if gathers_once(row, batch, splits):
-            sums = sums or [calibrator.gather(row, batch.take(part), params) for part in splits.tests]
-            fitted = _from_others(row, sums, split, params, batch.classes)
+        if gathers_once(spec, batch, splits):
+            sums = sums or [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
+            fitted = _from_others(spec, sums, split, params, batch.classes)
         else:
-            fitted = calibrator.fit(row, batch.take(splits.train(split)), params, sides=sides, seed=seed)
+            fitted = calibrator.fit(spec, batch.take(splits.train(split)), params, sides=sides, seed=seed)
         fitted = fitted.with_post_processing(post_processing)
         middle = time.perf_counter()
         prob = fitted.predict(batch.take(splits.tests[split]))
         yield FoldPredictions(split, prob, middle - started, time.perf_counter() - middle), fitted
 
 
-def gathers_once(row: MethodSpec, batch: Batch, splits: Splits) -> bool:
+def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:
     """Whether what sums over all parts but one are made of is gathered for all splits together."""
-    return splits.partition and row.from_sums(batch.classes)
+    return splits.partition and spec.from_sums(batch.classes)
 
 
-def _from_others(row: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
+def _from_others(spec: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
     first, *others = (part for place, part in enumerate(sums) if place != index)
-    return calibrator.finish(row, sum(others, start=first), params, classes=classes)
+    return calibrator.finish(spec, sum(others, start=first), params, classes=classes)

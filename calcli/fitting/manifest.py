@@ -1,101 +1,167 @@
-"""What an artifact says of itself: the manifest, put together from what a fit knows."""
+"""Making an artifact: where it goes, what its manifest says, and what keeps it from being written."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
+from calcli.artifacts import store
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.plain_json import as_json
+from calcli.errors import UsageError
 from calcli.fitting.learn import Learned
+from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
-from calcli.reports.drift_baseline import DriftBaseline
-from calcli.reports.label_check import LabelCheck
-from calcli.reports.schema import RAW, Report
+from calcli.fitting.requests import FitRequest, FitResult
+from calcli.fitting.side_inputs import NOTHING_LOADED, LoadedSideInputs
+from calcli.reports.guard import Guard
+from calcli.reports.schema import RAW, DataFacts, Report
 from calcli.tables.binding import Binding
+from calcli.tables.source import Source
 from calcli.version import VERSION
 
 _PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")
 
 
-def manifest_of(
+def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | None:
+    """Where the artifact goes; by default ``<input stem>.<suffix>``, and nowhere for a frame."""
+    if output is None and source.format is None:  # a frame
+        return None
+    if output is None and source.stem is None:
+        raise UsageError(
+            "the name of the artifact follows from one input file; for several, a directory or stdin it must be given",
+            hint=f"try: -o NAME.{suffix}",
+        )
+    target = Path(f"{source.stem}.{suffix}" if output is None else output)
+    store.check_target(target)
+    return target
+
+
+def keep(
+    request: FitRequest,
+    learned: Learned,
+    binding: Binding,
+    report: Report,
+    guard: Guard | None,
+    target: Path | None,
+    side_inputs: LoadedSideInputs = NOTHING_LOADED,
+) -> FitResult:
+    """Write the artifact of a fit, unless the guard refuses it or there is no target."""
+    refused = None if guard is None else _refusal(guard, report, learned.spec.name)
+    path = target if refused is None else None
+    report = report if path is None else replace(report, artifact=str(path))
+    manifest = write(path, request.recipe, learned, binding, report, side_inputs)
+    return FitResult(binding, path, Model.of(path, manifest, binding, None, learned.calibrator), report, refused)
+
+
+def _refusal(guard: Guard, report: Report, score: str) -> str | None:
+    if not report.differences:
+        raise UsageError("--guard needs rows that are held out", hint="leave out --holdout none")
+    worse = guard.violation(report, score)
+    if worse is None:
+        return None
+    return (
+        f"on held-out rows {worse.score} changes {worse.metric} by {worse.value:+.6f} beside no calibration, "
+        "for the worse: nothing was kept"
+    )
+
+
+def write(
+    path: Path | None,
     recipe: Recipe,
     learned: Learned,
     binding: Binding,
     report: Report,
-    held_out_rows: int,
-    ranking: LabelCheck | None,
-    residuals: DriftBaseline | None,
-    sides: tuple[JsonObject, ...],
+    side_inputs: LoadedSideInputs,
 ) -> Manifest:
-    """The manifest of a fit, all but the payloads."""
+    """Write an artifact, if there is a path for it, and give its manifest."""
+    spec, choice = learned.spec, learned.choice
+    manifest = manifest_of(
+        report.data,
+        binding,
+        kind="calibrator",
+        task="binary" if binding.binary else "multiclass",
+        method=spec.name,
+        requested=recipe.method,
+        preset=recipe.preset,
+        params=learned.params,
+        seed=report.seed,
+        recipe=recipe.to_json() | {"selection": None if choice is None else asdict(choice)},
+        fit=_fit_facts(report, learned),
+        definitions={name: asdict(definition) for name, definition in report.definitions.items()},
+        sides=side_inputs.facts_of(spec),
+        contains_rows=spec.contains_rows,
+    )
+    if path is None:
+        return manifest
+    return store.write(path, manifest, {store.STATE: learned.calibrator.to_state(), **side_inputs.kept(spec)})
+
+
+def manifest_of(
+    data: DataFacts,
+    binding: Binding,
+    *,
+    params: Mapping[str, object],
+    recipe: Mapping[str, object],
+    fit: Mapping[str, object],
+    definitions: Mapping[str, object],
+    packages: tuple[str, ...] = (),
+    **others: Any,
+) -> Manifest:
+    """The manifest of a calibrator or an ensemble, all but the payloads; `others` are attributes of `Manifest`."""
+    rows = {"rows": data.rows - data.rows_bad, "weight_sum": data.weight_sum, "label_rate": data.label_rate}
     return Manifest(
         calcli=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        kind="calibrator",
-        task="binary" if binding.binary else "multiclass",
-        method=learned.row.name,
-        requested=recipe.method,
-        preset=recipe.preset,
-        params=as_json(learned.params),
-        seed=report.seed,
+        params=as_json(params),
         label={"type": binding.label_type, "classes": list(binding.classes), "positive": binding.positive},
         binding=binding.to_json(),
-        features=feature_facts(binding),
-        recipe=recipe.to_json() | {"selection": None if learned.choice is None else as_json(asdict(learned.choice))},
-        fit=_fit_facts(report, learned, held_out_rows)
-        | {
-            "ranking": None if ranking is None else as_json(ranking.to_json()),
-            "residuals": None if residuals is None else as_json(residuals.to_json()),
-        },
-        definitions=as_json({name: asdict(one) for name, one in report.definitions.items()}),
-        data=as_json({"files": report.data.files}),
-        sides=sides,
-        contains_rows=learned.row.contains_rows,
+        features=tuple(
+            {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
+            for feature in binding.features
+        ),
+        recipe=as_json(recipe),
+        fit=as_json(rows | fit),
+        definitions=as_json(definitions),
+        data=as_json({"files": data.files}),
         requires=(),
-        versions=versions(),
+        versions=versions(*packages),
+        **others,
     )
 
 
-def _fit_facts(report: Report, learned: Learned, held_out_rows: int) -> JsonObject:
-    """How many rows, how they were held out, and every metric before, after and in difference."""
-    scored = {score.name: {name: value.value for name, value in score.metrics.items()} for score in report.scores}
+def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
+    """How rows were held out, every metric before, after and in difference, and what later checks go by."""
+    values = {score.name: {name: metric.value for name, metric in score.metrics.items()} for score in report.scores}
     floors = {
-        score.name: {name: value.floor for name, value in score.metrics.items() if value.floor is not None}
+        score.name: {name: metric.floor for name, metric in score.metrics.items() if metric.floor is not None}
         for score in report.scores
     }
+    name, holdout = learned.spec.name, learned.holdout
     differences = {
         each.metric: {"value": each.value, "lo": each.lo, "hi": each.hi, "p": each.p}
         for each in report.differences
-        if (each.score, each.versus) == (learned.row.name, RAW)
+        if (each.score, each.versus) == (name, RAW)
     }
-    holdout = learned.holdout
-    return as_json(
-        {
-            "rows": report.data.rows - report.data.rows_bad,
-            "weight_sum": report.data.weight_sum,
-            "label_rate": report.data.label_rate,
-            "holdout": {
-                "scheme": str(holdout),
-                "rows": held_out_rows,
-                "refit_on_all": holdout.refit_on_all,
-            },
-            "before": scored.get(RAW, {}),
-            "after": scored.get(learned.row.name, {}),
-            "difference": differences,
-            "floors": {"before": floors.get(RAW, {}), "after": floors.get(learned.row.name, {})},
-        }
-    )
-
-
-def feature_facts(binding: Binding) -> tuple[JsonObject, ...]:
-    """The features, as a manifest lists them."""
-    return tuple(
-        {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
-        for feature in binding.features
-    )
+    label_check, drift = learned.label_check, learned.drift_baseline
+    return {
+        "holdout": {
+            "scheme": str(holdout),
+            "rows": learned.held_out_rows,
+            "refit_on_all": holdout.refit_on_all,
+        },
+        "before": values.get(RAW, {}),
+        "after": values.get(name, {}),
+        "difference": differences,
+        "floors": {"before": floors.get(RAW, {}), "after": floors.get(name, {})},
+        "ranking": None if label_check is None else label_check.to_json(),
+        "residuals": None if drift is None else drift.to_json(),
+    }
 
 
 def versions(*more: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Several methods under the same splits: who predicts held-out rows best, and is it worth its complexity?"""
+"""Cross-validated comparison of methods: their held-out predictions, and which method to choose by them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from calcli.methods.base import Params
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
+from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.paired import Z975, paired_difference
 from calcli.numeric.threads import threads
 from calcli.reports.schema import ReportWarning
@@ -35,12 +36,12 @@ IDENTITY = "identity"
 MOST_PROCESSES = 8
 
 WORTH_PROCESSES = 800_000
-"""From so many scores on, rows times classes times methods, processes save more time than they take to start."""
+"""From so many scores on (rows times classes times methods) processes save more time than they take to start."""
 
 TRAINED = 20
-"""A method that looks at features counts as so many."""
+"""A method that reads features counts as so many."""
 
-HALF = 0.5
+STANDARD_ERRORS = 0.5
 """Within so many standard errors of the least loss a simpler method is preferred.
 
 A whole one, as is common, keeps a simple method on small tables where a better one is known to be better in five cases
@@ -53,18 +54,18 @@ _OUT_OF_TIME = "the time was spent before it had finished"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one method; `reason` says why it has no predictions, where it has none."""
+    """The held-out predictions of a method, or the reason why it has none."""
 
-    row: MethodSpec
+    spec: MethodSpec
     status: Literal["ok", "failed", "skipped"]
     predicted: HeldOutPredictions | None = None
     reason: str | None = None
 
 
-class _SharedWork(NamedTuple):
-    """What every process of a contest knows."""
+class SharedWork(NamedTuple):
+    """What every process of a comparison is sent once."""
 
-    contenders: tuple[tuple[MethodSpec, Params], ...]
+    candidates: tuple[tuple[MethodSpec, Params], ...]
     batch: Batch
     splits: Splits
     sides: SideInputs
@@ -72,14 +73,14 @@ class _SharedWork(NamedTuple):
 
 
 class FoldTask(NamedTuple):
-    """Splits that a contender predicts in one go; `place` is its own."""
+    """Splits that a candidate predicts in one go."""
 
-    place: int
+    candidate: int
     splits: tuple[int, ...]
 
 
 def cross_validate(
-    contenders: Mapping[MethodSpec, Params],
+    candidates: Mapping[MethodSpec, Params],
     batch: Batch,
     splits: Splits,
     *,
@@ -88,105 +89,112 @@ def cross_validate(
     listener: Listener,
     sides: SideInputs = NO_SIDE_INPUTS,
 ) -> tuple[Outcome, ...]:
-    """Every method's held-out predictions, in the order given, from a process for each core where that is worth it.
+    """The held-out predictions of every method, in the order given, from several processes where that is worth it.
 
-    A method that fails is an outcome with its reason, and so is one that lacks features. One that has not finished
-    when `budget` seconds are over is skipped; the identity never is. Only processes can be stopped within a fold.
+    A method that fails or lacks features has an outcome with the reason. One that has not finished within `budget`
+    seconds is skipped; the identity never is. Only a process can be stopped within a fold.
     """
     until = time.monotonic() + budget
-    work = _SharedWork(tuple(contenders.items()), batch, splits, sides, seed)
+    work = SharedWork(tuple(candidates.items()), batch, splits, sides, seed)
     job = Job(_predict, work)
-    with stage(listener, "comparing", len(contenders) * len(splits)):
-        board = Progress(work, listener)
-        board.follow(run_here(job, board.heats(IDENTITY)))
-        count = min(threads(), MOST_PROCESSES, len(list(board.heats())))
+    with stage(listener, "comparing", len(candidates) * len(splits)):
+        progress = Progress(work, listener)
+        # 1. The identity, here and without a time limit: every other method is compared with it.
+        progress.follow(run_here(job, progress.tasks(IDENTITY)))
+        # 2. The other methods in processes, if there is enough work and they can be started.
+        count = min(threads(), MOST_PROCESSES, len(list(progress.tasks())))
         if count > 0 and _is_worth_processes(work) and time.monotonic() < until:
             with suppress(NoWorkersError):
-                board.follow(run_beside(job, board.heats(), count=count, threads=threads() // count, until=until))
+                tasks = progress.tasks()
+                progress.follow(run_beside(job, tasks, count=count, threads=threads() // count, until=until))
+        # 3. What is still to do, here.
         if time.monotonic() < until:
-            board.follow(run_here(job, board.heats(), until=until))
-        return board.outcomes()
+            progress.follow(run_here(job, progress.tasks(), until=until))
+        return progress.outcomes()
 
 
-def _is_worth_processes(work: _SharedWork) -> bool:
-    trained = sum(row.needs_features for row, _ in work.contenders) if work.batch.features else 0
-    methods = len(work.contenders) + trained * (TRAINED - 1)
+def _is_worth_processes(work: SharedWork) -> bool:
+    trained = sum(spec.needs_features for spec, _ in work.candidates) if work.batch.features else 0
+    methods = len(work.candidates) + trained * (TRAINED - 1)
     return threads() > 1 and len(work.batch) * work.batch.classes * methods >= WORTH_PROCESSES
 
 
-def _predict(work: _SharedWork, heat: FoldTask) -> Iterator[FoldPredictions]:
-    row, params = work.contenders[heat.place]
-    sides = work.sides.only(row.sides)
-    for part, _ in predict_splits(row, work.batch, params, work.splits, heat.splits, work.seed, sides):
-        yield part
+def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions]:
+    spec, params = work.candidates[task.candidate]
+    sides = work.sides.only(spec.sides)
+    for fold, _ in predict_splits(spec, work.batch, params, work.splits, task.splits, work.seed, sides):
+        yield fold
 
 
 @dataclass(slots=True)
 class _MethodProgress:
-    """How far a contender has come: what it has predicted, and what went wrong, by split."""
+    """The predictions and the errors of a candidate so far, by split."""
 
-    row: MethodSpec
-    parts: dict[int, FoldPredictions] = field(default_factory=dict)
+    spec: MethodSpec
+    folds: dict[int, FoldPredictions] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
 
 
 class Progress:
-    """Where all contenders stand."""
+    """How far all candidates have come."""
 
-    def __init__(self, work: _SharedWork, listener: Listener) -> None:
+    def __init__(self, work: SharedWork, listener: Listener) -> None:
         self._work = work
         self._listener = listener
-        self._entries = [_MethodProgress(row) for row, _ in work.contenders]
+        self._entries = [_MethodProgress(spec) for spec, _ in work.candidates]
 
-    def heats(self, name: str | None = None) -> Iterator[FoldTask]:
-        """What is still to be done, of one contender or of all, as things stand when the next one is asked for."""
-        for place, entry in enumerate(self._entries):
-            if self._lacks_features(entry.row) or name not in (None, entry.row.name):
+    def tasks(self, name: str | None = None) -> Iterator[FoldTask]:
+        """The open tasks of one candidate or of all, as of the moment when the next one is asked for."""
+        for candidate, entry in enumerate(self._entries):
+            if self._lacks_features(entry.spec) or name not in (None, entry.spec.name):
                 continue
             every = range(len(self._work.splits))
-            once = gathers_once(entry.row, self._work.batch, self._work.splits)
+            once = gathers_once(entry.spec, self._work.batch, self._work.splits)
             for splits in [tuple(every)] if once else [(split,) for split in every]:
-                if not entry.errors and not entry.parts.keys() >= set(splits):
-                    yield FoldTask(place, splits)
+                if not entry.errors and not entry.folds.keys() >= set(splits):
+                    yield FoldTask(candidate, splits)
 
     def follow(self, events: Generator[Progressed[FoldTask, FoldPredictions] | Finished[FoldTask], None, None]) -> None:
-        """Write down what happens, and tell the listener."""
-        with closing(events):  # so that an interrupt ends at once what is being done
+        """Record predictions and errors as they come, and report each fold to the listener."""
+        with closing(events):  # an interrupt ends the running tasks at once
             for event in events:
-                entry = self._entries[event.task.place]
+                entry = self._entries[event.task.candidate]
                 if isinstance(event, Progressed):
-                    entry.parts[event.value.split] = event.value
+                    entry.folds[event.value.split] = event.value
                     if not entry.errors:
-                        self._tell(entry, 1, f"fold {len(entry.parts)} of {len(self._work.splits)}")
+                        self._advance(entry, 1, f"fold {len(entry.folds)} of {len(self._work.splits)}")
                 elif event.error is not None:
                     if not entry.errors:
-                        self._tell(entry, len(self._work.splits) - len(entry.parts), "failed")
+                        self._advance(entry, len(self._work.splits) - len(entry.folds), "failed")
                     entry.errors[event.task.splits[0]] = event.error
 
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What became of each."""
+        """The outcome of each candidate, when nothing more is run."""
         return tuple(self._outcome(entry) for entry in self._entries)
 
     def _outcome(self, entry: _MethodProgress) -> Outcome:
-        if entry.errors:  # the same one whichever came first
-            return Outcome(entry.row, "failed", reason=entry.errors[min(entry.errors)])
-        missing = len(self._work.splits) - len(entry.parts)
+        if entry.errors:  # that of the first split, whichever came first
+            return Outcome(entry.spec, "failed", reason=entry.errors[min(entry.errors)])
+        missing = len(self._work.splits) - len(entry.folds)
         if missing:
-            self._tell(entry, missing, "skipped")
-            reason = _NO_FEATURES if self._lacks_features(entry.row) else _OUT_OF_TIME
-            return Outcome(entry.row, "skipped", reason=reason)
-        return Outcome(entry.row, "ok", join_folds(entry.parts, self._work.batch, self._work.splits))
+            self._advance(entry, missing, "skipped")
+            reason = _NO_FEATURES if self._lacks_features(entry.spec) else _OUT_OF_TIME
+            return Outcome(entry.spec, "skipped", reason=reason)
+        return Outcome(entry.spec, "ok", join_folds(entry.folds, self._work.batch, self._work.splits))
 
-    def _lacks_features(self, row: MethodSpec) -> bool:
-        return row.lacks_columns(self._work.batch)
+    def _lacks_features(self, spec: MethodSpec) -> bool:
+        return spec.lacks_columns(self._work.batch)
 
-    def _tell(self, entry: _MethodProgress, steps: int, what: str) -> None:
-        self._listener.advance(steps, f"{entry.row.name}, {what}")
+    def _advance(self, entry: _MethodProgress, steps: int, text: str) -> None:
+        self._listener.advance(steps, f"{entry.spec.name}, {text}")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which method a contest selects, and why, in a sentence; and which were left out, because the time was spent."""
+    """The method that a comparison chooses, the one with the least loss, and the reason in a sentence.
+
+    `left_out` are the methods that did not finish within the budget.
+    """
 
     name: str
     best: str
@@ -195,84 +203,88 @@ class Choice:
 
 
 def choice_warnings(choice: Choice) -> tuple[ReportWarning, ...]:
-    """What a report says of a choice."""
-    found = [ReportWarning("choice", choice.why)]
-    if choice.left_out:
-        found.append(ReportWarning("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
-    return tuple(found)
+    """A report's warnings about a choice."""
+    reason = ReportWarning("choice", choice.why)
+    if not choice.left_out:
+        return (reason,)
+    return (reason, ReportWarning("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
 
 
-def criterion(name: str) -> metrics.MetricSpec:
-    """The metric that a selection goes by: one that is a mean over rows, so that two methods can be told apart.
+def criterion(name: str) -> MetricSpec:
+    """The metric to choose by: a mean over rows, so that a paired difference has a standard error.
 
-    Calibration errors are refused with the reason: they reward methods that forget what the scores knew.
+    Calibration errors are refused: a method that discards the scores' information can have the least of them.
     """
-    row = metrics.find(name)
-    if row.rows is not None:
-        return row
-    known = ", ".join(each.name for each in metrics.rows() if each.rows is not None)
-    if row.kind == "gap":
+    metric = metrics.find(name)
+    if metric.rows is not None:
+        return metric
+    names = ", ".join(each.name for each in metrics.rows() if each.rows is not None)
+    if metric.kind == "gap":
         raise UsageError(
             f"--criterion {name}: one bin for all rows has nearly none of it and knows nothing; over 832 experiments "
             "of CalArena the method with the lowest ECE was worse than no calibration by the Brier score in 56 %",
-            hint=f"choose by {known}, and look at {name} afterwards",
+            hint=f"choose by {names}, and look at {name} afterwards",
         )
-    raise UsageError(f"--criterion {name}: it is no mean over rows", hint=f"choose by {known}")
+    raise UsageError(f"--criterion {name}: it is no mean over rows", hint=f"choose by {names}")
 
 
-def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, by: metrics.MetricSpec) -> Choice:
+def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: MetricSpec) -> Choice:
     """The simplest method whose loss is within half a standard error of the least.
 
-    The standard error is that of the paired difference over the rows that were held out. The identity is the simplest
-    of all: it stays unless something beats it by more than that.
+    The standard error is that of the paired difference over the held-out rows. The identity is the simplest method of
+    all, so it stays unless another one has a loss that is less by more than that.
     """
-    rows, per_row = batch.take(splits.predicted), by.load_rows()
+    # The loss of each method in each held-out row, and its mean.
+    rows, per_row = batch.take(splits.predicted), metric.load_rows()
     assert per_row is not None
-    sign = -1.0 if by.direction == "higher" else 1.0
+    sign = -1.0 if metric.direction == "higher" else 1.0
     losses = {
-        outcome.row.name: sign * per_row(Scored(rows.labels, outcome.predicted.prob, rows.weight))
+        outcome.spec.name: sign * per_row(Scored(rows.labels, outcome.predicted.prob, rows.weight))
         for outcome in outcomes
         if outcome.predicted is not None
     }
     if not losses:
         raise FitError("no method could be fitted")
-    mean = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
-    best = min(mean, key=lambda name: mean[name])
-    simple = sorted((outcome.row for outcome in outcomes if outcome.row.name in losses), key=lambda row: row.simplicity)
-    for row in simple:
-        gap, error = _gap(losses[row.name], losses[best], rows.weight)
-        if row.name == best or gap <= HALF * error:
-            shown = {name: sign * value for name, value in mean.items()}
-            left_out = tuple(outcome.row.name for outcome in outcomes if outcome.reason == _OUT_OF_TIME)
-            why = _why(row.name, best, shown, (gap, error), by)
-            if set(losses) == {IDENTITY} and len(outcomes) > 1:
-                why = "nothing was compared: no method but no calibration had a result"
-            return Choice(row.name, best, why, left_out)
-    raise AssertionError("the best method is within its own error")
+    means = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
+    best = min(means, key=lambda name: means[name])
+
+    # From the simplest on, the first that is close enough to the best.
+    specs = sorted(
+        (outcome.spec for outcome in outcomes if outcome.spec.name in losses), key=lambda spec: spec.simplicity
+    )
+    for spec in specs:
+        gap, error = _gap(losses[spec.name], losses[best], rows.weight)
+        if spec.name == best or gap <= STANDARD_ERRORS * error:
+            break
+    why = _why(spec.name, best, {name: sign * mean for name, mean in means.items()}, (gap, error), metric)
+    if set(losses) == {IDENTITY} and len(outcomes) > 1:
+        why = "nothing was compared: no method but no calibration had a result"
+    unfinished = tuple(outcome.spec.name for outcome in outcomes if outcome.reason == _OUT_OF_TIME)
+    return Choice(spec.name, best, why, unfinished)
 
 
-def _gap(one: FloatArray, other: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """How much higher the first loss is in the mean, and the standard error of that."""
-    value, lo, _, _ = paired_difference(one, other, weight)
+def _gap(loss: FloatArray, least: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+    """The mean of the first loss minus that of the second, and its standard error."""
+    value, lo, _, _ = paired_difference(loss, least, weight)
     if value is None:
         raise FitError("all held-out rows have weight 0")
     return value, 0.0 if lo is None else (value - lo) / Z975
 
 
-def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], by: metrics.MetricSpec) -> str:
-    what = {"nll": "log-loss", "brier": "Brier score"}.get(by.name, by.name)
-    most = "highest" if by.direction == "higher" else "lowest"
-    beside = f"no calibration has {mean[IDENTITY]:.5f}" if IDENTITY in mean else "no calibration is not among them"
+def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], metric: MetricSpec) -> str:
+    what = {"nll": "log-loss", "brier": "Brier score"}.get(metric.name, metric.name)
+    most = "highest" if metric.direction == "higher" else "lowest"
+    identity = f"no calibration has {mean[IDENTITY]:.5f}" if IDENTITY in mean else "no calibration is not among them"
     if name == IDENTITY:
         if best == IDENTITY:
             return f"nothing has a better {what} than no calibration ({mean[IDENTITY]:.5f}) on held-out rows"
         return (
             f"{best} betters the {what} of no calibration ({mean[IDENTITY]:.5f}) by {gap[0]:.5f} on held-out rows, "
-            f"less than half a standard error ({HALF * gap[1]:.5f})"
+            f"less than half a standard error ({STANDARD_ERRORS * gap[1]:.5f})"
         )
     if name == best:
-        return f"{name} has the {most} {what} on held-out rows, {mean[name]:.5f}; {beside}"
+        return f"{name} has the {most} {what} on held-out rows, {mean[name]:.5f}; {identity}"
     return (
-        f"{name} is the simplest method within half a standard error ({HALF * gap[1]:.5f}) of the {most} {what} on "
-        f"held-out rows ({best}, {mean[best]:.5f}); it has {mean[name]:.5f}, {beside}"
+        f"{name} is the simplest method within half a standard error ({STANDARD_ERRORS * gap[1]:.5f}) of the {most} "
+        f"{what} on held-out rows ({best}, {mean[best]:.5f}); it has {mean[name]:.5f}, {identity}"
     )

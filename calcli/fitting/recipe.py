@@ -1,4 +1,4 @@
-"""How a calibrator is made: what `fit` is told, and what `refit` repeats on other rows."""
+"""How a calibrator is made: the part of a fit request that `refit` repeats on new rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from calcli.artifacts.manifest import JsonObject
 from calcli.artifacts.plain_json import as_json
 from calcli.engines.local import BadRows
 from calcli.errors import ArtifactError, UsageError
+from calcli.fitting.model_selection import criterion
+from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
@@ -18,28 +20,12 @@ from calcli.tables.binding import NO_FLAGS, Flags
 AUTO = catalog.AUTO
 
 BUDGET = 300.0
-"""Seconds that `auto` may compare methods, unless told otherwise."""
+"""Default time limit of the comparison that `auto` makes, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that was asked, nothing that was found out.
-
-    Attributes
-    ----------
-    method
-        A name of the catalog, or ``auto``.
-    params
-        Parameters that differ from the defaults, as ``KEY`` or ``METHOD.KEY``.
-    exact
-        Whether outputs may be exactly 0 or 1.
-    prior_shift
-        The positives' share where the scores will be used, as ``0.02``; for more classes ``a=0.5,b=0.3,c=0.2``.
-    criterion
-        The metric by which ``auto`` chooses.
-    guard
-        The metric in which the result must not be worse than no calibration on held-out rows, if any.
-    """
+    """The settings of a fit, as they were requested; an artifact keeps them. `FitRequest` documents the fields."""
 
     method: str
     params: Mapping[str, ParamValue] = field(default_factory=dict)
@@ -58,21 +44,21 @@ class Recipe:
         return as_json(asdict(self))
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Recipe:
-        """What `to_json` wrote, now or in another version; keys that are not known are ignored."""
+    def from_json(cls, kept: Mapping[str, Any]) -> Recipe:
+        """What `to_json` wrote, in this version or another; unknown keys are ignored."""
         try:
             flags: dict[str, Any] = {
                 key: tuple(value) if isinstance(value, list) else value
-                for key, value in found["flags"].items()
+                for key, value in kept["flags"].items()
                 if key in Flags.__match_args__
             }
-            known = {key: value for key, value in found.items() if key in cls.__match_args__}
+            known = {key: value for key, value in kept.items() if key in cls.__match_args__}
             return cls(**{**known, "flags": Flags(**flags)})
         except (KeyError, TypeError, AttributeError) as error:
             raise ArtifactError(f"the artifact's recipe cannot be read: {error!r}", hint="fit it again") from error
 
-    def check(self) -> None:
-        """Refuse, before any rows are read, what no method has."""
+    def check(self, sides: SideFiles) -> None:
+        """Refuse, before any rows are read, a method, preset, parameter, side input or criterion that cannot be."""
         if self.method != AUTO:
             catalog.find(self.method)
         if self.method == AUTO and self.preset is not None:
@@ -80,20 +66,40 @@ class Recipe:
         for name in params_by_method(self.params, self.method):
             if self.method not in (AUTO, name):
                 raise UsageError(f"parameters are given for {name}, but the method is {self.method}")
+        sides.check(self.candidates, self.flags)
+        criterion(self.criterion)
 
-    def resolve(self, row: MethodSpec) -> Params:
-        """All parameters of `row`."""
-        return row.resolve(params_by_method(self.params, self.method).get(row.name, {}), self.preset)
+    @property
+    def candidates(self) -> tuple[MethodSpec, ...]:
+        """The named method; of ``auto`` those for two classes and those for more."""
+        if self.method != AUTO:
+            return (catalog.find(self.method),)
+        return tuple(spec for classes in (2, 3) for spec in candidates_for(classes))
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether any candidate reads features."""
+        return any(spec.needs_features for spec in self.candidates)
+
+    def resolve(self, spec: MethodSpec) -> Params:
+        """All parameters of a method: the defaults, the preset, and those that were given."""
+        return spec.resolve(params_by_method(self.params, self.method).get(spec.name, {}), self.preset)
+
+
+def candidates_for(classes: int) -> list[MethodSpec]:
+    """The methods that `auto` compares, the simplest first."""
+    kind = "binary" if classes == 2 else "multiclass"
+    return sorted((spec for spec in catalog.rows() if spec.auto in ("yes", kind)), key=lambda spec: spec.simplicity)
 
 
 def params_by_method(params: Mapping[str, ParamValue], method: str) -> dict[str, dict[str, ParamValue]]:
     """Parameters written as ``KEY`` or ``METHOD.KEY``, by method."""
-    found: dict[str, dict[str, ParamValue]] = {}
+    by_method: dict[str, dict[str, ParamValue]] = {}
     for key, value in params.items():
         owner, dot, name = key.rpartition(".")
         if not dot and method == AUTO:
             raise UsageError(f"{key} could be a parameter of several methods", hint=f"try: --set METHOD.{key}={value}")
-        row = catalog.find(owner or method)
-        row.resolve({name: value})
-        found.setdefault(row.name, {})[name] = value
-    return found
+        spec = catalog.find(owner or method)
+        spec.resolve({name: value})
+        by_method.setdefault(spec.name, {})[name] = value
+    return by_method

@@ -1,31 +1,21 @@
-"""What `fit` is asked and answers, and what it does alike on one machine and on a cluster."""
+"""What `fit` is asked, and what it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from calcli.artifacts import store
 from calcli.engines.local import BadRows
 from calcli.engines.options import Engine
-from calcli.errors import UsageError
-from calcli.fitting.auto import candidates_for
-from calcli.fitting.learn import Learned
-from calcli.fitting.manifest import manifest_of
 from calcli.fitting.model import Model
-from calcli.fitting.model_selection import choice_warnings, criterion
 from calcli.fitting.recipe import AUTO, BUDGET, Recipe
-from calcli.fitting.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
-from calcli.methods import catalog
+from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.methods.base import ParamValue
-from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
-from calcli.reports.label_check import LabelCheck
-from calcli.reports.schema import Difference, Report, ReportWarning
+from calcli.reports.schema import Report
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.source import Data
 
@@ -88,21 +78,14 @@ class FitRequest:
 
     @property
     def recipe(self) -> Recipe:
-        """What of it a refit repeats."""
-        return Recipe(
-            method=self.method,
-            params=self.params,
-            preset=self.preset,
-            holdout=self.holdout,
-            exact=self.exact,
-            prior_shift=self.prior_shift,
-            guard=self.guard,
-            criterion=self.criterion,
-            budget=self.budget,
-            metrics=self.metrics,
-            flags=self.flags,
-            bad_rows=self.bad_rows,
-        )
+        """The settings that a refit repeats."""
+        return Recipe(**{name: getattr(self, name) for name in Recipe.__match_args__})
+
+    def check(self) -> tuple[tuple[metrics.MetricSpec, ...], Guard | None]:
+        """The metrics and the guard; refuses, before any rows are read, what cannot be."""
+        chosen = metrics.choose(self.metrics)
+        self.recipe.check(self.sides)
+        return chosen, None if self.guard is None else Guard.of(self.guard, chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,74 +111,3 @@ class FitResult:
     model: Model | None = None
     report: Report | None = None
     refused: str | None = None
-
-
-def checked(request: FitRequest) -> tuple[tuple[metrics.MetricSpec, ...], Guard | None]:
-    """The metrics and the guard; refuses, before any rows are read, what cannot be."""
-    recipe, chosen = request.recipe, metrics.choose(request.metrics)
-    recipe.check()
-    request.sides.check(contenders(recipe), recipe.flags)
-    criterion(recipe.criterion)
-    return chosen, None if request.guard is None else Guard.of(request.guard, chosen)
-
-
-def contenders(recipe: Recipe) -> tuple[MethodSpec, ...]:
-    """The methods that the recipe may come to."""
-    if recipe.method != AUTO:
-        return (catalog.find(recipe.method),)
-    return tuple(row for classes in (2, 3) for row in candidates_for(classes))
-
-
-def needs_features(recipe: Recipe) -> bool:
-    """Whether any method that the recipe may come to reads features."""
-    return any(row.needs_features for row in contenders(recipe))
-
-
-def warnings_on(learned: Learned, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
-    """What to say of the choice, and of a method that does not help."""
-    found = [] if learned.choice is None else list(choice_warnings(learned.choice))
-    found += [
-        ReportWarning(
-            "not-better", f"on held-out rows {each.score} has a log-loss {each.value:+.6f} beside no calibration"
-        )
-        for each in differences
-        if each.metric == "nll" and Guard(metrics.find("nll")).worse(each)
-    ]
-    return tuple(found)
-
-
-def keep(
-    request: FitRequest,
-    learned: Learned,
-    binding: Binding,
-    report: Report,
-    guard: Guard | None,
-    target: Path | None,
-    held_out: int,
-    ranking: LabelCheck | None,
-    residuals: DriftBaseline | None,
-    beside: LoadedSideInputs = NOTHING_LOADED,
-) -> FitResult:
-    """Write the artifact, unless the guard is against it or there is nowhere to."""
-    refused = None if guard is None else _refusal(guard, report)
-    path = target if refused is None else None
-    kept = report if path is None else replace(report, artifact=str(path))
-    facts = beside.facts_of(learned.row)
-    manifest = manifest_of(request.recipe, learned, binding, kept, held_out, ranking, residuals, facts)
-    if path is not None:
-        states = {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)}
-        manifest = store.write(path, manifest, states)
-    return FitResult(binding, path, Model.of(path, manifest, binding, None, learned.calibrator), kept, refused)
-
-
-def _refusal(guard: Guard, report: Report) -> str | None:
-    """Why nothing is kept; None where the guard lets it pass."""
-    if not report.differences:
-        raise UsageError("--guard needs rows that are held out", hint="leave out --holdout none")
-    for each in report.differences:
-        if each.metric == guard.metric.name and guard.worse(each):
-            return (
-                f"on held-out rows {each.score} changes {each.metric} by {each.value:+.6f} beside no calibration, "
-                "for the worse: nothing was kept"
-            )
-    return None

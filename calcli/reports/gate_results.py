@@ -1,15 +1,17 @@
-"""What gates say of a report: which numbers they are true of."""
+"""Evaluating gates on a report: the numbers for which they are true."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import NamedTuple, cast
 
+from calcli.artifacts.plain_json import as_json
 from calcli.errors import UsageError, unknown_name
-from calcli.reports.gates import Comparison, Field, Gate, Op, Term
-from calcli.reports.schema import RAW, MetricValue, Report
+from calcli.reports.gates import Comparison, Gate, Op, Term
+from calcli.reports.schema import RAW, Report
 from calcli.state import Json
 
 _COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
@@ -22,7 +24,7 @@ _COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """One number that made a gate fail."""
+    """A number that made a gate fail."""
 
     score: str
     group: str | None
@@ -33,7 +35,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What one gate says of a report; a gate that is true has not been passed."""
+    """The result of one gate; a gate that is true has not been passed."""
 
     expr: str
     passed: bool
@@ -41,32 +43,28 @@ class GateResult:
 
     def to_json(self) -> dict[str, Json]:
         """An entry of the report's `gates`."""
-        failed: list[Json] = [
-            {"score": one.score, "group": one.group, "metric": one.metric, "value": one.value, "limit": one.limit}
-            for one in self.failed
-        ]
-        return {"expr": self.expr, "passed": self.passed, "failed": failed}
+        return as_json(asdict(self))
 
 
 def check_gates(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[GateResult, ...]:
-    """What each gate says of the report; a number that is not defined is a `UsageError` unless nulls are allowed."""
-    return tuple(_judge(gate, report, allow_null=allow_null) for gate in gates)
+    """The result of each gate; an undefined number is a `UsageError` unless nulls are allowed."""
+    return tuple(_check(gate, report, allow_null=allow_null) for gate in gates)
 
 
-def _judge(gate: Gate, report: Report, *, allow_null: bool) -> GateResult:
+def _check(gate: Gate, report: Report, *, allow_null: bool) -> GateResult:
     failed: dict[Failed, None] = {}
-    for together in gate.alternatives:
-        found = [_true_of(comparison, report, allow_null=allow_null) for comparison in together]
-        if all(found):
-            failed |= {one: None for part in found for one in part}
+    for comparisons in gate.alternatives:
+        failures = [_failures(comparison, report, allow_null=allow_null) for comparison in comparisons]
+        if all(failures):
+            failed |= dict.fromkeys(chain.from_iterable(failures))
     return GateResult(gate.expr or str(gate), not failed, tuple(failed))
 
 
-def _true_of(comparison: Comparison, report: Report, *, allow_null: bool) -> list[Failed]:
+def _failures(comparison: Comparison, report: Report, *, allow_null: bool) -> list[Failed]:
     """The numbers for which a comparison is true."""
     term = comparison.term
     label = term.metric if term.field == "value" else f"{term.metric}.{term.field}"
-    true = []
+    failures = []
     for score in _scores(term, report):
         for group, value, why in _numbers(term, score, report):
             if value is None:
@@ -79,8 +77,8 @@ def _true_of(comparison: Comparison, report: Report, *, allow_null: bool) -> lis
                     hint="try: --allow-null",
                 )
             if _COMPARE[comparison.op](value, comparison.limit):
-                true.append(Failed(score, group, label, value, comparison.limit))
-    return true
+                failures.append(Failed(score, group, label, value, comparison.limit))
+    return failures
 
 
 def _scores(term: Term, report: Report) -> list[str]:
@@ -106,7 +104,7 @@ class _Number(NamedTuple):
 
 
 def _numbers(term: Term, score: str, report: Report) -> list[_Number]:
-    """The numbers of one score that a term is about, each with its group, and why there is none."""
+    """The numbers of a score that a term names, with their groups, and the reason where a number is undefined."""
     if term.metric not in report.definitions:
         raise UsageError(
             f"--fail-if {term}: {unknown_name('measured metric', term.metric, list(report.definitions))}",
@@ -114,8 +112,8 @@ def _numbers(term: Term, score: str, report: Report) -> list[_Number]:
         )
     if term.field.startswith("diff") and score == RAW:
         raise UsageError(f"--fail-if {term}: a difference is that to {RAW}, which it has none to itself")
-    found = report.score(score).metrics.get(term.metric)
-    why = report.score(score).reason if found is None else found.reason
+    value = report.score(score).metrics.get(term.metric)
+    why = report.score(score).reason if value is None else value.reason
     if term.column is None:
         if term.field == "change":
             return [_changed(term, score, None, report)]
@@ -136,27 +134,23 @@ def _numbers(term: Term, score: str, report: Report) -> list[_Number]:
 
 def _of_score(term: Term, score: str, report: Report) -> float | None:
     if not term.field.startswith("diff"):
-        found = report.score(score).metrics.get(term.metric)
-        return None if found is None else _field(found, term.field)
-    for row in report.differences:
-        if (row.score, row.versus, row.metric) == (score, RAW, term.metric):
-            return {"diff": row.value, "diff.lo": row.lo, "diff.hi": row.hi}[term.field]
+        value = report.score(score).metrics.get(term.metric)
+        return None if value is None else cast("float | None", getattr(value, term.field))
+    for each in report.differences:
+        if (each.score, each.versus, each.metric) == (score, RAW, term.metric):
+            return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[term.field]
     return None
 
 
-def _field(found: MetricValue, field: Field) -> float | None:
-    return {"value": found.value, "lo": found.lo, "hi": found.hi, "p": found.p}[field]
-
-
 def _of_group(term: Term, row: Mapping[str, Json], report: Report) -> float | None:
-    """A number of a group; a difference there is that of the two values, and has no interval."""
+    """A number of a group; the difference of two groups' values has no interval."""
     if not term.field.startswith("diff"):
         return _in_group(row, term.metric, term.field)
     place = (row["by"], row["group"])
-    raw = next((one for one in report.groups if one["score"] == RAW and (one["by"], one["group"]) == place), None)
-    here = _in_group(row, term.metric, "value")
-    there = None if raw is None else _in_group(raw, term.metric, "value")
-    return None if term.field != "diff" or here is None or there is None else here - there
+    raw = next((each for each in report.groups if each["score"] == RAW and (each["by"], each["group"]) == place), None)
+    value = _in_group(row, term.metric, "value")
+    base = None if raw is None else _in_group(raw, term.metric, "value")
+    return None if term.field != "diff" or value is None or base is None else value - base
 
 
 def _in_group(row: Mapping[str, Json], metric: str, field: str) -> float | None:
@@ -167,9 +161,11 @@ def _in_group(row: Mapping[str, Json], metric: str, field: str) -> float | None:
 def _changed(term: Term, score: str, row: Mapping[str, Json] | None, report: Report) -> _Number:
     """The change of a score, or of a group of its rows; one between different metrics is refused."""
     by, group = (None, None) if row is None else (row["by"], row["group"])
-    for one in report.changes:
-        if (one.score, one.metric, one.by, one.group) == (score, term.metric, by, group):
-            if not one.comparable:
-                raise UsageError(f"--fail-if {term}: {one.reason}", hint="write the baseline anew with these options")
-            return _Number(None if row is None else str(group), one.change, one.reason)
+    for change in report.changes:
+        if (change.score, change.metric, change.by, change.group) == (score, term.metric, by, group):
+            if not change.comparable:
+                raise UsageError(
+                    f"--fail-if {term}: {change.reason}", hint="write the baseline anew with these options"
+                )
+            return _Number(None if row is None else str(group), change.change, change.reason)
     raise ValueError(f"the report has no change of {term.metric} of {score}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from calcli.errors import UsageError
 from calcli.metrics import catalog as metrics
-from calcli.reports.schema import Difference
+from calcli.reports.schema import Difference, Report
 
 EVEN = 1e-12
 """Differences below this are rounding: the identity is not worse than no calibration."""
@@ -20,11 +20,11 @@ class Guard:
     Attributes
     ----------
     metric
-        A row of the catalog.
+        Its specification in the catalog.
     margin
-        How much worse is still taken for equal.
+        The tolerance: a difference up to it is not worse.
     strict
-        Whether the upper end of the interval is asked, not the value itself.
+        Whether the worse end of the difference's interval decides, not the difference itself.
     """
 
     metric: metrics.MetricSpec
@@ -34,19 +34,24 @@ class Guard:
     @classmethod
     def of(cls, name: str, measured: Sequence[metrics.MetricSpec], *, strict: bool = False) -> Guard:
         """The guard of a metric that is measured anyway."""
-        row = metrics.find(name)
-        if row not in measured:
+        metric = metrics.find(name)
+        if metric not in measured:
             raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
-        if row.direction == "target":
+        if metric.direction == "target":
             raise UsageError(f"--guard {name}: neither more nor less of it is better", hint="try: --guard nll")
-        if strict and row.rows is None:
+        if strict and metric.rows is None:
             raise UsageError(f"--strict: {name} has no interval", hint="try: --guard nll")
-        return cls(row, strict=strict)
+        return cls(metric, strict=strict)
 
     def worse(self, difference: Difference) -> bool:
-        """Whether `difference` (one score minus another) says that the one is worse; unknown is not worse."""
+        """Whether a difference, score minus reference, exceeds the margin; an undefined one does not."""
         lower = self.metric.direction == "lower"
         value = difference.value
         if self.strict:
             value = difference.hi if lower else difference.lo
         return value is not None and (value if lower else -value) > self.margin
+
+    def violation(self, report: Report, score: str) -> Difference | None:
+        """The first difference of a report in which the score is worse than a reference."""
+        differences = (each for each in report.differences if (each.score, each.metric) == (score, self.metric.name))
+        return next(filter(self.worse, differences), None)

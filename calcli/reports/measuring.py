@@ -16,6 +16,7 @@ from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.groups import by_group
 from calcli.metrics.paired import Paired, paired_sums
+from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import CLIP, probabilities
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import (
@@ -230,6 +231,18 @@ def _in_group(
     return [measure(chosen, one, options) for one in scored], int(inside.sum())
 
 
+def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[dict[str, Json]]:
+    """The report's `rejection`: x is the share of rows rejected, or the threshold of the uncertainty, y the error."""
+    scores = {candidate.name: candidate.scored(rows) for candidate in candidates}
+    return [
+        {"score": name, "class": None, "by": by, "x": at.at, "y": at.error, "n": at.n, "lo": at.lo, "hi": at.hi}
+        for name, scored in scores.items()
+        if scored.nothing is None
+        for by, points in (("rate", by_rate(scored)), ("threshold", by_threshold(scored)))
+        for at in points
+    ]
+
+
 def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
     """What the uncalibrated score says; where it came as probabilities, those very ones.
 
@@ -248,29 +261,32 @@ def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
 def report_on(
     command: str,
     seed: int,
-    source: Source,
-    loaded: Loaded,
+    data: DataFacts,
     binding: Binding,
     measured: Measurements,
     *,
     artifact: str | None = None,
     chosen: str | None = None,
     warnings: Sequence[ReportWarning] = (),
+    groups: Sequence[Mapping[str, Json]] = (),
+    rejection: Sequence[Mapping[str, Json]] = (),
 ) -> Report:
-    """What a verb found, and on what."""
+    """The report of a verb."""
     return Report(
         command=command,
         version=VERSION,
         seed=seed,
-        artifact=artifact,
-        chosen=chosen,
-        data=data_facts(source, loaded, binding),
+        data=data,
         binding=binding.to_json(),
         definitions=measured.definitions,
         scores=measured.scores,
         differences=measured.differences,
-        curves=measured.curves,
         warnings=tuple(warnings),
+        artifact=artifact,
+        chosen=chosen,
+        groups=tuple(groups),
+        curves=measured.curves,
+        rejection=tuple(rejection),
     )
 
 

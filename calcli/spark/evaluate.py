@@ -22,7 +22,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.gathered import Gathered
 from calcli.reports.curves import CurveBuilder
-from calcli.reports.measuring import class_names, class_weights
+from calcli.reports.measuring import class_names, class_weights, report_on
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
 from calcli.spark.table import example_of, facts_of_sums, refuse_huge
@@ -30,7 +30,6 @@ from calcli.tables.binding import Binding
 from calcli.tables.multi_score import columns_of, encode_together
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
-from calcli.version import VERSION
 
 
 def evaluate(
@@ -66,17 +65,8 @@ def evaluate(
     binding = scores[0].binding
     sources = tuple((score.name, score.source, Seconds()) for score in scores)
     measured = SummedScores(chosen, sums.gathered, sums.tracing, sources).measured(class_names(binding))
-    return Report(
-        command="evaluate",
-        version=VERSION,
-        seed=request.seed,
-        data=facts_of_sums(sums.count, sums.weight, binding),
-        binding=replace(binding, features=all_features(scores)).to_json(),
-        definitions=measured.definitions,
-        scores=measured.scores,
-        differences=measured.differences,
-        curves=measured.curves,
-    )
+    data = facts_of_sums(sums.count, sums.weight, binding)
+    return report_on("evaluate", request.seed, data, replace(binding, features=all_features(scores)), measured)
 
 
 def _refuse(what: str | None) -> None:

@@ -14,9 +14,10 @@ from calcli.engines.options import paths_of
 from calcli.errors import DataError, FitError, UsageError
 from calcli.evaluation.score_buffer import SummedScores
 from calcli.fitting.learn import Learned
+from calcli.fitting.manifest import keep
 from calcli.fitting.prior_shift import prior_ratio_of
 from calcli.fitting.recipe import AUTO
-from calcli.fitting.requests import FitRequest, FitResult, checked, keep, warnings_on
+from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
@@ -24,13 +25,12 @@ from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.reports.drift_baseline import DriftBaseline
-from calcli.reports.measuring import class_names
+from calcli.reports.measuring import class_names, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.spark import session as spark
 from calcli.spark.passes import Gathering, KeyedRows, Known, Measured, Measuring, Multiplying
 from calcli.spark.table import example_of, facts_of_sums
 from calcli.tables.binding import Binding, bind
-from calcli.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +40,7 @@ Total = TypeVar("Total")
 
 def fit(request: FitRequest, listener: Listener) -> FitResult:
     """Fit a calibrator from sums, measure it on rows that it has not seen, and keep it."""
-    chosen, guard = checked(request)
+    chosen, guard = request.check()
     row = _row(request.method)
     params = request.recipe.resolve(row)
     paths = paths_of(request.data, request.input_format)
@@ -72,10 +72,12 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
             with stage(listener, f"looking at the residuals of {row.name} on Spark"):
                 products = _total(keyed, rows, Multiplying(measuring, measured.log_odds))
             residuals = DriftBaseline.of_sums(measured.log_odds, products)
-    learned = Learned(row, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds))
-    report = _report(request, chosen, learned, rows, known, measured)
     held_out = measured.rows if fitted.held_out else 0
-    return keep(request, learned, binding, report, guard, target, held_out, known.ranking, residuals)
+    learned = Learned(
+        row, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds), known.ranking, residuals, held_out
+    )
+    report = _report(request, chosen, learned, rows, known, measured)
+    return keep(request, learned, binding, report, guard, target)
 
 
 def _bound(table: DataFrame, name: str, row: MethodSpec, request: FitRequest, listener: Listener) -> Binding:
@@ -158,21 +160,11 @@ def _report(
     known: Known,
     measured: Measured,
 ) -> Report:
-    name, binding = learned.row.name, rows.binding
+    name, binding = learned.spec.name, rows.binding
     scores = [(RAW, ScoreSource("raw"), Seconds())]
     if learned.holdout.kind != "none":
         scores.append((name, ScoreSource("method", method=name), learned.seconds))
     found = SummedScores(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
-    return Report(
-        command="fit",
-        version=VERSION,
-        seed=request.seed,
-        data=facts_of_sums(known.count, known.weight, binding),
-        binding=binding.to_json(),
-        definitions=found.definitions,
-        scores=found.scores,
-        differences=found.differences,
-        curves=found.curves,
-        chosen=name,
-        warnings=warnings_on(learned, found.differences),
-    )
+    data = facts_of_sums(known.count, known.weight, binding)
+    warnings = learned.warnings(found.differences)
+    return report_on("fit", request.seed, data, binding, found, chosen=name, warnings=warnings)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -23,7 +22,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.reports.groups import ranks
-from calcli.reports.measuring import Candidate, Measurements, class_names, measure_all, report_on
+from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.tables.binding import Flags, bind
 from calcli.tables.load import Loaded, load
@@ -44,7 +43,7 @@ class CompareRequest:
     params
         Parameters that differ from the defaults, as ``METHOD.KEY``.
     folds
-        In how many parts the rows are predicted from the others.
+        The number of cross-validation folds.
     resample_by
         A column; rows that agree in it are never on both sides of a split.
     order_by
@@ -89,59 +88,75 @@ class CompareResult:
 
 def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResult:
     """Predict held-out rows with every method, under the same splits."""
+    # Check the request before any rows are read.
     params = params_by_method(request.params, AUTO)
-    rows = _contenders(request, params)
-    request.sides.check(rows, request.flags)
-    chosen = metrics.choose(request.metrics)
-    by = criterion(request.criterion)
-    features = any(row.needs_features for row in rows)
+    specs = _specs(request, params)
+    request.sides.check(specs, request.flags)
+    chosen, metric = metrics.choose(request.metrics), criterion(request.criterion)
+    features = any(spec.needs_features for spec in specs)
     with open_source(request.data, format=request.input_format) as source:
+        # Bind columns to roles.
         binding = bind(source, request.flags, features=features)
         for note in binding.notes:
             listener.note(note)
+
+        # Load.
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
             splits = _splits(request, source, loaded)
-            beside = load_side_inputs(request.sides, binding)
+            side_inputs = load_side_inputs(request.sides, binding)
+
+        # Predict held-out rows with every method, and choose one.
         outcomes = cross_validate(
-            {row: row.resolve(params.get(row.name)) for row in rows},
+            {spec: spec.resolve(params.get(spec.name)) for spec in specs},
             loaded.batch,
             splits,
             budget=request.budget,
             seed=request.seed,
             listener=listener,
-            sides=beside.sides,
+            sides=side_inputs.sides,
         )
-        choice = choose(outcomes, loaded.batch, splits, by)
-        held_out = loaded.batch.take(splits.predicted)
+        choice = choose(outcomes, loaded.batch, splits, metric)
+
+        # Measure the predictions.
+        rows, classes = loaded.batch.take(splits.predicted), class_names(binding)
+        kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
         with stage(listener, "measuring"):
-            measured = _measured(request, outcomes, held_out, chosen, class_names(binding), choice)
+            measured = measure_all(
+                _candidates(outcomes),
+                rows,
+                chosen,
+                request.options,
+                classes,
+                against=(IDENTITY, choice.name),
+                kinds=kinds,
+            )
         report = report_on(
             "compare",
             request.seed,
-            source,
-            loaded,
+            data_facts(source, loaded, binding),
             binding,
-            replace(measured, scores=_with_the_others(measured.scores, outcomes)),
+            replace(measured, scores=(*measured.scores, *_without_predictions(outcomes))),
             artifact=None if request.select is None else str(request.select),
             chosen=choice.name,
             warnings=choice_warnings(choice),
         )
+
+    # Fit the chosen method, if it is to be kept.
     selected = None if request.select is None else fit(_fit_request(request, choice), listener)
     return CompareResult(report, choice, selected)
 
 
-def _contenders(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
-    """The identity, then the others, the simplest first: what the budget leaves out is the most complex."""
-    known = catalog.names()
-    names = known if request.methods == "all" else tuple(name.strip() for name in request.methods.split(","))
+def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
+    """The identity and the requested methods, the simplest first: the budget then skips the most complex."""
+    names = catalog.names() if request.methods == "all" else tuple(name.strip() for name in request.methods.split(","))
     for name in names:
         catalog.find(name)
     for name in params:
         if name not in names:
             raise UsageError(f"parameters are given for {name}, which is not compared", hint=f"try: --methods {name}")
-    rows = (row for row in catalog.rows() if row.name in {IDENTITY, *names})
-    return sorted(rows, key=lambda row: row.simplicity)
+    specs = (spec for spec in catalog.rows() if spec.name in {IDENTITY, *names})
+    return sorted(specs, key=lambda spec: spec.simplicity)
 
 
 def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
@@ -155,42 +170,26 @@ def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
     return split_rows(loaded.batch.labels, Holdout("cv", folds=request.folds), request.seed, groups)
 
 
-def _measured(
-    request: CompareRequest,
-    outcomes: tuple[Outcome, ...],
-    rows: Batch,
-    chosen: tuple[metrics.MetricSpec, ...],
-    classes: tuple[str, ...],
-    choice: Choice,
-) -> Measurements:
-    candidates = [
+def _candidates(outcomes: tuple[Outcome, ...]) -> list[Candidate]:
+    return [
         Candidate(
-            outcome.row.name,
-            ScoreSource("method", method=outcome.row.name),
+            outcome.spec.name,
+            ScoreSource("method", method=outcome.spec.name),
             outcome.predicted.prob,
             Seconds(fit=outcome.predicted.fit_seconds, apply=outcome.predicted.apply_seconds),
         )
         for outcome in outcomes
         if outcome.predicted is not None
     ]
-    kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
-    return measure_all(candidates, rows, chosen, request.options, classes, against=(IDENTITY, choice.name), kinds=kinds)
 
 
-def _with_the_others(scores: tuple[ScoreRow, ...], outcomes: tuple[Outcome, ...]) -> tuple[ScoreRow, ...]:
-    """The scores that were measured, then the methods that have none."""
-    others = tuple(
-        ScoreRow(
-            outcome.row.name,
-            ScoreSource("method", method=outcome.row.name),
-            metrics={},
-            status=outcome.status,
-            reason=outcome.reason,
-        )
-        for outcome in outcomes
-        if outcome.predicted is None
-    )
-    return (*scores, *others)
+def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
+    """The report's entries of methods that failed or were skipped."""
+    for outcome in outcomes:
+        if outcome.predicted is None:
+            name = outcome.spec.name
+            source = ScoreSource("method", method=name)
+            yield ScoreRow(name, source, metrics={}, status=outcome.status, reason=outcome.reason)
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:

@@ -22,14 +22,20 @@ from calcli.reports.curves import CurveBuilder
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.groups import Numbered, groups, linked_rows, ranks
-from calcli.reports.measuring import Resampling, class_names, facts_of, measure_all, measure_groups
-from calcli.reports.rejection import rejection_curves
+from calcli.reports.measuring import (
+    Resampling,
+    class_names,
+    facts_of,
+    measure_all,
+    measure_groups,
+    rejection_curves,
+    report_on,
+)
 from calcli.reports.schema import Report
 from calcli.state import Json
 from calcli.tables.multi_score import read_together
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Source, open_source
-from calcli.version import VERSION
 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
@@ -100,18 +106,14 @@ def _here(
                     )
                 if request.rejection:
                     rejected = rejection_curves(rows.candidates, rows)
-        report = Report(
-            command="evaluate",
-            version=VERSION,
-            seed=request.seed,
-            data=facts_of(source, binding, tally.rows, tally.rows_bad, buffer.share),
-            binding=replace(binding, features=all_features(scores)).to_json(),
-            definitions=measured.definitions,
-            scores=measured.scores,
-            differences=measured.differences,
-            groups=tuple(grouped),
-            curves=measured.curves,
-            rejection=tuple(rejected),
+        report = report_on(
+            "evaluate",
+            request.seed,
+            facts_of(source, binding, tally.rows, tally.rows_bad, buffer.share),
+            replace(binding, features=all_features(scores)),
+            measured,
+            groups=grouped,
+            rejection=rejected,
         )
         if isinstance(rows, BufferedScores):
             report = replace(report, drift=_drift(request, named_scores, rows, report, names))

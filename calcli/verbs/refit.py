@@ -1,11 +1,11 @@
-"""`refit`: the same recipe on new rows, kept only if it is not worse than what is in place. For the nights.
+"""`refit`: the same recipe on new rows, kept only if it is not worse than what is in place. Made for nightly jobs.
 
-On rows of the new data that were held out, the new calibrator is compared with the one in place and with no
-calibration. It replaces the artifact unless it is worse than either by more than a margin; otherwise nothing changes.
+The new calibrator is compared with the one in place and with no calibration on held-out rows of the new data. It
+replaces the artifact unless it is worse than either by more than a margin.
 
-One thing such a comparison cannot see: labels that were shuffled, or have not come in yet. On them a calibrator that
-says the base rate of every row is truly better. So scores that no longer tell positives from negatives, though they
-did when the artifact was fitted, change nothing either.
+The comparison cannot detect labels that were shuffled or have not come in yet: with them, predicting the base rate for
+every row is truly better. So the artifact also stays if the scores no longer rank the labels better than chance, though
+they did when it was fitted.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from calcli.artifacts import store
-from calcli.batch import Batch, SideInputs
+from calcli.batch import SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import UsageError
-from calcli.fitting.learn import Learned, learn
-from calcli.fitting.manifest import manifest_of
+from calcli.fitting.learn import learn
+from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
 from calcli.fitting.model import load as load_model
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.requests import contenders, needs_features
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
@@ -32,8 +31,8 @@ from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import Candidate, Measurements, class_names, measure_all, report_on
-from calcli.reports.schema import RAW, Difference, Report, ReportWarning, ScoreSource
+from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
+from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource
 from calcli.tables.binding import bind
 from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
@@ -42,7 +41,7 @@ IN_PLACE = "in place"
 """The name of the artifact's present calibrator in the report."""
 
 MARGIN = 0.001
-"""How much worse is still taken for equal, as a share of the metric without calibration."""
+"""The tolerance of the guard, relative to the metric without calibration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class RefitRequest:
 
 @dataclass(frozen=True, slots=True)
 class RefitResult:
-    """What was found.
+    """The report, and whether the artifact was replaced.
 
     Attributes
     ----------
@@ -92,60 +91,64 @@ class RefitResult:
 
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     """Fit on new rows, and replace the artifact unless that makes it worse."""
-    old = load_model(request.artifact)
-    path = Path(request.artifact)
+    # Open the artifact, and check its recipe before any rows are read.
+    old, path = load_model(request.artifact), Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
-    recipe.check()
-    request.sides.check(contenders(recipe), recipe.flags)
+    recipe.check(request.sides)
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
-    features = needs_features(recipe) or old.needs_features
+    features = recipe.needs_features or old.needs_features
     with open_source(request.data, format=request.input_format) as source:
+        # Bind columns to roles as the artifact does.
         binding = bind(source, recipe.flags, known=old.fitted_binding, features=features)
+        classes = class_names(binding)
+
+        # Load.
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
             seen = _seen_before(source, loaded, old)
-            beside = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
-        learned = learn(
-            recipe, loaded.batch, class_names(binding), seed=request.seed, listener=listener, sides=beside.sides
-        )
+            side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
+
+        # Learn: select a method, predict held-out rows, fit.
+        learned = learn(recipe, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
         for remark in learned.calibrator.remarks():
             listener.note(remark)
-        if learned.rows is None or learned.prob is None:
+        if learned.rows is None:
             raise UsageError(
                 f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
                 hint="fit it again with another --holdout",
             )
-        judged = learned.rows & ~seen
-        warnings = _warnings(seen, judged)
-        if not judged.any():
-            judged = learned.rows
+
+        # Measure no calibration, the calibrator in place and the new one on held-out rows, new ones if there are any.
+        unseen = learned.rows & ~seen
+        compared = learned.restricted_to(unseen) if unseen.any() else learned
+        rows = compared.held_out(loaded.batch)
+        edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
+        in_place = ScoreSource("artifact", path=str(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
         with stage(listener, "measuring"):
-            edges = SideInputs(edges=beside.sides.edges)  # those of the new rows are new to the one in place too
-            measured = _measured(
-                old, learned, loaded.batch, edges, judged, chosen, request.options, class_names(binding)
-            )
+            candidates = [
+                Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
+                Candidate(IN_PLACE, in_place, old.calibrator.predict(rows, edges)),
+                *compared.candidates,
+            ]
+            measured = measure_all(candidates, rows, chosen, request.options, classes, against=(RAW, IN_PLACE))
         report = report_on(
             "refit",
             request.seed,
-            source,
-            loaded,
+            data_facts(source, loaded, binding),
             binding,
             measured,
             artifact=str(path),
-            chosen=learned.row.name,
-            warnings=warnings,
+            chosen=learned.spec.name,
+            warnings=_warnings(seen, unseen),
         )
-    ranking = LabelCheck.of(loaded.batch)
-    kept = no_longer_ranks(old, ranking) or _objection(guard, report, learned.row.name)
-    if kept is None:
-        facts = beside.facts_of(learned.row)
-        manifest = manifest_of(
-            recipe, learned, binding, report, int(judged.sum()), ranking, learned.residuals(loaded.batch), facts
-        )
-        store.write(path, manifest, {store.STATE: learned.calibrator.to_state(), **beside.kept(learned.row)})
-        return RefitResult(path, report, None)
-    return RefitResult(path, replace(report, chosen=IN_PLACE), kept)
+
+    # Keep it, unless the labels look wrong or the guard refuses.
+    refused = no_longer_ranks(old, learned.label_check) or _refusal(guard, report, learned.spec.name)
+    if refused is not None:
+        return RefitResult(path, replace(report, chosen=IN_PLACE), refused)
+    write(path, recipe, compared, binding, report, side_inputs)
+    return RefitResult(path, report, None)
 
 
 def rollback(artifact: str | Path) -> Path:
@@ -191,65 +194,25 @@ def _hashes(old: Model) -> set[str]:
     return {str(file["sha256"]) for file in files if isinstance(file, dict)} if isinstance(files, list) else set()
 
 
-def _warnings(seen: Mask, judged: Mask) -> tuple[ReportWarning, ...]:
+def _warnings(seen: Mask, unseen: Mask) -> tuple[ReportWarning, ...]:
     if not seen.any():
         return ()
-    count = f"{int(seen.sum()):,} of {len(seen):,} rows"
-    if judged.any():
-        return (ReportWarning("seen-before", f"{count} were in the files of the fit in place and are not compared on"),)
-    return (
-        ReportWarning(
-            "seen-before",
-            f"{count} were in the files of the fit in place: it is compared on rows that it was fitted on",
-        ),
-    )
+    text = f"{int(seen.sum()):,} of {len(seen):,} rows were in the files of the fit in place"
+    if unseen.any():
+        return (ReportWarning("seen-before", f"{text} and are not compared on"),)
+    return (ReportWarning("seen-before", f"{text}: it is compared on rows that it was fitted on"),)
 
 
-def _measured(
-    old: Model,
-    learned: Learned,
-    batch: Batch,
-    edges: SideInputs,
-    judged: Mask,
-    chosen: tuple[metrics.MetricSpec, ...],
-    options: Options,
-    classes: tuple[str, ...],
-) -> Measurements:
-    """No calibration, the calibrator in place and the new one, on the same rows."""
-    assert learned.rows is not None
-    assert learned.prob is not None
-    rows = learned.reweighted(batch.take(judged))
-    in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256, fitted=old.fitted)
-    new = ScoreSource("method", method=learned.row.name)
-    return measure_all(
-        [
-            Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
-            Candidate(IN_PLACE, in_place, old.calibrator.predict(rows, edges)),
-            Candidate(learned.row.name, new, learned.prob[judged[learned.rows]], learned.seconds),
-        ],
-        rows,
-        chosen,
-        options,
-        classes,
-        against=(RAW, IN_PLACE),
-    )
-
-
-def _objection(guard: Guard, report: Report, name: str) -> str | None:
+def _refusal(guard: Guard, report: Report, score: str) -> str | None:
     """Why the new calibrator must not replace the old one; None where it may."""
-    metric = guard.metric.name
-    base = report.value(RAW, metric)
+    base = report.value(RAW, guard.metric.name)
     guard = replace(guard, margin=MARGIN * abs(base) if base is not None else guard.margin)
-    for each in report.differences:
-        if (each.score, each.metric) == (name, metric) and guard.worse(each):
-            return _sentence(each, guard)
-    return None
-
-
-def _sentence(each: Difference, guard: Guard) -> str:
-    versus = "no calibration" if each.versus == RAW else "the one in place"
+    worse = guard.violation(report, score)
+    if worse is None:
+        return None
+    versus = "no calibration" if worse.versus == RAW else "the one in place"
     how = "cannot be shown not to be worse" if guard.strict else "is worse"
     return (
-        f"{each.score} on the new rows {how} than {versus}: {each.metric} {each.value:+.6f}, "
+        f"{worse.score} on the new rows {how} than {versus}: {worse.metric} {worse.value:+.6f}, "
         f"allowed {guard.margin:.6f}; nothing was changed"
     )

@@ -15,8 +15,8 @@ from calcli.ensembles.load import EnsembleModel, load_ensemble
 from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
-from calcli.reports.measuring import report_on
-from calcli.reports.schema import Report, ReportWarning
+from calcli.reports.measuring import data_facts, report_on
+from calcli.reports.schema import DataFacts, Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.load import load as load_rows
@@ -96,8 +96,9 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
                 measured += compare_ensemble(name, model, rows, outside)
                 listener.advance(1, name)
         # The report, and its picture.
-        numbers, warnings = measurements(measured, rows), tuple(_warnings(models, source))
-        report = report_on(COMMAND, request.seed, source, loaded, binding, numbers, warnings=warnings)
+        facts = data_facts(source, loaded, binding)
+        warnings = tuple(_warnings(models, facts))
+        report = report_on(COMMAND, request.seed, facts, binding, measurements(measured, rows), warnings=warnings)
     if request.output is not None:
         with stage(listener, "drawing"):
             draw(report, request.output)
@@ -154,8 +155,8 @@ def _outside(
     return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
 
 
-def _warnings(models: Mapping[str, EnsembleModel], source: Source) -> Iterator[ReportWarning]:
-    measured = {file.sha256 for file in source.files()}
+def _warnings(models: Mapping[str, EnsembleModel], facts: DataFacts) -> Iterator[ReportWarning]:
+    measured = {file["sha256"] for file in facts.files}
     for name, model in models.items():
         trained = cast("list[dict[str, object]]", model.manifest.data.get("files", []))
         if measured & {file["sha256"] for file in trained}:

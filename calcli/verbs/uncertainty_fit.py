@@ -19,6 +19,7 @@ from calcli.ensembles.load import EnsembleModel
 from calcli.ensembles.manifest import manifest_of
 from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, states_of, train_ensemble, trainer_of
 from calcli.errors import UsageError
+from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
 from calcli.reports.measuring import data_facts
 from calcli.tables.binding import Binding, Dropped, Flags
@@ -28,7 +29,6 @@ from calcli.tables.training_binding import Task, bind_unscored, model_features
 from calcli.uncertainty.settings import Kind, Settings
 from calcli.uncertainty.training import Trial
 from calcli.uncertainty.user_models import UserModel, read_user_model
-from calcli.verbs.fit import target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +140,7 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
     settings = request.settings()
     user_model, side = _user_model(request)
     with open_source(request.data, format=request.input_format) as source:
-        # Which column plays which part, and whether the artifact can be written at all.
         target = target_of(source, request.output, settings.kind)
-        if target is not None:
-            store.check_target(target)
         binding = _bind(source, request, user_model)
         for note in binding.notes:
             listener.note(note)

@@ -11,7 +11,7 @@ import calcli
 from calcli.errors import UsageError
 from calcli.fitting import auto as selection
 from calcli.fitting import learn
-from calcli.fitting.auto import candidates_for
+from calcli.fitting.recipe import candidates_for
 from calcli.methods import catalog
 from calcli.reports.schema import Report
 from tests.support.samples import breeds, clicks
@@ -48,11 +48,11 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     run = selection.cross_validate
 
-    def watch(contenders, batch, *args, **options):
+    def watch(candidates, batch, *args, **options):
         sizes.append(len(batch))
-        return run(contenders, batch, *args, **options)
+        return run(candidates, batch, *args, **options)
 
-    monkeypatch.setattr(selection, "run_contest", watch)
+    monkeypatch.setattr(selection, "cross_validate", watch)
     monkeypatch.setattr(selection, "MOST_ROWS", 500)
     calcli.fit(clicks(2000))
     assert sizes == [500]

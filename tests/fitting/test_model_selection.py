@@ -1,4 +1,4 @@
-"""Contests that are held in several processes; `test_compare` holds small ones, in this."""
+"""Comparisons in several processes; `test_compare` makes small ones, in this one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.engines import workers
 from calcli.engines.listener import SILENT, Listener, Silent
 from calcli.engines.workers import Finished
-from calcli.fitting import model_selection as contest
+from calcli.fitting import model_selection
 from calcli.fitting.cross_validation import HeldOutPredictions
 from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
 from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
@@ -36,9 +36,9 @@ HALVES = Holdout("cv", folds=2)
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every contest is held in two processes."""
-    monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
-    monkeypatch.setattr(contest, "threads", lambda: 2)
+    """Every comparison runs in two processes."""
+    monkeypatch.setattr(model_selection, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(model_selection, "threads", lambda: 2)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def never_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("processes were asked for")
 
-    monkeypatch.setattr(contest, "run_beside", refuse)
+    monkeypatch.setattr(model_selection, "run_beside", refuse)
 
 
 def binary(rows: int = 600) -> Batch:
@@ -76,10 +76,10 @@ def hold(
 ) -> dict[str, Outcome]:
     batch = binary() if batch is None else batch
     splits = splits or split_rows(batch.labels, HALVES, 0)
-    contenders = {row: row.resolve() for row in rows}
-    found = cross_validate(contenders, batch, splits, budget=budget, seed=3, listener=listener, sides=sides)
-    assert [outcome.row for outcome in found] == list(rows)
-    return {outcome.row.name: outcome for outcome in found}
+    candidates = {row: row.resolve() for row in rows}
+    found = cross_validate(candidates, batch, splits, budget=budget, seed=3, listener=listener, sides=sides)
+    assert [outcome.spec for outcome in found] == list(rows)
+    return {outcome.spec.name: outcome for outcome in found}
 
 
 def named(*names: str) -> list[MethodSpec]:
@@ -94,8 +94,8 @@ def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     rows, sides = [*catalog.rows(), misfits.row("behave")], SideInputs(blobs={"model": b"123"})
     with threadpool_limits(1):
         here = hold(rows, batch, splits, sides=sides)
-    monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
-    monkeypatch.setattr(contest, "threads", lambda: 2)
+    monkeypatch.setattr(model_selection, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(model_selection, "threads", lambda: 2)
     beside = hold(rows, batch, splits, sides=sides)
     for name, outcome in here.items():
         assert beside[name].status == outcome.status
@@ -122,29 +122,31 @@ def test_a_method_that_fails_or_dies_is_an_outcome(beside: None) -> None:
     assert {outcome.status for outcome in found.values()} == {"ok", "failed"}
 
 
-def board_of(row: MethodSpec) -> contest.Progress:
+def progress_of(row: MethodSpec) -> model_selection.Progress:
     batch = binary()
-    work = contest._SharedWork(((row, row.resolve()),), batch, split_rows(batch.labels, HALVES, 0), NO_SIDE_INPUTS, 0)
-    return contest.Progress(work, SILENT)
+    work = model_selection.SharedWork(
+        ((row, row.resolve()),), batch, split_rows(batch.labels, HALVES, 0), NO_SIDE_INPUTS, 0
+    )
+    return model_selection.Progress(work, SILENT)
 
 
-def happened(*errors: tuple[int, str]) -> Generator[Finished[contest.FoldTask], None, None]:
-    yield from (Finished(contest.FoldTask(0, (split,)), error) for split, error in errors)
+def happened(*errors: tuple[int, str]) -> Generator[Finished[model_selection.FoldTask], None, None]:
+    yield from (Finished(model_selection.FoldTask(0, (split,)), error) for split, error in errors)
 
 
 def test_of_several_errors_the_first_splits_is_told() -> None:
-    board = board_of(misfits.row("behave"))
-    board.follow(happened((1, "the second"), (0, "the first")))
-    (outcome,) = board.outcomes()
+    progress = progress_of(misfits.row("behave"))
+    progress.follow(happened((1, "the second"), (0, "the first")))
+    (outcome,) = progress.outcomes()
     assert (outcome.status, outcome.reason) == ("failed", "the first")
 
 
 def test_a_method_that_has_failed_is_not_tried_again() -> None:
-    board = board_of(misfits.row("behave"))
-    heats = board.heats()
-    assert next(heats).splits == (0,)
-    board.follow(happened((0, "sparks")))
-    assert list(heats) == []
+    progress = progress_of(misfits.row("behave"))
+    tasks = progress.tasks()
+    assert next(tasks).splits == (0,)
+    progress.follow(happened((0, "sparks")))
+    assert list(tasks) == []
 
 
 def test_the_budget_ends_a_fold_that_does_not_end(
@@ -152,7 +154,7 @@ def test_the_budget_ends_a_fold_that_does_not_end(
 ) -> None:
     """Time is up when both processes are at it."""
     clock = SimpleNamespace(monotonic=lambda: 1e6 if len(list(tmp_path.iterdir())) == 2 else 0.0)
-    monkeypatch.setattr(contest, "time", clock)
+    monkeypatch.setattr(model_selection, "time", clock)
     monkeypatch.setattr(workers, "time", clock)
     monkeypatch.setattr(workers, "_LONGEST_WAIT", 0.05)
     batch = binary()
@@ -191,7 +193,7 @@ def test_without_any_time_nothing_is_started(beside: None, never_beside: None) -
 
 
 def test_one_thread_starts_no_process(never_beside: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contest, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(model_selection, "WORTH_PROCESSES", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert hold(named("identity", "platt"))["platt"].status == "ok"
 
@@ -203,9 +205,9 @@ def test_little_work_starts_no_process(never_beside: None) -> None:
 @pytest.mark.parametrize("trained", [True, False])
 def test_work_over_features_starts_processes_earlier(trained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr(contest, "run_beside", lambda *_, **how: started.append(how) or happened())
-    monkeypatch.setattr(contest, "threads", lambda: 5)
-    monkeypatch.setattr(contest, "WORTH_PROCESSES", 600 * 2 * (1 + contest.TRAINED))
+    monkeypatch.setattr(model_selection, "run_beside", lambda *_, **how: started.append(how) or happened())
+    monkeypatch.setattr(model_selection, "threads", lambda: 5)
+    monkeypatch.setattr(model_selection, "WORTH_PROCESSES", 600 * 2 * (1 + model_selection.TRAINED))
     assert hold([*named("identity"), misfits.row("behave", needs_features=trained)])["behave"].status == "ok"
     assert [(how["count"], how["threads"]) for how in started] == ([(2, 2)] if trained else [])
 
@@ -255,9 +257,9 @@ def test_progress_is_told_here(beside: None) -> None:
 SETUP = """
 import sys
 import calcli
-import calcli.fitting.model_selection as contest
-contest.WORTH_PROCESSES = 0
-contest.threads = lambda: 2
+import calcli.fitting.model_selection as model_selection
+model_selection.WORTH_PROCESSES = 0
+model_selection.threads = lambda: 2
 """
 
 UNGUARDED = (
@@ -319,7 +321,7 @@ def test_ctrl_c_ends_everything_at_once(here: Path) -> None:
 def test_the_report_is_the_same_on_one_thread_and_on_two(here: Path) -> None:
     """All but the times, to the last digit."""
     methods, rows = "platt,isotonic,isotonic-centered,histogram", 81_000
-    assert 5 * 2 * rows >= contest.WORTH_PROCESSES
+    assert 5 * 2 * rows >= model_selection.WORTH_PROCESSES
     clicks(rows).select("label", "logit").write_parquet("large.parquet")
     reports = []
     for count in ("1", "2"):
