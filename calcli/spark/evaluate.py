@@ -102,7 +102,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Evaluating:
-    """The sums over the rows of one task, on a worker. It is pickled, with the calibrators in it."""
+    """On a worker, the sums over the rows of one task. It is pickled, with the calibrators in it."""
 
     name: str
     scores: Sequence[ComparedScore]
