@@ -1,6 +1,6 @@
 """`fit` on a cluster, in three passes over the table: workers add up their rows, the driver finishes from the sums.
 
-Both run the code that fits on one machine. Rows never come to the driver.
+Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver.
 """
 
 from __future__ import annotations
