@@ -54,9 +54,9 @@ def trainer_of(binding: Binding, rows: Batch, seed: int) -> Trainer:
 def checkpoint_key(trainer: Trainer, settings: Settings, *, tune: bool) -> str:
     """A hash of all that the bytes of a model depend on."""
     rows = trainer.rows
-    asked = {"settings": asdict(settings), "tune": tune, "task": trainer.task, "classes": trainer.classes}
-    about = asked | {"seed": trainer.seed, "threads": threads(), "versions": versions("catboost")}
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    facts = {"settings": asdict(settings), "tune": tune, "task": trainer.task, "classes": trainer.classes}
+    facts |= {"seed": trainer.seed, "threads": threads(), "versions": versions("catboost")}
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name, column in rows.features.items():
         digest.update(json.dumps([name, column.role, column.levels]).encode())
         digest.update(column.values.tobytes())

@@ -69,7 +69,7 @@ def clustering(
     flags: Flags,
     seed: int,
 ) -> Clustering | None:
-    """The clusters of the column that was asked for, else of the first artifact that has some, else of the features.
+    """The clusters of the column that is named, else of the first artifact that has some, else of the features.
 
     None where there are no features either.
     """
@@ -135,6 +135,6 @@ def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, 
     def place(batch: Batch) -> IntArray:
         return nearest(on_grid(encoding.coordinates(batch.features), step), centres, 1).place[:, 0]
 
-    named = f"{len(features)} feature{'s' if len(features) != 1 else ''}"
+    described = f"{len(features)} feature{'s' if len(features) != 1 else ''}"
     sha256 = hashlib.sha256(np.ascontiguousarray(centres * step).tobytes()).hexdigest()
-    return Clustering(binding, place, len(centres), f"k-means on {named}", sha256)
+    return Clustering(binding, place, len(centres), f"k-means on {described}", sha256)

@@ -1,4 +1,4 @@
-"""What `evaluate` is asked, on one machine and on a cluster."""
+"""The request to `evaluate`, on one machine and on a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calcli.tables.source import Data
 
 @dataclass(frozen=True, slots=True)
 class EvaluateRequest:
-    """What `evaluate` is asked.
+    """A request to `evaluate`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class EvaluateRequest:
 
     @property
     def all_artifacts(self) -> tuple[str, ...]:
-        """Those to measure, and the one whose drift is asked for."""
+        """Those to measure, and the one of `drift`."""
         more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
         return (*self.artifacts, *more)
 

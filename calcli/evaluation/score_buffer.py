@@ -25,7 +25,7 @@ from calcli.reports.schema import ScoreSource, Seconds
 from calcli.tables.load import join_batches
 
 HELD = 50_000_000
-"""So many probabilities are kept of each score: one of a row, or one for each of more than two classes."""
+"""At most so many probabilities are kept of each score: one for a row, or one for each of more than two classes."""
 
 _TOGETHER = 1 << 20
 """Rows that are added up at a time when the buffer is given up."""

@@ -82,7 +82,7 @@ class Ensemble:
             virtual_ensembles_count=self.count,
             thread_count=threads(),
         )
-        if self.task == "regression":  # CatBoost has made variances of the logarithms of standard deviations
+        if self.task == "regression":  # CatBoost gives variances here, not logarithms of standard deviations
             return Members(np.ascontiguousarray(raw[..., 0]), np.ascontiguousarray(raw[..., 1]))
         return Members(_probabilities(raw))
 

@@ -1,4 +1,4 @@
-"""`uncertainty apply`: add what an ensemble predicts, and how uncertain it is, to a table, in a stream."""
+"""`uncertainty apply`: add the predictions of an ensemble, and their uncertainty, to a table, in a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RENAME = "leave it out with --keep, or rename it, before"
 
 @dataclass(frozen=True, slots=True)
 class EnsembleApplyRequest:
-    """What `uncertainty apply` is asked.
+    """A request to `uncertainty apply`.
 
     Attributes
     ----------

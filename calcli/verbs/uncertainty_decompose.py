@@ -1,4 +1,4 @@
-"""`uncertainty decompose`: the same columns from what the members of somebody's ensemble predicted."""
+"""`uncertainty decompose`: the same columns from the predictions of any ensemble's members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calcli.verbs.uncertainty_apply import RENAME
 
 @dataclass(frozen=True, slots=True)
 class DecomposeRequest:
-    """What `uncertainty decompose` is asked.
+    """A request to `uncertainty decompose`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
     output_format = format_of(request.output, request.output_format, flag="--output-format")
     with open_source(request.data, format=request.input_format) as source:
         members = find_members(source, request.members, request.variances)
-        listener.note(_found(members))
+        listener.note(_description(members))
         columns = UncertaintyColumns(members.classes, bool(members.variances), extra=request.extra)
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
         stream = Stream(DecomposedColumns(members, columns), request.bad_rows)
@@ -71,7 +71,7 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
     return DecomposeResult(str(request.output), passed.rows, passed.bad, columns.names, members)
 
 
-def _found(members: MemberColumns) -> str:
+def _description(members: MemberColumns) -> str:
     count, names = len(members.means), members.names
     if members.variances:
         return f"{count} members that predict an amount: {names[0]} and {members.variances[0]} are the first"

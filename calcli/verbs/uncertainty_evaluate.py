@@ -1,4 +1,4 @@
-"""`uncertainty evaluate`: how well ensembles predict, and how well their uncertainty finds errors and strange rows."""
+"""`uncertainty evaluate`: how well ensembles predict, and how well their uncertainty finds errors and foreign rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Preset = Literal["paper"]
 
 @dataclass(frozen=True, slots=True)
 class EnsembleEvaluateRequest:
-    """What `uncertainty evaluate` is asked.
+    """A request to `uncertainty evaluate`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class EnsembleEvaluateRequest:
     ood
         Rows from out of the domain, with the same features; no label is needed.
     make_ood
-        A table of something else, from whose numbers such rows are made.
+        A table of something else: such rows are made from its numbers.
     preset
         ``paper``: made rows get the mean and deviation of the rows in `data`, not of those trained on, and come from
         the first rows of `make_ood`, as in the authors' code.

@@ -33,7 +33,7 @@ from calcli.uncertainty.user_models import UserModel, read_user_model
 
 @dataclass(frozen=True, slots=True)
 class EnsembleRequest:
-    """What `uncertainty fit` is asked.
+    """A request to `uncertainty fit`.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class EnsembleRequest:
     model
         A CatBoost model of the user's, to take as a virtual ensemble; then nothing is trained.
     dry_run
-        Find out what would be bound to what, and stop.
+        Bind columns, and stop.
     """
 
     data: Data
@@ -73,13 +73,13 @@ class EnsembleRequest:
 
     @property
     def recipe(self) -> dict[str, object]:
-        """Everything that was asked, but for the data and where things go."""
+        """All options, but for the data and where things go."""
         left_out = {"data", "output", "model", "input_format", "seed", "dry_run", "flags"}
-        kept = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
-        return kept | {"flags": asdict(self.flags)}
+        options = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
+        return options | {"flags": asdict(self.flags)}
 
     def settings(self) -> Settings:
-        """How the ensemble is made, as far as it is decided before any rows are read."""
+        """The settings, as far as they are known before any rows are read."""
         kind = self.ensemble or ("virtual" if self.model is not None else "sglb")
         if self.model is not None:
             self._refuse_training(kind)
@@ -109,7 +109,7 @@ class EnsembleRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnsembleResult:
-    """What was trained.
+    """The ensemble, and how it was trained.
 
     Attributes
     ----------
@@ -120,11 +120,11 @@ class EnsembleResult:
     model
         The ensemble, ready to predict; None after a dry run.
     trials
-        What each learning rate and depth came to, where they were tuned.
+        The loss of each learning rate and depth, where they were tuned.
     seconds
         How long training took.
     warnings
-        What a careful reader should see.
+        For a careful reader.
     """
 
     binding: Binding
@@ -176,7 +176,7 @@ def _user_model(request: EnsembleRequest) -> tuple[UserModel | None, tuple[JsonO
 
 
 def _bind(source: Source, request: EnsembleRequest, model: UserModel | None) -> Binding:
-    """A user's model decides on the task, the classes and their order, and on the features."""
+    """The binding; a user's model decides on the task, the classes and their order, and on the features."""
     if model is None:
         return bind_unscored(source, request.flags, task=request.task)
     flags = request.flags
