@@ -32,8 +32,8 @@ def _shown(report: Report) -> Iterator[Curve]:
             if curve.score != report.scores[0].name:
                 continue
             name = "an oracle"
-        curve = replace(curve, score=name)
-        yield _relative(curve) if amounts else curve
+        shown = replace(curve, score=name)
+        yield _relative(shown) if amounts else shown
 
 
 def _relative(curve: Curve) -> Curve:
