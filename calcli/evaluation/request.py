@@ -18,7 +18,7 @@ from calcli.tables.source import Data
 
 @dataclass(frozen=True, slots=True)
 class EvaluateRequest:
-    """A request to `evaluate`.
+    """What `evaluate` is asked.
 
     Attributes
     ----------

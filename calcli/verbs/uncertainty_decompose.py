@@ -17,7 +17,7 @@ from calcli.verbs.uncertainty_apply import RENAME
 
 @dataclass(frozen=True, slots=True)
 class DecomposeRequest:
-    """A request to `uncertainty decompose`.
+    """What `uncertainty decompose` is asked.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ Preset = Literal["paper"]
 
 @dataclass(frozen=True, slots=True)
 class EnsembleEvaluateRequest:
-    """A request to `uncertainty evaluate`.
+    """What `uncertainty evaluate` is asked.
 
     Attributes
     ----------
