@@ -19,7 +19,7 @@ from calcli.uncertainty.ensemble import Ensemble
 STEM = "uncertainty"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UncertaintyColumns:
     """The columns that are computed from the members' predictions.
 
@@ -67,44 +67,34 @@ class UncertaintyColumns:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedColumns:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedColumns(UncertaintyColumns):
     """From the predictions of an ensemble."""
 
     binding: Binding
     ensemble: Ensemble
-    columns: UncertaintyColumns
 
     @property
     def reads(self) -> list[str]:
         return bound_columns(self.binding, label=False, features=True)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.columns.names
-
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         if not len(rows):  # CatBoost takes no empty pool
             return Computed([np.empty(0) for _ in self.names])
         encoded = encode(rows, self.binding, label=False, features=True, levels=levels)
-        return Computed(self.columns.values(self.ensemble.members(encoded.batch.features)))
+        return Computed(self.values(self.ensemble.members(encoded.batch.features)))
 
 
-@dataclass(frozen=True, slots=True)
-class DecomposedColumns:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecomposedColumns(UncertaintyColumns):
     """From predictions of members that are in the table."""
 
     members: MemberColumns
-    columns: UncertaintyColumns
 
     @property
     def reads(self) -> list[str]:
         return self.members.names
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.columns.names
-
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         encoded = encode_members(rows, self.members)
-        return Computed(self.columns.values(Members(encoded.mean, encoded.variance)), encoded.bad)
+        return Computed(self.values(Members(encoded.mean, encoded.variance)), encoded.bad)

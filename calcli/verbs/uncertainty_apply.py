@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.ensemble_columns import PredictedColumns, UncertaintyColumns
+from calcli.engines.ensemble_columns import PredictedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import Stream
 from calcli.engines.passthrough import kept_columns, write_rows
@@ -55,11 +55,17 @@ def apply(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyRe
     with open_source(request.data, format=request.input_format) as source:
         binding = bind_unscored(source, Flags(), known=model.binding, need_label=False)
         classes = tuple(map(class_text, binding.classes)) if len(binding.classes) > 2 else ()
-        columns = UncertaintyColumns(classes, binding.regression, model.ensemble.virtual, request.extra)
+        columns = PredictedColumns(
+            binding=binding,
+            ensemble=model.ensemble,
+            classes=classes,
+            regression=binding.regression,
+            model=model.ensemble.virtual,
+            extra=request.extra,
+        )
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
         if request.dry_run:
             return ApplyResult(str(request.output), 0, 0, columns.names, binding)
-        stream = Stream(PredictedColumns(binding, model.ensemble, columns), "fail")
         with stage(listener, "predicting"):
-            passed = write_rows(stream, source, kept, request.output, output_format, lambda: None)
-    return ApplyResult(str(request.output), passed.rows, 0, columns.names, binding)
+            written = write_rows(Stream(columns, "fail"), source, kept, request.output, output_format, lambda: None)
+    return ApplyResult(str(request.output), written.rows, 0, columns.names, binding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.ensemble_columns import DecomposedColumns, UncertaintyColumns
+from calcli.engines.ensemble_columns import DecomposedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.passthrough import kept_columns, write_rows
@@ -61,14 +61,16 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
     with open_source(request.data, format=request.input_format) as source:
         members = find_members(source, request.members, request.variances)
         listener.note(_description(members))
-        columns = UncertaintyColumns(members.classes, bool(members.variances), extra=request.extra)
+        columns = DecomposedColumns(
+            members=members, classes=members.classes, regression=bool(members.variances), extra=request.extra
+        )
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
-        stream = Stream(DecomposedColumns(members, columns), request.bad_rows)
+        stream = Stream(columns, request.bad_rows)
         with stage(listener, "decomposing"):
-            passed = write_rows(
+            written = write_rows(
                 stream, source, kept, request.output, output_format, lambda: refuse_bad_members(source, members)
             )
-    return DecomposeResult(str(request.output), passed.rows, passed.bad, columns.names, members)
+    return DecomposeResult(str(request.output), written.rows, written.bad, columns.names, members)
 
 
 def _description(members: MemberColumns) -> str:
