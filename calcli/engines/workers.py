@@ -129,6 +129,7 @@ def run_beside(
             worker.start(job.handle, shared)
 
         try:
+            # A process for each of the first tasks, then their events as they come.
             for task in islice(todo, count):
                 start(task)
             while pool and (left := until - time.monotonic()) > 0:

@@ -69,6 +69,7 @@ def session(master: str | None) -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingExtraError.of("pyspark", "spark", "--engine spark") from None
+    # The settings of a new session; one that runs keeps its own where Spark cannot change them.
     running = SparkSession.getActiveSession()
     builder = (
         SparkSession.builder.appName("calcli")

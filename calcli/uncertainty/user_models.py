@@ -47,6 +47,7 @@ def read_user_model(file: bytes, name: str, members: int) -> UserModel:
         raise DataError(
             f"{name} is no model of CatBoost: {catboost.first_line(error)}", hint="save it with save_model('x.cbm')"
         ) from None
+    # What it was trained for: the task follows from the loss.
     options = json.loads(dict(model.get_metadata().items()).get("params", "{}"))
     loss = str(options.get("loss_function", {}).get("type", "unknown"))
     task = next((task for task, known in LOSSES.items() if known == loss), None)
@@ -58,6 +59,7 @@ def read_user_model(file: bytes, name: str, members: int) -> UserModel:
     if model.get_text_feature_indices() or model.get_embedding_feature_indices():
         raise DataError(f"{name} reads texts or embeddings", hint="calcli takes numbers, booleans and categories")
     check_trees(int(model.tree_count_), members)
+    # How it was trained, and what it reads and predicts.
     trained = model.get_all_params()
     classes = () if task == "regression" else tuple(_text(label) for label in model.classes_)
     return UserModel(

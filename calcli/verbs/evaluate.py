@@ -70,11 +70,12 @@ def _here(
     if edges is not None:
         named_scores = named_scores.linked_by(edges)
     with open_source(request.data, format=request.input_format) as source:
+        # Every score is bound to its columns.
         scores = bind_scores(source, request.flags, named_scores, listener)
         binding = scores[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            # The scores of all rows, then the columns by which rows are resampled, grouped and linked.
+            # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
             clusters = _clustering(request, source, scores, named_scores, chosen)
             buffer = _read(request, source, scores, tally, chosen, clusters)
             resampling = _resampling(request, source, tally)
@@ -82,6 +83,7 @@ def _here(
             node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
             linked = None if edges is None else linked_rows(source, node_id, edges, tally)
         with stage(listener, "measuring"):
+            # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
             names = class_names(binding)
             rows = buffer.done()
             grouped: list[dict[str, Json]] = []
