@@ -31,7 +31,7 @@ from calcli.batch import FloatArray
 from calcli.ensembles.load import load_ensemble
 from calcli.metrics.detection import ood_auc, rejection_ratio
 from calcli.uncertainty.decomposition import Members, decompose
-from calcli.uncertainty.ood import SeenColumn, make
+from calcli.uncertainty.ood import SeenFeatures, make
 
 Numbers = dict[str, dict[str, float | None]]
 """Score to metric to value."""
@@ -182,7 +182,7 @@ class Features:
 
     names: tuple[str, ...]
     categories: tuple[str, ...]
-    seen: SeenColumn
+    seen: SeenFeatures
 
     def frame(self, columns: Any) -> pl.DataFrame:
         """Made rows as a frame."""
@@ -201,7 +201,7 @@ def load_ensemble_features(train: pl.DataFrame, table: Table) -> Features:
         binding = bind_unscored(source, task="class" if table.name == "adult" else "regression")
         columns = load(source, binding, features=True).batch.features
     categories = tuple(name for name, column in columns.items() if column.role == "category")
-    return Features(tuple(columns), categories, SeenColumn.of(columns))
+    return Features(tuple(columns), categories, SeenFeatures.of(columns))
 
 
 def numbers_of(path: Path) -> FloatArray:

@@ -1,24 +1,27 @@
-"""What `apply` adds to a table: which columns, and what is in them."""
+"""The columns that `apply` adds to a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from calcli.batch import Batch, FloatArray
+from calcli.engines.local import Computed
 from calcli.methods.calibrator import Calibrator
 from calcli.numeric.links import scores
+from calcli.tables.arrays import Levels
 from calcli.tables.binding import Binding
+from calcli.tables.checks import bound_columns, encode
 from calcli.tables.labels import class_text
 
 Scale: TypeAlias = Literal["prob", "logit"]
 
 
 @dataclass(frozen=True, slots=True)
-class AddedColumns:
+class CalibratedColumns:
     """The columns that a calibrator adds.
 
     Attributes
@@ -28,18 +31,21 @@ class AddedColumns:
     scale
         Whether they hold probabilities, or what `scores` makes of them.
     extra
-        Whether the logits come too, and what else the method can say of a row.
+        Whether to add the logits, and the interval and the extras of the method where it has them.
+    features
+        Whether the method reads them.
     """
 
     stem: str
     calibrator: Calibrator
-    classes: tuple[str, ...]
+    binding: Binding
     scale: Scale = "prob"
     extra: bool = False
+    features: bool = False
 
-    @classmethod
-    def of(cls, stem: str, calibrator: Calibrator, binding: Binding, scale: Scale, *, extra: bool) -> AddedColumns:
-        return cls(stem, calibrator, tuple(class_text(label) for label in binding.classes), scale, extra)
+    @property
+    def reads(self) -> list[str]:
+        return bound_columns(self.binding, label=False, features=self.features)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,28 +54,35 @@ class AddedColumns:
             stems.append(f"{self.stem}__logit")
             if self.calibrator.spec.interval:
                 stems += [f"{self.stem}__lo", f"{self.stem}__hi"]
-        if len(self.classes) > 2:
-            stems = [f"{stem}_{name}" for stem in stems for name in self.classes]
-        return (*stems, *(f"{self.stem}__{name}" for name in self._more))
+        if len(self.binding.classes) > 2:
+            stems = [f"{stem}_{class_text(label)}" for stem in stems for label in self.binding.classes]
+        return (*stems, *(f"{self.stem}__{name}" for name in self._extras))
 
     @property
-    def _more(self) -> tuple[str, ...]:
-        """What the method can say of a row as a whole."""
+    def _extras(self) -> tuple[str, ...]:
+        """What the method says of a row as a whole, without a column for each class."""
         return self.calibrator.spec.extras if self.extra else ()
 
-    def values(self, batch: Batch) -> list[FloatArray]:
-        """An array for each of the names."""
+    def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        encoded = encode(rows, self.binding, label=False, features=self.features, levels=levels)
+        if encoded.bad is None or not self.calibrator.whole_table:
+            return Computed(self._values(encoded.batch), encoded.bad)
+        # Where rows depend on each other, the bad ones must not take part.
+        good = ~encoded.bad
+        values = []
+        for of_good in self._values(encoded.batch.take(good)):
+            values.append(np.zeros((len(good), *of_good.shape[1:])))
+            values[-1][good] = of_good
+        return Computed(values, encoded.bad)
+
+    def _values(self, batch: Batch) -> list[FloatArray]:
         prob = self.calibrator.predict(batch)
-        found = [prob if self.scale == "prob" else scores(prob)]
+        values = [prob if self.scale == "prob" else scores(prob)]
         if self.extra:
-            found.append(scores(prob))
+            values.append(scores(prob))
             if self.calibrator.spec.interval:
-                found += self.calibrator.interval(batch)
-        if self._more:
-            said = self.calibrator.extras(batch)
-            found += [said[name] for name in self._more]
-        return [column for values in found for column in _columns(values)]
-
-
-def _columns(values: FloatArray) -> Sequence[FloatArray]:
-    return [np.ascontiguousarray(part) for part in (values[None] if values.ndim == 1 else values.T)]
+                values += self.calibrator.interval(batch)
+        if self._extras:
+            extras = self.calibrator.extras(batch)
+            values += [extras[name] for name in self._extras]
+        return values

@@ -1,4 +1,4 @@
-"""Who is told how far the work has come. The library says it here; the command line draws a bar."""
+"""Progress and notes of long work. The library reports them to a listener; the command line draws a bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Listener(Protocol):
         ...
 
     def advance(self, steps: int, what: str = "") -> None:
-        """So many steps more are done; `what` names the last. May be called from several threads."""
+        """More steps are done; `what` names the last. May be called from several threads."""
         ...
 
     def end(self) -> None:

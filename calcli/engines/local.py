@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -12,20 +12,51 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.batch import FloatArray
-from calcli.engines.calibrated_columns import AddedColumns
 from calcli.errors import CalcliError, DataError
 from calcli.tables.arrays import Levels
-from calcli.tables.binding import Binding
-from calcli.tables.checks import Encoded, bound_columns, encode
 from calcli.tables.row_counts import Mask
 
 BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The values of added columns for some rows, and which rows could not be used, if any.
+
+    An array of shape (n, K) is K columns.
+    """
+
+    values: Sequence[FloatArray]
+    bad: Mask | None = None
+
+    def columns(self) -> Iterator[FloatArray]:
+        """An array for each column, contiguous as polars takes them."""
+        for values in self.values:
+            yield from map(np.ascontiguousarray, values[None] if values.ndim == 1 else values.T)
+
+
+class AddedColumns(Protocol):
+    """The columns that are added to a table, and what they are computed from."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The columns that are read."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are added."""
+        ...
+
+    def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        """Their values for rows with the columns that are read; `levels` are the categories of rows before."""
+        ...
+
+
 @dataclass(slots=True)
 class RowWatch:
-    """What went by while rows streamed: polars calls from several threads, and wraps what is raised inside.
+    """Counts bad rows and keeps the first error of a stream: polars calls from several threads, and wraps errors.
 
     Attributes
     ----------
@@ -48,79 +79,17 @@ class RowWatch:
             self.failure = self.failure or failure
 
 
-class Work(Protocol):
-    """What is read of each row, and what is added to it."""
-
-    @property
-    def reads(self) -> Sequence[str]:
-        """The columns that are read."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that are added."""
-        ...
-
-    def done(self, rows: pl.DataFrame, levels: Levels) -> Done:
-        """What is added to these rows, which hold the columns that are read; `levels` are those of rows before."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What is added to some rows: an array for each name, and which rows could not be used, if any."""
-
-    values: Sequence[FloatArray]
-    bad: Mask | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Calibrating:
-    """The work of a calibrator.
-
-    Attributes
-    ----------
-    features
-        Whether the method reads them.
-    """
-
-    binding: Binding
-    added: AddedColumns
-    features: bool
-
-    @property
-    def reads(self) -> list[str]:
-        return bound_columns(self.binding, label=False, features=self.features)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.added.names
-
-    def done(self, rows: pl.DataFrame, levels: Levels) -> Done:
-        encoded = encode(rows, self.binding, label=False, features=self.features, levels=levels)
-        return Done(self._values(encoded), encoded.bad)
-
-    def _values(self, encoded: Encoded) -> Sequence[FloatArray]:
-        """An array for each name; where rows depend on each other, no good one on a bad one."""
-        if encoded.bad is None or not self.added.calibrator.whole_table:
-            return self.added.values(encoded.batch)
-        good = ~encoded.bad
-        values = np.zeros((len(self.names), len(good)))
-        values[:, good] = self.added.values(encoded.batch.take(good))
-        return list(values)
-
-
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """How work is done on rows as they pass.
+    """How columns are added to rows as they pass.
 
     Attributes
     ----------
     whole_table
-        Whether rows depend on each other, so that all of a table are worked on at once.
+        Whether rows depend on each other, so that all rows of a table are needed at once.
     """
 
-    work: Work
+    added: AddedColumns
     bad_rows: BadRows
     whole_table: bool = False
 
@@ -129,47 +98,50 @@ class Stream:
 
         One expression over the columns that are read alone, so that polars streams it and never copies the others.
         """
-        names = self.work.names
+        names = self.added.names
         kind = pl.Struct({name: pl.Float64() for name in names})
         levels = Levels()
 
         def add(rows: pl.Series) -> pl.Series:
             try:
-                return self.added_to(rows.struct.unnest(), levels, watch).to_struct()
+                return self.compute(rows.struct.unnest(), levels, watch).to_struct()
             except CalcliError as failure:
                 watch.keep(failure)
                 raise
 
-        apart = not self.whole_table  # else polars brings all rows together, and holds them
-        added = pl.struct(self.work.reads).map_batches(add, return_dtype=kind, is_elementwise=apart)
+        # Elementwise work is streamed in chunks; else polars brings all rows together, and holds them.
+        elementwise = not self.whole_table
+        added = pl.struct(self.added.reads).map_batches(add, return_dtype=kind, is_elementwise=elementwise)
         return frame.with_columns(added.alias(names[0]).struct.unnest())
 
-    def added_to(self, rows: pl.DataFrame, levels: Levels, watch: RowWatch | None = None) -> pl.DataFrame:
-        """The columns that are added to some rows; null where a row is bad and may be."""
-        done = self.work.done(rows, levels)
-        added = pl.DataFrame([_series(name, part) for name, part in zip(self.work.names, done.values, strict=True)])
-        if done.bad is not None:
+    def compute(self, rows: pl.DataFrame, levels: Levels, watch: RowWatch | None = None) -> pl.DataFrame:
+        """The added columns of some rows; null where a row is bad and may be."""
+        computed = self.added.compute(rows, levels)
+        added = pl.DataFrame(
+            [_series(name, part) for name, part in zip(self.added.names, computed.columns(), strict=True)]
+        )
+        if computed.bad is not None:
             if watch is not None:
-                watch.count_bad(int(done.bad.sum()))
+                watch.count_bad(int(computed.bad.sum()))
             if self.bad_rows == "fail":
                 raise DataError("there are rows that cannot be used")
-            added = added.select(pl.when(pl.Series(~done.bad)).then(pl.all()))
+            added = added.select(pl.when(pl.Series(~computed.bad)).then(pl.all()))
         return added
 
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """Nothing but what passes an array on.
+    """An array with the Arrow C interface and nothing else.
 
-    An array of pyarrow itself sends polars to pyarrow.compute, and one of numpy to numpy.ma, whose imports take a tenth
-    of the time that a small table takes; neither is needed.
+    For an array of pyarrow itself polars imports pyarrow.compute, and for one of numpy it imports numpy.ma: both take
+    a tenth of the time that a small table takes, and neither is needed.
     """
 
     array: pa.Array
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        passed: tuple[object, object] = self.array.__arrow_c_array__(requested_schema)
-        return passed
+        capsules: tuple[object, object] = self.array.__arrow_c_array__(requested_schema)
+        return capsules
 
 
 def _series(name: str, values: FloatArray) -> pl.Series:

@@ -1,4 +1,4 @@
-"""What may be asked of a cluster; it is looked at where there is none, so nothing of Spark's is imported."""
+"""The options of a cluster. They are checked also where there is none, so nothing of Spark's is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that pass from a table to another, with columns added: what `apply` and its relatives have in common."""
+"""Passing rows from one table to another with columns added: what `apply` and its relatives share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calcli.tables.source import Source
 def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str, ...], *, hint: str) -> list[str]:
     """The input columns that pass through, in the order of the table; None keeps all.
 
-    `hint` is what to do about one that has the name of a column to add.
+    `hint` is for the error about one that has the name of an added column.
     """
     names = source.columns
     for name in keep or ():
@@ -47,14 +47,13 @@ def write_rows(
 ) -> RowsWritten:
     """Write the columns that are kept and those that are added.
 
-    The error that ended the stream is the one that is seen, not what polars makes of it. `recount` reads the table
-    again and raises an error that names all bad rows and the first of them, which a stream that stops at one does not
-    know.
+    An error within the stream is raised as it was, not as polars wraps it. `recount` reads the table again and raises
+    an error that counts all bad rows, which a stream that stops at the first does not know.
     """
     # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
     frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
     watch = RowWatch()
-    rows = stream.through(frame, watch).select(*kept, *stream.work.names)
+    rows = stream.through(frame, watch).select(*kept, *stream.added.names)
     try:
         count = write(rows, output, format=output_format, arrow_types=source.arrow_types)
     except CalcliError:

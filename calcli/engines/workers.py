@@ -1,12 +1,18 @@
-"""Processes beside this one, for work of which Python lets only one thread do any at a time.
+"""A pool of processes, for work of which Python lets only one thread do any at a time.
 
-`run_here` does tasks one after the other, `run_beside` does the same tasks in other processes, and both tell of it in
-the same words. The function that does a task, the task, and what all tasks share are pickled; the arrays that are
-shared lie in a file that every process maps, so that there is one copy of them.
+`run_here` does tasks one after the other, `run_beside` does the same tasks in other processes, and both report the same
+events.
 
-The processes are started with `subprocess` and not with `multiprocessing`: a fork copies the locks of threads without
-the threads, and a spawned process runs the user's own script again, up to where it called calcli. The file has no name,
-and a process that loses sight of this one ends itself, so that nothing is left behind, however this process ends.
+What is sent: the function that does a task, the tasks and their values are pickled and go through a connection. What
+all tasks share is pickled once into a file without a name, which every process maps, so that there is one copy of its
+arrays in memory.
+
+How processes start: with `subprocess` and not with `multiprocessing`, as a fork copies the locks of threads without the
+threads, and a spawned process runs the user's own script again, up to where it called calcli.
+
+How they end: a process that has died closes its connection, which `_Worker.receive` reads as the end of its task. A
+process whose parent has died reads the end of the connection and exits (`_receive_tasks`). So no process is left
+behind, however either of them ends, and the file goes with the last of them.
 """
 
 from __future__ import annotations
@@ -41,21 +47,26 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 """The variables that tell libraries how many threads to use; they read them when they are imported."""
 
 _ALIGNED = 64
+"""Arrays start at multiples of so many bytes, as numpy likes them."""
+
 _LONGEST_WAIT = 3600.0
-_START = (
-    "import sys; from multiprocessing.connection import Connection; line = Connection(int(sys.argv[1])); "
-    "sys.path[:] = line.recv(); from calcli.engines.workers import serve; serve(line)"
+"""Seconds; operating systems wait no longer than some limit."""
+
+_MAIN = (
+    "import sys; from multiprocessing.connection import Connection; connection = Connection(int(sys.argv[1])); "
+    "sys.path[:] = connection.recv(); from calcli.engines.workers import run_worker; run_worker(connection)"
 )
+"""The program of a process: it imports from where this one does, so that it can unpickle the user's functions too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Shared, Task, Value]):
-    """What is done with each task.
+    """What to do with each task.
 
     Attributes
     ----------
     handle
-        A function of a module. It takes what is shared and a task, never None, and comes to values one by one.
+        A function of a module, as it is pickled by its name: from what is shared and a task, never None, to values.
     shared
         What all tasks have in common.
     """
@@ -65,7 +76,7 @@ class Job(Generic[Shared, Task, Value]):
 
 
 class Progressed(NamedTuple, Generic[Task, Value]):
-    """A value that a task has come to."""
+    """A value that a task has yielded."""
 
     task: Task
     value: Value
@@ -79,7 +90,7 @@ class Finished(NamedTuple, Generic[Task]):
 
 
 class NoWorkersError(Exception):
-    """No process can be started here. The tasks that have not ended are still to be done."""
+    """No process can be started here. The tasks without a `Finished` are still to be done."""
 
 
 def run_here(
@@ -93,8 +104,8 @@ def run_here(
                 yield Progressed(task, value)
                 if time.monotonic() > until:
                     return
-        except Exception as failure:  # whatever a task dies of is told, and the others go on
-            error = _named(failure)
+        except Exception as failure:  # any error ends its task, and the others go on
+            error = _message(failure)
         yield Finished(task, error)
         if time.monotonic() > until:
             return
@@ -109,39 +120,41 @@ def run_beside(
     that dies, for want of memory perhaps, ends its task with an error, and another takes its place.
     """
     todo = iter(tasks)
-    crew: dict[Any, _Worker[Task, Value]] = {}
-    with _laid_out(job.shared) as layout:
+    pool: dict[Any, _Worker[Task, Value]] = {}
+    with _in_file(job.shared) as shared:
 
-        def hire(task: Task) -> None:
-            worker = _Worker[Task, Value](layout, task, threads)
-            crew[worker.line] = worker
-            worker.begin(job.handle, layout)
+        def start(task: Task) -> None:
+            worker = _Worker[Task, Value](shared, task, threads)
+            pool[worker.connection] = worker
+            worker.start(job.handle, shared)
 
         try:
+            # A process for each of the first tasks, then their events as they come.
             for task in islice(todo, count):
-                hire(task)
-            while crew and (left := until - time.monotonic()) > 0:
-                for line in wait(list(crew), timeout=min(left, _LONGEST_WAIT)):
-                    worker = crew[line]
-                    event = worker.hear()
+                start(task)
+            while pool and (left := until - time.monotonic()) > 0:
+                for connection in wait(list(pool), timeout=min(left, _LONGEST_WAIT)):
+                    worker = pool[connection]
+                    event = worker.receive()
                     if event is not None:
                         yield event
                     if not isinstance(event, Finished):
                         continue
+                    # The worker is free, or dead: the next task is for it, or for one in its place.
                     following = next(todo, None)
                     if following is not None and not worker.dead:
-                        worker.give(following)
+                        worker.send_task(following)
                         continue
                     worker.end()
-                    del crew[line]
+                    del pool[connection]
                     if following is not None:
-                        hire(following)
-        finally:
-            for worker in crew.values():
+                        start(following)
+        finally:  # the time is over, the caller has stopped listening, or an error
+            for worker in pool.values():
                 worker.end()
 
 
-class _Layout(NamedTuple):
+class _SharedFile(NamedTuple):
     """A pickled value in a file: its pickle, then the arrays in it, each from a start and so many bytes long."""
 
     file: int
@@ -149,8 +162,8 @@ class _Layout(NamedTuple):
 
 
 @contextmanager
-def _laid_out(value: object) -> Iterator[_Layout]:
-    """Put a value where other processes can map it: in a file that has no name, and is gone when nobody has it open."""
+def _in_file(value: object) -> Iterator[_SharedFile]:
+    """Write a value to a file that other processes can map. It has no name, and is gone when nobody has it open."""
     arrays: list[pickle.PickleBuffer] = []
     whole = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
     with ExitStack() as stack:
@@ -164,92 +177,94 @@ def _laid_out(value: object) -> Iterator[_Layout]:
                     left = left[file.write(left) :]
         except OSError as error:  # a full disk, for one
             raise NoWorkersError(str(error)) from error
-        yield _Layout(file.fileno(), tuple(spans))
+        yield _SharedFile(file.fileno(), tuple(spans))
 
 
-def _mapped(layout: _Layout) -> Any:
+def _mapped(shared: _SharedFile) -> Any:
     """The value again, on the very bytes of the file; what is written to its arrays stays in this process."""
-    everything = memoryview(mmap.mmap(layout.file, 0, access=mmap.ACCESS_COPY))
-    whole, *arrays = (everything[start : start + size] for start, size in layout.spans)
+    everything = memoryview(mmap.mmap(shared.file, 0, access=mmap.ACCESS_COPY))
+    whole, *arrays = (everything[start : start + size] for start, size in shared.spans)
     return pickle.loads(whole, buffers=arrays)
 
 
 class _Worker(Generic[Task, Value]):
-    """One process, as it is seen from here.
+    """A process of the pool, as its parent sees it.
+
+    It is sent: the module path, then the function and the shared file, then tasks. It sends: ``("ready",)`` once, then
+    ``("value", value)`` for each value, and ``("end", error, warnings)`` after each task.
 
     Attributes
     ----------
-    line
-        What is said in both directions.
+    connection
+        To and from the process.
     task
         What it works on.
     dead
-        Whether it has ended, though nobody had told it to.
+        Whether it has ended before it was told to.
     """
 
-    def __init__(self, layout: _Layout, task: Task, threads: int) -> None:
+    def __init__(self, shared: _SharedFile, task: Task, threads: int) -> None:
         self.task = task
         self.dead = False
         self._ready = False
         python = _interpreter()
-        self.line, theirs = Pipe()
+        self.connection, theirs = Pipe()
         try:
             self._process = subprocess.Popen(
-                [python, "-P", "-c", _START, str(theirs.fileno())],
+                [python, "-P", "-c", _MAIN, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
+                # Standard output is the caller's data, and a pipe that somebody waits for until all have closed it.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), layout.file),
+                pass_fds=(theirs.fileno(), shared.file),
                 env={**os.environ, **dict.fromkeys(THREADS, str(threads))},
                 process_group=0,  # Ctrl-C is for this process, which ends the others
             )
         except OSError as error:
-            self.line.close()
+            self.connection.close()
             raise NoWorkersError(str(error)) from error
         finally:
-            theirs.close()
+            theirs.close()  # else the connection would stay open when the process dies
 
-    def begin(self, handle: Callable[..., object], layout: _Layout) -> None:
-        """Tell it all that it has to know."""
-        with suppress(OSError):  # it is heard of soon that it is dead
-            self.line.send([place for place in sys.path if isinstance(place, str)])
-            self.line.send((handle, layout))
-        self.give(self.task)
+    def start(self, handle: Callable[..., object], shared: _SharedFile) -> None:
+        """Send what all tasks need, and the first task."""
+        with suppress(OSError):  # it is dead, which `receive` will find
+            self.connection.send([place for place in sys.path if isinstance(place, str)])
+            self.connection.send((handle, shared))
+        self.send_task(self.task)
 
-    def give(self, task: Task) -> None:
-        """The next task."""
+    def send_task(self, task: Task) -> None:
         self.task = task
         with suppress(OSError):
-            self.line.send(task)
+            self.connection.send(task)
 
-    def hear(self) -> Progressed[Task, Value] | Finished[Task] | None:
-        """What it says; None when it says that it is ready."""
+    def receive(self) -> Progressed[Task, Value] | Finished[Task] | None:
+        """The next event; None when the process has become ready."""
         try:
-            news = self.line.recv()
+            message = self.connection.recv()
         except (EOFError, OSError):
             self.dead = True
-            return Finished(self.task, self._death())
-        match news:
+            return Finished(self.task, self._cause_of_death())
+        match message:
             case ("value", value):
                 return Progressed(self.task, value)
-            case ("end", error, warned):
-                return Finished(self.task, error or _warned_again(warned))
+            case ("end", error, caught):
+                return Finished(self.task, error or _warn_again(caught))
         self._ready = True
         return None
 
     def end(self) -> None:
         """Kill it; done twice, nothing happens."""
-        self.line.close()
+        self.connection.close()
         self._process.kill()
         self._process.wait()
 
-    def _death(self) -> str:
-        """What it died of."""
+    def _cause_of_death(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5)
         self.end()
         code = self._process.returncode
-        if not self._ready:
+        if not self._ready:  # it has not begun with any task: the next process would do no better
             raise NoWorkersError(f"a process ended with {code} before it was ready")
         if code >= 0:
             return f"its process ended with exit code {code}"
@@ -265,23 +280,23 @@ def _interpreter() -> str:
     return sys.executable
 
 
-def _warned_again(warned: list[tuple[str, type[Warning], str, int]]) -> str | None:
-    """Warn here of what was warned of there; where warnings are errors, the first is the error."""
+def _warn_again(caught: list[tuple[str, type[Warning], str, int]]) -> str | None:
+    """Issue the warnings of a task in this process; where warnings are errors, the first is the task's error."""
     try:
-        for message, category, file, number in warned:
-            warnings.warn_explicit(message, category, file, number)
+        for message, category, file, line in caught:
+            warnings.warn_explicit(message, category, file, line)
     except Warning as error:
-        return _named(error)
+        return _message(error)
     return None
 
 
-def serve(line: Connection) -> NoReturn:
-    """Work in a process that `_Worker` started, until it is killed or left alone."""
-    handle, layout = line.recv()
-    shared = _mapped(layout)
+def run_worker(connection: Connection) -> NoReturn:
+    """Work in a process that `_Worker` started, until it is killed or its parent is gone."""
+    handle, file = connection.recv()
+    shared = _mapped(file)
     tasks: SimpleQueue[Any] = SimpleQueue()
-    threading.Thread(target=_listen, args=(line, tasks), daemon=True).start()
-    line.send(("ready",))
+    threading.Thread(target=_receive_tasks, args=(connection, tasks), daemon=True).start()
+    connection.send(("ready",))
     while True:
         task = tasks.get()
         error = None
@@ -289,21 +304,21 @@ def serve(line: Connection) -> NoReturn:
             warnings.simplefilter("default")
             try:
                 for value in handle(shared, task):
-                    line.send(("value", value))
+                    connection.send(("value", value))
             except Exception as failure:
-                error = _named(failure)
-        warned = [(str(each.message), each.category, each.filename, each.lineno) for each in caught]
-        line.send(("end", error, warned))
+                error = _message(failure)
+        again = [(str(each.message), each.category, each.filename, each.lineno) for each in caught]
+        connection.send(("end", error, again))
 
 
-def _listen(line: Connection, tasks: SimpleQueue[Any]) -> None:
-    """Take what is said, also while work is being done; when nobody is there any more, end this process at once."""
+def _receive_tasks(connection: Connection, tasks: SimpleQueue[Any]) -> None:
+    """Read the connection also while a task is being done, so that the end of the parent is noticed at once."""
     try:
         while True:
-            tasks.put(line.recv())
+            tasks.put(connection.recv())
     finally:
         os._exit(1)
 
 
-def _named(failure: BaseException) -> str:
+def _message(failure: BaseException) -> str:
     return str(failure) if isinstance(failure, CalcliError) else f"{type(failure).__name__}: {failure}"

@@ -10,18 +10,18 @@ from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.errors import ArtifactError, FitError
 from calcli.fitting.side_inputs import kept_sides
-from calcli.numeric.probing import BROKEN, PROBED, any_column
-from calcli.state import State, unnest
+from calcli.numeric.probing import BROKEN, PROBED, any_column, damage
+from calcli.state import unnest
 from calcli.tables.binding import Binding
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose
 from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.ood import SeenColumn
+from calcli.uncertainty.ood import SeenFeatures
 
 PARTS = ("ensemble", "seen")
-"""What the state of an ensemble's artifact is nested of."""
+"""What the state of an ensemble's artifact is nested of: the models, and the scale and values of its features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class EnsembleModel:
     binding: Binding
     sha256: str | None
     ensemble: Ensemble
-    seen: SeenColumn
+    seen: SeenFeatures
 
     def predict(self, data: Data) -> Decomposed:
         """The members' mean and the uncertainty in its parts, for frames or files."""
@@ -62,22 +62,15 @@ def load_ensemble(path: str | Path) -> EnsembleModel:
 
 
 def opened(artifact: Artifact) -> EnsembleModel:
-    """The ensemble that an artifact holds, once it has predicted something."""
+    """The ensemble that an artifact holds, after a trial prediction: a state that is not one of an ensemble fails."""
     model = read_ensemble(artifact)
-    try:
-        _probe(model)
-    except (*BROKEN, FitError) as error:
-        raise _damaged(artifact.path, error) from error
+    with damage(artifact.path, "an ensemble", (*BROKEN, FitError)):
+        features = {feature.name: any_column(feature.role) for feature in model.binding.features}
+        members, classes = model.ensemble.members(features), len(model.binding.classes)
+        shape = (PROBED, model.ensemble.count, *((classes,) if classes > 2 else ()))
+        if members.mean.shape != shape or (members.variance is None) == (not classes):
+            raise ValueError(f"its members predict {members.mean.shape} numbers, not {shape}")
     return model
-
-
-def _probe(model: EnsembleModel) -> None:
-    """Predict some rows: a state that is not one of an ensemble fails here."""
-    features = {feature.name: any_column(feature.role) for feature in model.binding.features}
-    found, classes = model.ensemble.members(features), len(model.binding.classes)
-    shape = (PROBED, model.ensemble.count, *((classes,) if classes > 2 else ()))
-    if found.mean.shape != shape or (found.variance is None) == (not classes):
-        raise ValueError(f"its members predict {found.mean.shape} numbers, not {shape}")
 
 
 def read_ensemble(artifact: Artifact) -> EnsembleModel:
@@ -87,26 +80,11 @@ def read_ensemble(artifact: Artifact) -> EnsembleModel:
         raise ArtifactError(
             f"{path} is a calibrator, not an ensemble", hint="calcli uncertainty fit makes ensembles; see: calcli apply"
         )
-    try:
+    with damage(path, "an ensemble"):
         parts = unnest(artifact.state, PARTS)
-        theirs = kept_sides(artifact.states, manifest.sides).blobs.get("model")
-        ensemble = Ensemble.from_state(with_model(parts["ensemble"], theirs))
-        return EnsembleModel(
-            path,
-            manifest,
-            Binding.from_json(manifest.binding),
-            artifact.sha256,
-            ensemble,
-            SeenColumn.from_state(parts["seen"]),
-        )
-    except BROKEN as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> ArtifactError:
-    return ArtifactError(f"{path} does not hold what an ensemble holds: {type(error).__name__} {error}")
-
-
-def with_model(state: State, theirs: bytes | None) -> State:
-    """The state with the user's own model in it, which artifacts keep as a side input: as it was handed in."""
-    return state if theirs is None else replace(state, blobs={"member-0.cbm": theirs})
+        state = parts["ensemble"]
+        user_model = kept_sides(artifact.states, manifest.sides).blobs.get("model")
+        if user_model is not None:  # it is kept beside the state, as it was handed in
+            state = replace(state, blobs={"member-0.cbm": user_model})
+        ensemble, seen = Ensemble.from_state(state), SeenFeatures.from_state(parts["seen"])
+        return EnsembleModel(path, manifest, Binding.from_json(manifest.binding), artifact.sha256, ensemble, seen)

@@ -1,9 +1,9 @@
-"""An ensemble beside the model that one would have without it: what each gets wrong, and what it knows of that."""
+"""The metrics of an ensemble and of its single model: how well each predicts, and how well uncertainty finds errors."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,18 +12,20 @@ from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.curves import Curve, Point
 from calcli.ensembles.load import EnsembleModel
 from calcli.metrics.base import Definition, Measured, Scored
-from calcli.metrics.detection import ood_auc, rejection_curve, rejection_ratio
+from calcli.metrics.detection import ood_auc, rejection_ratio
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
-from calcli.reports.schema import Difference, MetricValue, ScoreRow, ScoreSource, Seconds, finite
+from calcli.metrics.rejection import rejection_curve
+from calcli.reports.measuring import Measurements, less, normal_difference, score_row
+from calcli.reports.schema import Difference, ScoreSource, Seconds
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
-from calcli.uncertainty.training import mean_log_loss
+from calcli.uncertainty.training import log_loss_rows
 
 SHARES = np.linspace(0.0, 1.0, 101)
 """Where the rejection curves of a report have points."""
 
 SINGLE = ".single"
-"""What follows an ensemble's name in the name of the model that one would have without it."""
+"""What follows an ensemble's name in the name of its single model."""
 
 _ONE_MODEL = "one model alone cannot tell knowledge from data uncertainty"
 
@@ -40,110 +42,108 @@ class EnsembleMetrics:
     Attributes
     ----------
     losses
-        What each row adds to ``nll`` and to ``error`` or ``rmse``.
+        The loss of each row, by the name of the metric: ``nll``, and ``error`` or the squared error as ``rmse``.
     """
 
     name: str
     source: ScoreSource
     seconds: Seconds
-    parts: Decomposed
+    uncertainty: Decomposed
     losses: Mapping[str, FloatArray]
     metrics: Mapping[str, Measured]
     single: bool
 
-    @property
-    def loss(self) -> FloatArray:
-        """By which rows are rejected: wrong or not, or the squared error."""
-        return self.losses["rmse" if "rmse" in self.losses else "error"]
-
-    def row(self) -> ScoreRow:
-        values = {name: MetricValue.of(value, ()) for name, value in self.metrics.items()}
-        return ScoreRow(self.name, self.source, values, seconds=self.seconds)
-
-    def curves(self, rows: Batch) -> list[Curve]:
-        """What is left of the loss as rows are rejected: by each uncertainty, and by the loss itself."""
-        orders = {"total": self.parts.total} | ({} if self.single else {"knowledge": self.parts.knowledge})
-        curves: list[Curve] = []
-        for by, order in (orders | {"oracle": self.loss}).items():
-            curve = rejection_curve(order, self.loss, rows.weight, shares=SHARES)
-            points = zip(curve.rejected, curve.loss, curve.accepted, strict=True)
-            kept = tuple(Point(x, y, n) for x, y, n in points if y is not None)
-            curves.append(Curve(self.name, None, "rejection", kept, kept[0].y, kept[0].n, by=by))
-        return curves
+    def curves(self, weight: FloatArray | None) -> Iterator[Curve]:
+        """The rejection curves: by each uncertainty, and by the loss itself."""
+        loss = self.losses["rmse" if "rmse" in self.losses else "error"]
+        orders = {"total": self.uncertainty.total}
+        if not self.single:
+            orders["knowledge"] = self.uncertainty.knowledge
+        for by, order in (orders | {"oracle": loss}).items():
+            curve = rejection_curve(order, loss, weight, shares=SHARES)
+            points = tuple(Point(one.at, one.error, one.n) for one in curve if one.error is not None)
+            yield Curve(self.name, None, "rejection", points, points[0].y, points[0].n, by=by)
 
 
 def compare_ensemble(
     name: str, model: EnsembleModel, rows: Batch, outside: Mapping[str, Column] | None
 ) -> list[EnsembleMetrics]:
-    """The ensemble, and the model that one would have without it."""
+    """The ensemble, and the single model that one would have without it; `outside` are rows out of the domain."""
     started = time.perf_counter()
     members = model.ensemble.members({name: rows.features[name] for name in model.features})
     seconds = Seconds(apply=time.perf_counter() - started)
-    strange = None if outside is None else model.ensemble.members(outside)
+    foreign = None if outside is None else model.ensemble.members(outside)
     single = model.ensemble.single
-    alone = None if strange is None else strange.only(single)
     source = ScoreSource("ensemble", path=str(model.path), method=model.manifest.method, sha256=model.sha256)
     return [
-        _judged(name, source, seconds, members, strange, rows, single=False),
-        _judged(f"{name}{SINGLE}", source, Seconds(), members.only(single), alone, rows, single=True),
+        _measured(name, source, seconds, members, foreign, rows, single=False),
+        _measured(
+            f"{name}{SINGLE}",
+            source,
+            Seconds(),
+            members.only(single),
+            None if foreign is None else foreign.only(single),
+            rows,
+            single=True,
+        ),
     ]
 
 
-def _judged(
+def _measured(
     name: str,
     source: ScoreSource,
     seconds: Seconds,
     members: Members,
-    strange: Members | None,
+    foreign: Members | None,
     rows: Batch,
     *,
     single: bool,
 ) -> EnsembleMetrics:
     parts = decompose(members)
     regression = members.variance is not None
-    error = np.square(parts.mean - rows.targets) if regression else _errors(parts.mean, rows)
-    losses = {"nll": mean_log_loss(members, rows), "rmse" if regression else "error": error}
-    metrics = {"nll": Measured(_mean(losses["nll"], rows), _NLL[regression])}
+    # How well it predicts.
+    nll = log_loss_rows(members, rows)
+    metrics = {"nll": Measured(_mean(nll, rows), _NLL[regression])}
     if regression:
+        error = np.square(parts.mean - rows.targets)
         metrics["rmse"] = Measured(float(np.sqrt(_mean(error, rows))), Definition("lower", norm=2.0))
     else:
+        error = 1.0 - accuracy_rows(Scored(rows.labels, parts.mean))
         metrics["error"] = Measured(_mean(error, rows), Definition("lower", reduction="top label"))
+    # How well uncertainty finds its errors, and rows from out of the domain.
     orders = {"total": parts.total, "knowledge": parts.knowledge}
-    found = {f"prr_{by}": rejection_ratio(order, error, rows.weight) for by, order in orders.items()}
-    if strange is not None:
-        beyond = decompose(strange)
-        found["ood_auc_total"] = ood_auc(parts.total, beyond.total, rows.weight)
-        found["ood_auc_knowledge"] = ood_auc(parts.knowledge, beyond.knowledge, rows.weight)
-    for metric, value in found.items():
-        unknown = single and metric.endswith("_knowledge")
-        metrics[metric] = Measured(None, value.definition, reason=_ONE_MODEL) if unknown else value
+    metrics |= {f"prr_{by}": rejection_ratio(order, error, rows.weight) for by, order in orders.items()}
+    if foreign is not None:
+        beyond = decompose(foreign)
+        metrics["ood_auc_total"] = ood_auc(parts.total, beyond.total, rows.weight)
+        metrics["ood_auc_knowledge"] = ood_auc(parts.knowledge, beyond.knowledge, rows.weight)
+    if single:
+        for metric in [metric for metric in metrics if metric.endswith("_knowledge")]:
+            metrics[metric] = Measured(None, metrics[metric].definition, reason=_ONE_MODEL)
+    losses = {"nll": nll, "rmse" if regression else "error": error}
     return EnsembleMetrics(name, source, seconds, parts, losses, metrics, single)
-
-
-def _errors(mean: FloatArray, rows: Batch) -> FloatArray:
-    return 1.0 - accuracy_rows(Scored(rows.labels, mean))
 
 
 def _mean(values: FloatArray, rows: Batch) -> float:
     return float(np.average(values, weights=rows.weight))
 
 
-def definitions(judged: Sequence[EnsembleMetrics]) -> dict[str, Definition]:
-    """Of the metrics, by name."""
-    return {name: value.definition for name, value in judged[0].metrics.items()}
+def measurements(measured: Sequence[EnsembleMetrics], rows: Batch) -> Measurements:
+    """The report's numbers, from each ensemble followed by its single model."""
+    return Measurements(
+        {name: value.definition for name, value in measured[0].metrics.items()},
+        tuple(score_row(one.name, one.source, one.metrics, (), one.seconds) for one in measured),
+        tuple(_differences(measured, rows)),
+        tuple(curve for one in measured for curve in one.curves(rows.weight)),
+    )
 
 
-def differences(judged: Sequence[EnsembleMetrics], rows: Batch) -> list[Difference]:
-    """Each ensemble against its single model, with intervals by normal theory where a metric is a mean over rows."""
-    found: list[Difference] = []
-    for one, alone in zip(judged[::2], judged[1::2], strict=True):
-        for metric, value in one.metrics.items():
-            here, there = value.value, alone.metrics[metric].value
-            if here is None or there is None:
-                continue
-            ends: tuple[float | None, ...] = (None, None, None)
+def _differences(measured: Sequence[EnsembleMetrics], rows: Batch) -> Iterator[Difference]:
+    """Each ensemble against its single model, with intervals where a metric is a mean over rows."""
+    for ensemble, single in zip(measured[::2], measured[1::2], strict=True):
+        for metric, value in ensemble.metrics.items():
+            difference, paired = less(value, single.metrics[metric]), None
             if metric in ("nll", "error"):
-                _, *ends_found = paired_difference(one.losses[metric], alone.losses[metric], rows.weight)
-                ends = tuple(map(finite, ends_found))
-            found.append(Difference(one.name, alone.name, metric, here - there, *ends))
-    return found
+                paired = paired_difference(ensemble.losses[metric], single.losses[metric], rows.weight)
+            if difference is not None:
+                yield normal_difference((ensemble.name, single.name), metric, difference, paired)

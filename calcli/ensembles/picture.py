@@ -1,4 +1,4 @@
-"""What is left of the loss as the most uncertain rows are rejected, as a picture."""
+"""The picture of rejection curves: the loss as the most uncertain rows are rejected."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 def draw(report: Report, output: str | os.PathLike[str]) -> None:
-    """All curves of the report in one picture, each by its order."""
+    """All curves of the report in one picture."""
     label = str(report.binding["label"])
-    write_bytes(render(list(_named(report)), label, "none", promised(output, FORMATS)), output)
+    write_bytes(render(list(_shown(report)), label, "none", promised(output, FORMATS)), output)
 
 
-def _named(report: Report) -> Iterator[Curve]:
-    """One oracle is enough; amounts are shown as a share of what the error was before, as their unit has no axis."""
+def _shown(report: Report) -> Iterator[Curve]:
+    """Every curve by its order, and one oracle; errors of amounts relative to that before anything is rejected."""
     amounts = "rmse" in report.definitions
     for curve in report.curves:
         name = f"{curve.score} by {curve.by}"

@@ -1,4 +1,4 @@
-"""The clusters that CECE has for bins: those of an artifact, of a column, or formed from the features."""
+"""The clusters that are the bins of CECE: those of an artifact, of a column, or k-means on the features."""
 
 from __future__ import annotations
 
@@ -27,25 +27,27 @@ CLUSTER = "cluster"
 """The extra of a method that forms clusters."""
 
 MOST = 40
+"""K-means forms at most so many clusters."""
+
 ROWS_EACH = 50
-"""So many clusters are formed from features, fewer where that leaves less than `ROWS_EACH` rows to each."""
+"""It forms fewer where clusters would have less than so many rows."""
 
 SAMPLE = 100_000
-"""From so many rows at most."""
+"""It is fitted to at most so many rows."""
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """Where clusters come from.
+    """A way to assign rows to clusters.
 
     Attributes
     ----------
     binding
-        The columns that tell.
+        The columns that it reads.
     place
         The cluster of each row of this binding, 0 .. `count` - 1.
     source, sha256
-        What the definition of a metric says of them.
+        As the definition of a metric names them.
     """
 
     binding: Binding
@@ -55,33 +57,33 @@ class Clustering:
     sha256: str | None = None
 
     def clusters(self, place: IntArray) -> Clusters:
-        """Of rows that were placed."""
+        """The clusters of rows that were assigned."""
         return Clusters(place, self.count, self.source, self.sha256)
 
 
 def clustering(
     source: Source,
-    entrants: Sequence[ComparedScore],
+    scores: Sequence[ComparedScore],
     models: Mapping[str, Model],
     column: str | None,
     flags: Flags,
     seed: int,
 ) -> Clustering | None:
-    """The clusters of the column that was asked for, else of the first artifact that has some, else of the features.
+    """The clusters of the column that is named, else of the first artifact that has some, else of the features.
 
     None where there are no features either.
     """
     if column is not None:
-        return _of_column(source, entrants[0].binding, column)
-    return clustering_of_artifacts(entrants, models) or _of_features(source, entrants, flags, seed)
+        return _of_column(source, scores[0].binding, column)
+    return clustering_of_artifacts(scores, models) or _of_features(source, scores, flags, seed)
 
 
-def clustering_of_artifacts(entrants: Sequence[ComparedScore], models: Mapping[str, Model]) -> Clustering | None:
+def clustering_of_artifacts(scores: Sequence[ComparedScore], models: Mapping[str, Model]) -> Clustering | None:
     """The clusters of the first artifact that has some."""
-    for entrant in entrants:
-        model = models.get(entrant.name)
+    for score in scores:
+        model = models.get(score.name)
         if model is not None and CLUSTER in model.calibrator.spec.extras:
-            return _of_artifact(entrant, model)
+            return _of_artifact(score, model)
     return None
 
 
@@ -97,28 +99,30 @@ def _of_column(source: Source, binding: Binding, column: str) -> Clustering:
 
     def place(batch: Batch) -> IntArray:
         codes = batch.features[column].recode(names, unseen=len(names)).astype(np.int64)
-        return np.where(codes < 0, len(names), codes)  # what is missing has a cluster of its own
+        return np.where(codes < 0, len(names), codes)  # missing values are a cluster
 
-    told = replace(binding, features=(Feature(column, "category", str(source.schema[column])),))
-    return Clustering(told, place, len(names) + 1, f"column {column}")
+    feature = Feature(column, "category", str(source.schema[column]))
+    return Clustering(replace(binding, features=(feature,)), place, len(names) + 1, f"column {column}")
 
 
-def _of_artifact(entrant: ComparedScore, model: Model) -> Clustering:
+def _of_artifact(score: ComparedScore, model: Model) -> Clustering:
     def place(batch: Batch) -> IntArray:
         return model.calibrator.extras(batch)[CLUSTER].astype(np.int64)
 
     count = int(model.calibrator.state.number("clusters"))
-    return Clustering(entrant.binding, place, count, f"artifact {entrant.name}", model.sha256)
+    return Clustering(score.binding, place, count, f"artifact {score.name}", model.sha256)
 
 
-def _of_features(source: Source, entrants: Sequence[ComparedScore], flags: Flags, seed: int) -> Clustering | None:
-    """K-means on the plain features; it never sees a label or a score."""
-    scores = {column for one in entrants for column in one.binding.score.columns}
-    found, _ = find_features(source, flags, entrants[0].binding)
-    features = tuple(feature for feature in found if feature.name not in scores)
+def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, seed: int) -> Clustering | None:
+    """K-means on the features; it never sees a label or a score."""
+    # The features: all columns that are no score.
+    score_columns = {column for score in scores for column in score.binding.score.columns}
+    found, _ = find_features(source, flags, scores[0].binding)
+    features = tuple(feature for feature in found if feature.name not in score_columns)
     if not features:
         return None
-    binding = replace(entrants[0].binding, features=features)
+    binding = replace(scores[0].binding, features=features)
+    # The centres, from a sample of the rows. Coordinates are rounded to a grid, on which distances are exact sums.
     rows = sample_features(source, features, SAMPLE)
     count = len(next(iter(rows.values())).values)
     weight = np.ones(count)
@@ -131,6 +135,6 @@ def _of_features(source: Source, entrants: Sequence[ComparedScore], flags: Flags
     def place(batch: Batch) -> IntArray:
         return nearest(on_grid(encoding.coordinates(batch.features), step), centres, 1).place[:, 0]
 
-    named = f"{len(features)} feature{'s' if len(features) != 1 else ''}"
+    described = f"{len(features)} feature{'s' if len(features) != 1 else ''}"
     sha256 = hashlib.sha256(np.ascontiguousarray(centres * step).tobytes()).hexdigest()
-    return Clustering(binding, place, len(centres), f"k-means on {named}", sha256)
+    return Clustering(binding, place, len(centres), f"k-means on {described}", sha256)

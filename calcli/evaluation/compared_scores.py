@@ -1,4 +1,4 @@
-"""Which scores stand side by side: the raw one, those of artifacts, and columns that are calibrated already."""
+"""The scores that a report compares: the raw one, those of artifacts, and columns that are calibrated already."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from calcli.tables.source import Source
 
 @dataclass(frozen=True, slots=True)
 class ComparedScore:
-    """One of the scores.
+    """A score that is measured.
 
     Attributes
     ----------
     binding
-        Which columns it is read from.
+        The columns that it is read from.
     predict
         Its probabilities for rows of this binding.
     whole_table
@@ -42,7 +42,7 @@ class ComparedScore:
 
 @dataclass(frozen=True, slots=True)
 class NamedScores:
-    """What shall stand beside the raw score: artifacts and columns, by the names they have in the report."""
+    """The artifacts and columns to compare with the raw score, by their names in the report."""
 
     models: Mapping[str, Model]
     columns: Mapping[str, str]
@@ -74,7 +74,7 @@ class NamedScores:
 
 
 def _split(flag: str, text: str) -> tuple[str, str]:
-    """The name of a score, and where it is."""
+    """The name of a score, and its directory or column."""
     name, separator, place = text.partition("=")
     if not separator:
         name, place = Path(text).resolve().name if flag == "--with" else text, text
@@ -85,66 +85,72 @@ def _split(flag: str, text: str) -> tuple[str, str]:
     return name, place
 
 
-def bind_scores(source: Source, flags: Flags, named: NamedScores, listener: Listener) -> tuple[ComparedScore, ...]:
-    """The raw score and each one beside it, bound to their columns of the same table.
+def bind_scores(
+    source: Source, flags: Flags, named_scores: NamedScores, listener: Listener
+) -> tuple[ComparedScore, ...]:
+    """The raw score, then the named ones, bound to their columns of the same table.
 
     The raw score is what the flags say, else what the first artifact reads. An artifact is bound as `apply` binds it:
     flags, then its manifest, then names; where artifacts read different scores, the flags speak of the raw one alone.
     """
-    models = named.models
-    flags = replace(flags, ignore=(*flags.ignore, *_other_scores(source, flags, named)))
-    first = next(iter(models.values())).binding if models else None
-    raw = _bind_raw(source, flags, first, named.columns)
+    models, columns = named_scores.models, named_scores.columns
+    # The raw score.
+    flags = replace(flags, ignore=(*flags.ignore, *_score_columns(source, flags, named_scores)))
+    known = next((model.binding for model in models.values()), None)
+    raw = _bind_raw(source, flags, known, columns)
     notes = list(raw.notes)
-    entrants = [ComparedScore(RAW, ScoreSource("raw"), raw, partial(raw_probabilities, binding=raw))]
+    scores = [ComparedScore(RAW, ScoreSource("raw"), raw, partial(raw_probabilities, binding=raw))]
+    # Artifacts: their classes must be those of the raw score.
     if len({model.binding.score for model in models.values()}) > 1:
         flags = replace(flags, prob=None, logit=None)
     for name, model in models.items():
         _check_classes(name, model.binding, raw)
-        own = bind(source, flags, known=model.binding, need_label=False, features=model.needs_features)
+        binding = bind(source, flags, known=model.binding, need_label=False, features=model.needs_features)
         column = None
-        if own.score != raw.score:
-            column = _listed(own.score.columns)
-            notes.append(f"{name} reads the {own.score.kind} in {column}")
-        kept = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
+        if binding.score != raw.score:
+            column = _listed(binding.score.columns)
+            notes.append(f"{name} reads the {binding.score.kind} in {column}")
+        artifact = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
         calibrator = model.calibrator
-        entrants.append(ComparedScore(name, kept, own, calibrator.predict, calibrator.whole_table))
-    for name, column in named.columns.items():
-        own = bind_score(source, raw, column)
-        as_it_is = partial(raw_probabilities, binding=own)
-        entrants.append(ComparedScore(name, ScoreSource("column", column=column), own, as_it_is))
+        scores.append(ComparedScore(name, artifact, binding, calibrator.predict, calibrator.whole_table))
+    # Columns that are calibrated already.
+    for name, column in columns.items():
+        binding = bind_score(source, raw, column)
+        predict = partial(raw_probabilities, binding=binding)
+        scores.append(ComparedScore(name, ScoreSource("column", column=column), binding, predict))
     for note in dict.fromkeys(notes):
         listener.note(note)
-    return tuple(entrants)
+    return tuple(scores)
 
 
-def all_features(entrants: Iterable[ComparedScore]) -> tuple[Feature, ...]:
-    """What any of them reads besides scores."""
-    return tuple(dict.fromkeys(feature for one in entrants for feature in one.binding.features))
+def all_features(scores: Iterable[ComparedScore]) -> tuple[Feature, ...]:
+    """The features that any of them reads."""
+    return tuple(dict.fromkeys(feature for score in scores for feature in score.binding.features))
 
 
-def scale_checks(entrants: Sequence[ComparedScore]) -> list[Scale | None]:
-    """For each score, what looks at its scale, where nothing else vouches for it."""
-    vouched = any(one.source.kind == "artifact" for one in entrants)
+def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
+    """For each score a check of its scale; None where an artifact has said what the scale is."""
+    known = any(score.source.kind == "artifact" for score in scores)
     return [
-        Scale(one.binding.score, flags=one.name == RAW)
-        if one.source.kind == "column" or (one.name == RAW and not vouched)
+        Scale(score.binding.score, flags=score.name == RAW)
+        if score.source.kind == "column" or (score.name == RAW and not known)
         else None
-        for one in entrants
+        for score in scores
     ]
 
 
-def _other_scores(source: Source, flags: Flags, named: NamedScores) -> Iterable[str]:
+def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> Iterable[str]:
     """The columns that --score names, which are then not taken for anything else because of their names.
 
-    But for logits: they are no probabilities, which is what shall be said of them.
+    Logits are left to be found: --score wants probabilities, and the error about the scale says so.
     """
-    spoken = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
-    spoken |= {column for model in named.models.values() for column in model.binding.score.columns}
-    for stem in named.columns.values():
-        if stem not in spoken:
-            own = [stem] if stem in source.columns else [each for each in source.columns if each.startswith(f"{stem}_")]
-            yield from (column for column in own if column not in spoken)
+    bound = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
+    bound |= {column for model in named_scores.models.values() for column in model.binding.score.columns}
+    for stem in named_scores.columns.values():
+        if stem not in bound:
+            of_classes = [column for column in source.columns if column.startswith(f"{stem}_")]
+            columns = [stem] if stem in source.columns else of_classes
+            yield from (column for column in columns if column not in bound)
 
 
 def _bind_raw(source: Source, flags: Flags, known: Binding | None, columns: Mapping[str, str]) -> Binding:
@@ -160,13 +166,13 @@ def _bind_raw(source: Source, flags: Flags, known: Binding | None, columns: Mapp
         ) from error
 
 
-def _check_classes(name: str, theirs: Binding, ours: Binding) -> None:
-    for what, its, here in (
-        ("classes", _listed(theirs.classes), _listed(ours.classes)),
-        ("positive class", str(theirs.positive), str(ours.positive)),
+def _check_classes(name: str, fitted: Binding, raw: Binding) -> None:
+    for what, given, wanted in (
+        ("classes", _listed(fitted.classes), _listed(raw.classes)),
+        ("positive class", str(fitted.positive), str(raw.positive)),
     ):
-        if its != here:
-            raise UsageError(f"{name} was fitted with the {what} {its}, not {here}", hint="evaluate it on its own")
+        if given != wanted:
+            raise UsageError(f"{name} was fitted with the {what} {given}, not {wanted}", hint="evaluate it on its own")
 
 
 def _listed(names: Sequence[object]) -> str:

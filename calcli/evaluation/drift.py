@@ -1,8 +1,8 @@
-"""`--drift`: has the calibration moved since the fit? Asked every night, without more false alarms for it.
+"""`--drift`: has the calibration moved since the fit? It can be tested every night without more false alarms.
 
-What the calibrated probabilities were off by on the rows that were held out at the fit, and how well that is known, is
-in the manifest. Every night's residuals bet against being no further off than that (see `numeric.betting`); what the
-bets hold is kept in a state file between the nights.
+The mean residuals of held-out rows at the fit, and their errors, are in the manifest. The residuals of each observation
+bet against being no larger than that (see `numeric.e_process`); the wealth of the bets is kept in a state file, the
+log, between observations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from calcli.state import Json
 SCHEMA = "calcli.drift/1"
 
 ALPHA = 0.05
-"""The probability that calibration which never moves is ever said to have moved."""
+"""The probability of ever finding drift in calibration that does not move."""
 
 _WORDS = {
     "level": ("the predictions are too low", "the predictions are too high"),
@@ -42,19 +42,19 @@ _WORDS = {
 
 
 def drift_baseline_of(model: Model) -> DriftBaseline | None:
-    """What an artifact says of its fit; None where no rows were held out."""
+    """The residuals at the fit of an artifact; None where no rows were held out."""
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
 
-def _unknown(prob: FloatArray) -> DriftBaseline:
-    """Where nothing is known of the fit, nothing is forgiven; directions are measured on tonight's scores."""
-    found = DriftBaseline.of(prob, np.zeros(len(prob), dtype=np.int64), None)
-    return replace(found, mean=np.zeros_like(found.mean), error=np.zeros_like(found.error))
+def _zero_baseline(prob: FloatArray) -> DriftBaseline:
+    """Residuals of zero with no error, where none are known; directions are measured on the scores observed."""
+    baseline = DriftBaseline.of(prob, np.zeros(len(prob), dtype=np.int64), None)
+    return replace(baseline, mean=np.zeros_like(baseline.mean), error=np.zeros_like(baseline.error))
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look: when, and at which files."""
+    """Rows that were tested: when, and of which files."""
 
     at: str
     files: tuple[str, ...]
@@ -64,57 +64,57 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class DriftLog:
-    """What the state file keeps, for one generation of an artifact."""
+    """The content of the state file, for one generation of an artifact."""
 
     artifact: str
     wealth: EProcess
-    nights: tuple[Observation, ...] = ()
+    observations: tuple[Observation, ...] = ()
 
     @classmethod
     def read(cls, path: Path, model: Model, classes: int) -> DriftLog:
-        """The nights so far; none where the file is not there, or is of another generation."""
+        """The observations so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
-        first = cls(identity, EProcess.at_first(BETS * (1 if classes == 2 else classes)))
+        empty = cls(identity, EProcess.at_first(BETS * (1 if classes == 2 else classes)))
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            return first
+            return empty
         except OSError as error:
             raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
         try:
-            found = cast("dict[str, Any]", strictjson.loads_object(content))
-            if found.get("schema") != SCHEMA:
-                raise UsageError(f"{path} is no state of --drift: its schema is {found.get('schema')!r}")
-            if found["artifact"] != identity:
-                return first
-            logs, best, since = (found["wealth"][name] for name in ("logs", "best", "since"))
-            wealth = EProcess(len(found["nights"]), np.array(logs), np.array(best), np.array(since, dtype=np.int64))
-            nights = tuple(
-                Observation(one["at"], tuple(one["files"]), tuple(one["sha256"]), one["rows"])
-                for one in found["nights"]
+            state = cast("dict[str, Any]", strictjson.loads_object(content))
+            if state.get("schema") != SCHEMA:
+                raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
+            if state["artifact"] != identity:
+                return empty
+            logs, best, since = (state["wealth"][name] for name in ("logs", "best", "since"))
+            wealth = EProcess(len(state["nights"]), np.array(logs), np.array(best), np.array(since, dtype=np.int64))
+            observations = tuple(
+                Observation(night["at"], tuple(night["files"]), tuple(night["sha256"]), night["rows"])
+                for night in state["nights"]
             )
-            return cls(identity, wealth, nights)
+            return cls(identity, wealth, observations)
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
     def write(self, path: Path) -> None:
-        """Put it in place at once or not at all."""
+        """Replace the file at once or not at all."""
         wealth = {"logs": self.wealth.logs.tolist(), "best": self.wealth.best.tolist()}
-        found = {
+        state = {
             "schema": SCHEMA,
             "artifact": self.artifact,
             "wealth": wealth | {"since": self.wealth.since.tolist()},
-            "nights": [asdict(night) for night in self.nights],
+            "nights": [asdict(observation) for observation in self.observations],
         }
-        files.replace(path, (json.dumps(as_json(found), allow_nan=False) + "\n").encode())
+        files.replace(path, (json.dumps(as_json(state), allow_nan=False) + "\n").encode())
         files.sync_directory(path.absolute().parent)
 
     def knows(self, sha256: Sequence[str]) -> bool:
-        """Whether these very files were looked at before."""
-        return bool(sha256) and any(night.sha256 == tuple(sha256) for night in self.nights)
+        """Whether these very files were tested before."""
+        return bool(sha256) and any(past.sha256 == tuple(sha256) for past in self.observations)
 
-    def after(self, payoffs: FloatArray, night: Observation) -> DriftLog:
-        return replace(self, wealth=self.wealth.after(payoffs), nights=(*self.nights, night))
+    def after(self, payoffs: FloatArray, observation: Observation) -> DriftLog:
+        return replace(self, wealth=self.wealth.after(payoffs), observations=(*self.observations, observation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,13 @@ class DriftVerdict:
     Attributes
     ----------
     evidence
-        How many times the bets have multiplied what they had; 20 is enough.
-    since
-        The night on which it most likely began, from 1, and when that was looked at.
+        By how much the bets have multiplied their stake; 20 is enough.
+    nights
+        How many observations there are.
+    since, since_at
+        The observation, from 1, with which the drift most likely began, and when that was.
     what
-        In which direction, in words.
+        Its direction, in words.
     """
 
     drifted: bool
@@ -152,55 +154,57 @@ def observe(
     state: Path,
     names: Sequence[str],
 ) -> DriftVerdict:
-    """What tonight's rows add to the nights before, and what they say together.
+    """Test the rows of an observation together with those before, and write the log.
+
+    The same files are not counted twice.
 
     Parameters
     ----------
     model
-        Whose calibration is asked about.
+        Whose calibration is tested.
     prob, label, weight
-        What it says of tonight's rows.
+        Its predictions for the rows, and their labels and weights.
     facts
         The report's files.
     state
-        The state file: read, and written anew.
+        The file of the log.
     names
         Of the classes.
     """
     lock = state.absolute().with_name(f".{state.name}.lock")
     with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
-        diary = DriftLog.read(state, model, len(names))
+        log = DriftLog.read(state, model, len(names))
         hashes = tuple(str(fact["sha256"]) for fact in facts)
-        if not diary.knows(hashes):
-            before = drift_baseline_of(model) or _unknown(prob)
+        if not log.knows(hashes):
+            # The residuals of each class, in each direction, against those at the fit.
+            baseline = drift_baseline_of(model) or _zero_baseline(prob)
             payoffs = np.concatenate(
                 [
                     log_payoffs(residual, directions(z, centre, spread), margin, weight)
                     for (z, residual), centre, spread, margin in zip(
-                        each_class(prob, label), before.centre, before.spread, before.margin, strict=True
+                        each_class(prob, label), baseline.centre, baseline.spread, baseline.margin, strict=True
                     )
                 ]
             )
             now = datetime.now(UTC).isoformat(timespec="seconds")
             paths = tuple(str(fact["path"] or "-") for fact in facts)
-            diary = diary.after(payoffs, Observation(now, paths, hashes, len(label)))
-            diary.write(state)
-    return _verdict(diary, state, names)
+            log = log.after(payoffs, Observation(now, paths, hashes, len(label)))
+            log.write(state)
+    return _verdict(log, state, names)
 
 
-def _verdict(diary: DriftLog, state: Path, names: Sequence[str]) -> DriftVerdict:
-    wealth = diary.wealth
+def _verdict(log: DriftLog, state: Path, names: Sequence[str]) -> DriftVerdict:
+    wealth = log.wealth
     evidence = float(np.exp(min(wealth.evidence, 700.0)))
     if evidence < 1.0 / ALPHA:
         return DriftVerdict(False, evidence, wealth.nights, None, None, None, str(state))
     since = int(wealth.since[wealth.leader])
-    return DriftVerdict(
-        True, evidence, wealth.nights, since, diary.nights[since - 1].at, _what(wealth.leader, names), str(state)
-    )
+    since_at = log.observations[since - 1].at
+    return DriftVerdict(True, evidence, wealth.nights, since, since_at, _direction(wealth.leader, names), str(state))
 
 
-def _what(leader: int, names: Sequence[str]) -> str:
-    """The direction in which the leading bet pays."""
+def _direction(leader: int, names: Sequence[str]) -> str:
+    """The direction in which the leading bet pays, in words."""
     place, bet = divmod(leader, BETS)
     direction, side = divmod(bet // len(STAKES), 2)
     words = _WORDS[DIRECTIONS[direction]][side]

@@ -1,4 +1,4 @@
-"""What `evaluate` is asked, on one machine and on a cluster."""
+"""The request to `evaluate`, on one machine and on a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EvaluateRequest:
     metrics
         ``default``, ``all``, or names separated by commas.
     bootstrap
-        How often rows are drawn anew for intervals; 0 for none.
+        Replicates for intervals; 0 for none.
     resample_by
         A column whose values are drawn together: rows of one user, one day.
     by
@@ -40,21 +40,21 @@ class EvaluateRequest:
     clusters_from
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
-        Whether the report's `curves` shall say how often rows are wrong when the least sure ones are rejected.
+        Whether to add the error rates of the rows that are left when the least sure ones are rejected.
     every_curve
-        Whether the report's `curves` shall be of all kinds, as a page shows them.
+        Whether the report's `curves` are of all kinds, as a page shows them.
     baseline
-        A report that `evaluate` wrote before as JSON; every number is held against it.
+        A report that `evaluate` wrote as JSON; every number is compared with it.
     drift
         An artifact: has its calibration moved since the fit?
     state
-        Where the answer is kept from night to night; None is ``<artifact>.drift.json``.
+        The file in which `drift` keeps its log; None is ``<artifact>.drift.json``.
     edges
         Pairs of ids of linked rows: for `tv`, and for artifacts that were fitted with other ones.
     fail_if
-        Expressions; the report's `gates` say of which numbers they are true.
+        Gates: expressions that must not be true of any number.
     allow_null
-        Let a gate pass over a number that is not defined.
+        Let a gate pass where its number is not defined.
     engine, master
         As for `apply`; on a cluster, what does not add up over parts of the rows is null.
     """
@@ -85,7 +85,7 @@ class EvaluateRequest:
 
     @property
     def all_artifacts(self) -> tuple[str, ...]:
-        """Those to measure, and the one whose drift is asked for."""
+        """Those to measure, and the one of `drift`."""
         more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
         return (*self.artifacts, *more)
 
@@ -96,8 +96,8 @@ class EvaluateRequest:
             return get_args(Kind)
         return ("reliability", "rejection") if self.rejection else ("reliability",)
 
-    def whole_for(self, entrants: Sequence[ComparedScore] = ()) -> str | None:
+    def whole_for(self, scores: Sequence[ComparedScore] = ()) -> str | None:
         """A flag or a score that needs all rows at once, if there is one."""
-        asked: dict[str, object] = {"--bootstrap": self.bootstrap, "--by": self.by, "--drift": self.drift}
-        asked |= {one.name: one.whole_table for one in entrants}
-        return next((name for name, wanted in asked.items() if wanted), None)
+        needs: dict[str, object] = {"--bootstrap": self.bootstrap, "--by": self.by, "--drift": self.drift}
+        needs |= {score.name: score.whole_table for score in scores}
+        return next((name for name, whole in needs.items() if whole), None)

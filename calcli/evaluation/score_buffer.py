@@ -1,4 +1,4 @@
-"""What the scores say of every row, held tightly; of too many rows, only what they add up to."""
+"""The probabilities of every row under each score, in memory; of too many rows only the sums that metrics need."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from calcli.reports.schema import ScoreSource, Seconds
 from calcli.tables.load import join_batches
 
 HELD = 50_000_000
-"""So many probabilities are held of each score: a row has one of them, or one for each of more than two classes."""
+"""At most so many probabilities are kept of each score: one for a row, or one for each of more than two classes."""
 
 _TOGETHER = 1 << 20
-"""Rows that are let go at a time."""
+"""Rows that are added up at a time when the buffer is given up."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class BufferedScores:
-    """The labels, weights and clusters of all rows, and what each score says of them."""
+    """All rows: labels, weights, clusters, and the probabilities of each score."""
 
     labels: LabelArray
     weight: FloatArray | None
@@ -45,7 +45,7 @@ class BufferedScores:
 
 @dataclass(frozen=True, slots=True)
 class SummedScores:
-    """What rows that are too many to be held add up to."""
+    """Sums over rows that are too many to be kept, as `measure_all` would report them where sums are enough."""
 
     chosen: Sequence[MetricSpec]
     gathered: Gathered
@@ -54,41 +54,43 @@ class SummedScores:
 
     def measured(self, classes: tuple[str, ...]) -> Measurements:
         """The report's numbers, as far as sums give them."""
-        found = self.gathered.measured()
+        measured = self.gathered.measured()
         scores = tuple(
             score_row(name, source, values, classes, seconds)
-            for (name, source, seconds), values in zip(self.scores, found, strict=True)
+            for (name, source, seconds), values in zip(self.scores, measured, strict=True)
         )
         differences = tuple(
             normal_difference(
                 (scores[place].name, scores[0].name),
-                row.name,
-                less(found[place][row.name], found[0][row.name]),
-                self.gathered.difference(place, row.name),
+                metric.name,
+                less(measured[place][metric.name], measured[0][metric.name]),
+                self.gathered.difference(place, metric.name),
             )
             for place in range(1, len(scores))
-            for row in self.chosen
+            for metric in self.chosen
         )
-        return Measurements(
-            {name: value.definition for name, value in found[0].items()}, scores, differences, self.tracing.curves()
-        )
+        definitions = {name: value.definition for name, value in measured[0].items()}
+        return Measurements(definitions, scores, differences, self.tracing.curves())
 
 
 class ScoreBuffer:
     """Takes in chunks of rows.
 
+    All probabilities are kept while there is room for them. From the first row too many on, the rows so far and all
+    that come are added up instead: then there are only those metrics that follow from sums.
+
     Parameters
     ----------
-    entrants, classes
-        The scores, and of how many classes they are.
+    scores, classes
+        The scores, and the number of classes.
     chosen, options
         The metrics, and how they are computed.
-    clustering
-        What forms clusters, if anything does: its rows come after those of the scores.
     tracing
-        Traces the curves, if the rows are too many to be held.
+        Traces the curves, if the rows are too many to be kept.
+    clustering
+        What forms clusters, if anything does: its batch comes after those of the scores.
     whole_for
-        What needs all rows at once, a flag or a score, if anything does: too many are then an error.
+        A flag or a score that needs all rows at once, if there is one: too many are then an error.
 
     Attributes
     ----------
@@ -98,7 +100,7 @@ class ScoreBuffer:
 
     def __init__(
         self,
-        entrants: Sequence[ComparedScore],
+        scores: Sequence[ComparedScore],
         classes: int,
         chosen: Sequence[MetricSpec],
         options: Options,
@@ -109,29 +111,36 @@ class ScoreBuffer:
     ) -> None:
         self.share = np.zeros(classes)
         self._tracing = tracing
-        self._entrants, self._chosen, self._options = entrants, chosen, options
+        self._scores, self._chosen, self._options = scores, chosen, options
         self._clustering, self._whole_for = clustering, whole_for
-        self._spent = [0.0 for _ in entrants]
-        self._width = () if classes == 2 else (classes,)
-        self._most = HELD // math.prod(self._width)
+        self._seconds_spent = [0.0 for _ in scores]
+        width = () if classes == 2 else (classes,)
+        self._most_rows = HELD // math.prod(width)
         self._labels: _Growing[Any] = _Growing(np.int8 if classes < 128 else np.int32)
         self._weight: _Growing[np.float64] = _Growing(np.float64)
         self._place: _Growing[np.int16] = _Growing(np.int16)
-        self._probs: list[_Growing[np.float64]] = [_Growing(np.float64, self._width) for _ in entrants]
-        self._waiting: dict[int, list[Batch]] = {place: [] for place, one in enumerate(entrants) if one.whole_table}
-        self._gathered: Gathered | None = None
+        self._probs: list[_Growing[np.float64]] = [_Growing(np.float64, width) for _ in scores]
+        self._whole_tables: dict[int, list[Batch]] = {
+            number: [] for number, score in enumerate(scores) if score.whole_table
+        }
+        self._gathered: Gathered | None = None  # the sums, once there are too many rows
 
     def add(self, batches: Sequence[Batch]) -> None:
-        """Rows more: a batch for each score, and one for the clusters."""
+        """More rows: a batch for each score, and one for the clusters."""
         label, weight = batches[0].labels, batches[0].weight
-        for number, waiting in self._waiting.items():
+        # Scores that need the whole table predict at the end; all others now.
+        for number, waiting in self._whole_tables.items():
             waiting.append(replace(batches[number], label=None, weight=None))
-        now = [number for number in range(len(self._entrants)) if number not in self._waiting]
-        probs = {number: self._predict(number, batches[number]) for number in now}
+        probs = {
+            number: self._predict(number, batches[number])
+            for number in range(len(self._scores))
+            if number not in self._whole_tables
+        }
         place = None if self._clustering is None else self._clustering.place(batches[-1])
         self.share += class_weights(label, weight, len(self.share))
-        if self._gathered is None and self._labels.size + len(label) > self._most:
-            self._gathered = self._let_go()
+        # Add them up where there is no room, else keep them.
+        if self._gathered is None and self._labels.size + len(label) > self._most_rows:
+            self._gathered = self._sum_buffered()
         if self._gathered is not None:
             clusters = self._clusters(place)
             self._sum(self._gathered, [Scored(label, prob, weight, clusters) for prob in probs.values()])
@@ -145,28 +154,28 @@ class ScoreBuffer:
             self._probs[number].append(prob)
 
     def done(self) -> BufferedScores | SummedScores:
-        """All rows, or what they add up to."""
+        """All rows, or the sums over them."""
         if self._gathered is None:
-            for number, waiting in self._waiting.items():
+            for number, waiting in self._whole_tables.items():
                 self._probs[number].append(self._predict(number, join_batches(waiting)))
-            return self._held()
-        scores = tuple((one.name, one.source, self._seconds(place)) for place, one in enumerate(self._entrants))
+            return self._buffered()
+        scores = tuple((score.name, score.source, self._seconds(number)) for number, score in enumerate(self._scores))
         return SummedScores(self._chosen, self._gathered, self._tracing, scores)
 
-    def _predict(self, place: int, batch: Batch) -> FloatArray:
+    def _predict(self, number: int, batch: Batch) -> FloatArray:
         started = time.perf_counter()
-        prob = self._entrants[place].predict(batch)
-        self._spent[place] += time.perf_counter() - started
+        prob = self._scores[number].predict(batch)
+        self._seconds_spent[number] += time.perf_counter() - started
         return prob
 
-    def _seconds(self, place: int) -> Seconds:
+    def _seconds(self, number: int) -> Seconds:
         """How long an artifact took."""
-        return Seconds(apply=self._spent[place] if self._entrants[place].source.kind == "artifact" else None)
+        return Seconds(apply=self._seconds_spent[number] if self._scores[number].source.kind == "artifact" else None)
 
-    def _held(self) -> BufferedScores:
+    def _buffered(self) -> BufferedScores:
         candidates = tuple(
-            Candidate(entrant.name, entrant.source, prob.whole(), self._seconds(place))
-            for place, (entrant, prob) in enumerate(zip(self._entrants, self._probs, strict=True))
+            Candidate(score.name, score.source, prob.whole(), self._seconds(number))
+            for number, (score, prob) in enumerate(zip(self._scores, self._probs, strict=True))
         )
         weight = self._weight.whole() if self._weight.size else None
         place = None if self._clustering is None else self._place.whole().astype(np.int64)
@@ -175,18 +184,18 @@ class ScoreBuffer:
     def _clusters(self, place: IntArray | None) -> Clusters | None:
         return None if self._clustering is None or place is None else self._clustering.clusters(place)
 
-    def _let_go(self) -> Gathered:
-        """What the rows so far add up to; from now on none are held."""
+    def _sum_buffered(self) -> Gathered:
+        """The sums over the rows so far, which are then forgotten."""
         if self._whole_for is not None:
             raise UsageError(
-                f"{self._whole_for} needs all rows at once, and more than {self._most:,} are not held",
+                f"{self._whole_for} needs all rows at once, and more than {self._most_rows:,} are not held",
                 hint=f"leave out {self._whole_for}, or evaluate a sample of the rows",
             )
         nothing = Scored.nothing_of(len(self.share))
-        gathered = Gathered(self._chosen, self._options, [nothing for _ in self._entrants])
-        held = self._held()
-        for some in spans(len(held.labels), _TOGETHER):
-            self._sum(gathered, [one.scored(held, held.clusters).take(some) for one in held.candidates])
+        gathered = Gathered(self._chosen, self._options, [nothing for _ in self._scores])
+        rows = self._buffered()
+        for some in spans(len(rows.labels), _TOGETHER):
+            self._sum(gathered, [score.scored(rows, rows.clusters).take(some) for score in rows.candidates])
         self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []
         return gathered
 
@@ -196,7 +205,7 @@ class ScoreBuffer:
 
 
 class _Growing(Generic[Scalar]):
-    """An array made of chunks. It grows where it lies, so that nothing is ever there twice."""
+    """An array made of chunks. It grows by resizing in place, so that no second copy of it is ever in memory."""
 
     def __init__(self, dtype: DTypeLike, width: tuple[int, ...] = ()) -> None:
         self.size = 0

@@ -14,7 +14,7 @@ from calcli.errors import ArtifactError, UsageError
 from calcli.fitting.side_inputs import kept_sides, read_edges
 from calcli.methods import catalog
 from calcli.methods.calibrator import Calibrator
-from calcli.numeric.probing import BROKEN
+from calcli.numeric.probing import damage
 from calcli.state import Json
 from calcli.tables.binding import Binding, Flags, bind
 from calcli.tables.load import load as load_rows
@@ -138,16 +138,10 @@ def read_calibrator(artifact: Artifact) -> Model:
             "which this version does not have",
             hint="try: pip install --upgrade calcli",
         )
-    try:
+    with damage(path, f"a {manifest.method} artifact"):
         binding = Binding.from_json(manifest.binding)
         sides = kept_sides(artifact.states, manifest.sides)
         calibrator = replace(Calibrator.from_state(manifest.method, artifact.state, sides), kept=True)
         if calibrator.classes != len(binding.classes):
             raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
-    except BROKEN as error:
-        raise _damaged(path, manifest.method, error) from error
     return Model.of(path, manifest, binding, artifact.sha256, calibrator)
-
-
-def _damaged(path: Path | str | None, method: str, error: Exception) -> ArtifactError:
-    return ArtifactError(f"{path} does not hold what a {method} artifact holds: {type(error).__name__} {error}")

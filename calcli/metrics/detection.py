@@ -1,12 +1,10 @@
-"""How well uncertainty finds errors, and rows from elsewhere (Malinin et al. 2021, section 5).
+"""How well uncertainty detects errors, and rows from out of the domain (Malinin et al. 2021, section 5).
 
-Everything here is exact: tied rows stand at the middle of their ranks, which is what the mean over all orders of them
-would give, and weights count as rows.
+Everything here is exact: tied rows get the mid-rank, which is what the mean over all orders of them would give, and
+weights count as rows.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +13,8 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.ranking import auc_of
 from calcli.numeric.ranks import weight_below
+
+_NO_ORDER = "the loss is the same in every row: there is nothing to reject first"
 
 
 def prr(scored: Scored, options: Options) -> Measured:
@@ -35,11 +35,8 @@ def prr_of(blocks: Blocks, options: Options) -> float | None:
     return None if area is None else 200.0 * area - 100.0
 
 
-_NO_ORDER = "the loss is the same in every row: there is nothing to reject first"
-
-
 def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArray | None = None) -> Measured:
-    """Prediction-rejection ratio: how much of what an oracle gains over chance the uncertainty gains, in percent.
+    """Prediction-rejection ratio: the gain over chance of rejecting by uncertainty, in percent of an oracle's gain.
 
     Rows are rejected in the order of falling uncertainty and count as right from then on, which leaves the curve
     E(r) = sum of the losses of accepted rows / n. With A the area under it, PRR = 100 (A_random - A) /
@@ -54,16 +51,16 @@ def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArra
         Non-negative, or None for all ones.
     """
     definition = Definition("higher")
-    held = np.ones(len(loss)) if weight is None else weight
-    if not held.sum() > 0:
+    masses = np.ones(len(loss)) if weight is None else weight
+    if not masses.sum() > 0:
         return Measured(None, definition, reason="there are no rows")
-    half = held.sum() / 2.0
-    weighed = held * loss
-    gained = float((weighed * (weight_below(uncertainty, held) - half)).sum())
-    possible = float((weighed * (weight_below(loss, held) - half)).sum())
-    if not possible > 0:
+    half = masses.sum() / 2.0
+    weighted_loss = masses * loss
+    gain = float((weighted_loss * (weight_below(uncertainty, masses) - half)).sum())
+    oracle_gain = float((weighted_loss * (weight_below(loss, masses) - half)).sum())
+    if not oracle_gain > 0:
         return Measured(None, definition, reason=_NO_ORDER)
-    return Measured(100.0 * gained / possible, definition)
+    return Measured(100.0 * gain / oracle_gain, definition)
 
 
 def ood_auc(inside: FloatArray, outside: FloatArray, weight: FloatArray | None = None) -> Measured:
@@ -72,53 +69,15 @@ def ood_auc(inside: FloatArray, outside: FloatArray, weight: FloatArray | None =
     Parameters
     ----------
     inside, outside
-        The uncertainty of rows from the domain, and of those from elsewhere.
+        The uncertainty of rows from the domain, and of those from out of it.
     weight
-        Of the rows from the domain; None for all ones. Those from elsewhere all count the same.
+        Of the rows from the domain; None for all ones. Those from out of it all count the same.
     """
     definition = Definition("higher")
-    held = np.ones(len(inside)) if weight is None else weight
-    if not held.sum() > 0 or not len(outside):
+    masses = np.ones(len(inside)) if weight is None else weight
+    if not masses.sum() > 0 or not len(outside):
         return Measured(None, definition, reason="there are no rows on one side")
-    masses = np.concatenate([held, np.zeros(len(outside))])
-    below = weight_below(np.concatenate([inside, outside]), masses)[len(inside) :]
-    return Measured(float(below.mean() / held.sum()), definition)
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """What is left when the most uncertain rows are rejected.
-
-    Attributes
-    ----------
-    rejected
-        Shares of the weight, rising.
-    accepted
-        The weight that is left at each.
-    loss
-        The mean loss of what is left; None where nothing is.
-    """
-
-    rejected: tuple[float, ...]
-    accepted: tuple[float, ...]
-    loss: tuple[float | None, ...]
-
-
-def rejection_curve(
-    uncertainty: FloatArray, loss: FloatArray, weight: FloatArray | None = None, *, shares: FloatArray
-) -> Rejection:
-    """The mean loss of the accepted rows at each share rejected; of tied rows, that of rejecting them in any order."""
-    held = np.ones(len(loss)) if weight is None else weight
-    _, place = np.unique(-uncertainty, return_inverse=True)
-    mass = np.concatenate([[0.0], np.cumsum(np.bincount(place, held))])
-    lost = np.concatenate([[0.0], np.cumsum(np.bincount(place, held * loss))])
-    total = float(mass[-1])
-    if not total > 0:
-        return Rejection((), (), ())
-    gone = np.interp(shares * total, mass, lost)
-    accepted = total * (1.0 - shares)
-    means = [
-        max(float(lost[-1] - one), 0.0) / float(left) if left > 0 else None
-        for one, left in zip(gone, accepted, strict=True)
-    ]
-    return Rejection(tuple(map(float, shares)), tuple(map(float, accepted)), tuple(means))
+    # Rows of weight zero get a rank among the others without counting in it.
+    all_masses = np.concatenate([masses, np.zeros(len(outside))])
+    below = weight_below(np.concatenate([inside, outside]), all_masses)[len(inside) :]
+    return Measured(float(below.mean() / masses.sum()), definition)

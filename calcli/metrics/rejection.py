@@ -1,7 +1,8 @@
-"""Rejection: how often the predicted class is wrong among the rows that are left when the unsure ones are not decided.
+"""Rejection curves: the mean loss of the rows that are accepted when the most uncertain ones are rejected.
 
-Unsure is u = 1 - p of the predicted class. Either a share of the rows is rejected, the least sure first, or all rows
-whose uncertainty on a scale from 0 (certain) to 1 (no idea), u / (1 - 1/K), is above a threshold (CCL paper, 4.2).
+A row is rejected by any uncertainty, or by u = 1 - p of the predicted class with the loss 1 for a wrong prediction:
+then either a share of the rows is rejected, or all rows whose uncertainty on a scale from 0 (certain) to 1 (no idea),
+u / (1 - 1/K), is above a threshold (CCL paper, 4.2). Of equally uncertain rows equal parts are rejected.
 """
 
 from __future__ import annotations
@@ -24,69 +25,81 @@ THRESHOLDS = tuple(place / 10 for place in range(11))
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The rows that are left.
+    """The rows that are accepted.
 
     Attributes
     ----------
     at
         The share of rows that was rejected, or the threshold.
     error
-        The share of wrong predictions among those that are left; None where none is.
+        The mean loss of the accepted rows, so the share of wrong predictions among them; None without any.
     n
         Their weight.
     lo, hi
-        Wilson's 95 % interval of the error; rows of uneven weight count as their effective number.
+        Wilson's 95 % interval of the share of wrong predictions; rows of uneven weight count as their effective number.
     """
 
     at: float
     error: float | None
     n: float
-    lo: float | None
-    hi: float | None
+    lo: float | None = None
+    hi: float | None = None
 
 
 def by_rate(scored: Scored, rates: Sequence[float] = RATES) -> tuple[Accepted, ...]:
-    """The error when these shares of the rows are rejected; of rows that are equally unsure, equal parts."""
-    sums = _cumulated(scored)
-    return tuple(_accepted(rate, (1.0 - rate) * sums.weight[-1], sums) for rate in rates)
+    """The error when these shares of the rows are rejected."""
+    _, *sums = _sums_by_confidence(scored)
+    return tuple(_accepted(rate, (1.0 - rate) * sums[0][-1], *sums) for rate in rates)
 
 
 def by_threshold(scored: Scored, thresholds: Sequence[float] = THRESHOLDS) -> tuple[Accepted, ...]:
-    """The error when only rows no more unsure than the threshold are accepted."""
-    sums = _cumulated(scored)
+    """The error when only rows no more uncertain than the threshold are accepted."""
+    uncertainty, *sums = _sums_by_confidence(scored)
     most = 1.0 - 1.0 / scored.classes
-    found = []
-    for threshold in thresholds:
-        # A threshold of 0.1 must hold p = 0.95, of which 1 - p is a rounding error more than 0.05.
-        place = np.searchsorted(sums.unsure, threshold * most * (1.0 + 1e-12) + 1e-15, side="right")
-        found.append(_accepted(threshold, float(sums.weight[place]), sums))
-    return tuple(found)
+    # A threshold of 0.1 must hold p = 0.95, of which 1 - p is a rounding error more than 0.05.
+    limits = [threshold * most * (1.0 + 1e-12) + 1e-15 for threshold in thresholds]
+    blocks = np.searchsorted(uncertainty, limits, side="right")
+    return tuple(
+        _accepted(threshold, float(sums[0][block]), *sums) for threshold, block in zip(thresholds, blocks, strict=True)
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """The distinct u, rising; over the first 0, 1, .. of them the sums of w, of w where wrong, and of w^2."""
+def rejection_curve(
+    uncertainty: FloatArray, loss: FloatArray, weight: FloatArray | None = None, *, shares: FloatArray
+) -> tuple[Accepted, ...]:
+    """The mean loss of the accepted rows at each share of the weight rejected; without intervals."""
+    each = np.ones(len(loss)) if weight is None else weight
+    _, rejected, lost = _cumulated(-uncertainty, each, each * loss)
+    total = float(rejected[-1])
+    if not total > 0:
+        return ()
+    means = (float(lost[-1]) - np.interp(shares * total, rejected, lost)).clip(min=0.0)
+    return tuple(
+        Accepted(float(share), float(mean) / float(left) if left > 0 else None, float(left))
+        for share, mean, left in zip(shares, means, total * (1.0 - shares), strict=True)
+    )
 
-    unsure: FloatArray
-    weight: FloatArray
-    wrong: FloatArray
-    square: FloatArray
 
-
-def _cumulated(scored: Scored) -> _Sums:
+def _sums_by_confidence(scored: Scored) -> tuple[FloatArray, ...]:
+    """1 - p of the predicted class, and over the surest rows the sums of w, of w where wrong, and of w^2."""
     top = scored.prob.max(axis=1) if not scored.binary else np.maximum(scored.prob, 1.0 - scored.prob)
     weight = np.ones(len(scored)) if scored.weight is None else scored.weight
-    unsure, place = np.unique(1.0 - top, return_inverse=True)
-    columns = (weight, weight * (1.0 - accuracy_rows(scored)), np.square(weight))
-    sums = (cumulated(np.asarray(np.bincount(place, one, len(unsure)), dtype=np.float64)) for one in columns)
-    return _Sums(unsure, *sums)
+    return _cumulated(1.0 - top, weight, weight * (1.0 - accuracy_rows(scored)), np.square(weight))
 
 
-def _accepted(at: float, left: float, sums: _Sums) -> Accepted:
+def _cumulated(order: FloatArray, *columns: FloatArray) -> tuple[FloatArray, ...]:
+    """The distinct values of `order`, rising, and of each column the sums over the first 0, 1, .. of these values."""
+    distinct, block = np.unique(order, return_inverse=True)
+    sums = (np.bincount(block, column, len(distinct)) for column in columns)
+    return distinct, *(cumulated(np.asarray(each, dtype=np.float64)) for each in sums)
+
+
+def _accepted(at: float, left: float, weight: FloatArray, wrong: FloatArray, square: FloatArray) -> Accepted:
+    """The surest rows of the weight `left`, with Wilson's interval."""
     if not left > 0.0:
-        return Accepted(at, None, 0.0, None, None)
-    error = float(np.interp(left, sums.weight, sums.wrong)) / left
-    rows = left**2 / float(np.interp(left, sums.weight, sums.square))
+        return Accepted(at, None, 0.0)
+    error = float(np.interp(left, weight, wrong)) / left
+    rows = left**2 / float(np.interp(left, weight, square))
     centre = (error + Z975**2 / (2.0 * rows)) / (1.0 + Z975**2 / rows)
     spread = Z975 * math.sqrt(error * (1.0 - error) / rows + Z975**2 / (4.0 * rows**2)) / (1.0 + Z975**2 / rows)
     return Accepted(at, error, left, max(0.0, centre - spread), min(1.0, centre + spread))

@@ -1,4 +1,4 @@
-"""`evaluate` on a cluster: the workers add up what every score says of their rows, as one machine does of too many."""
+"""`evaluate` on a cluster: in one pass the workers sum their rows, as for tables that are too large to keep."""
 
 from __future__ import annotations
 
@@ -33,40 +33,44 @@ from calcli.tables.scale import Scale
 
 
 def evaluate(
-    request: EvaluateRequest, named: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+    request: EvaluateRequest, named_scores: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
 ) -> Report:
-    """Measure every score, as far as sums over the rows tell."""
+    """Measure every score, in the metrics that follow from sums over the rows."""
+    # Flags that need all rows in one place.
     more = {"--clusters-from": request.clusters_from, "--resample-by": request.resample_by, "--edges": request.edges}
-    _refuse(request.whole_for() or next((name for name, given in more.items() if given is not None), None))
+    _refuse(request.whole_for() or next((flag for flag, value in more.items() if value is not None), None))
     paths = paths_of(request.data, request.input_format)
     name = ", ".join(paths)
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
-        known = next((model.binding for model in named.models.values()), None)
-        entrants = bind_scores(example_of(table, name, request.flags, known), request.flags, named, listener)
-        _refuse(request.whole_for(entrants))
-        clusters = clustering_of_artifacts(entrants, named.models) if any(row.clusters for row in chosen) else None
-        kinds = request.kinds
-        evaluating = Evaluating(
-            name, entrants, clusters, chosen, request.options, kinds, keep_going=request.bad_rows == "null"
-        )
+        # Binding looks at a small table with the same columns and labels.
+        known = next((model.binding for model in named_scores.models.values()), None)
+        example = example_of(table, name, request.flags, known)
+        scores = bind_scores(example, request.flags, named_scores, listener)
+        _refuse(request.whole_for(scores))
+        by_cluster = any(metric.clusters for metric in chosen)
+        clusters = clustering_of_artifacts(scores, named_scores.models) if by_cluster else None
+        # The only pass over the rows.
+        keep_going = request.bad_rows == "null"
+        evaluating = Evaluating(name, scores, clusters, chosen, request.options, request.kinds, keep_going)
         with stage(listener, "measuring on Spark"):
-            found = spark.total(table, columns_of(evaluating.bindings), evaluating)
-    if found is None:
+            sums = spark.total(table, columns_of(evaluating.bindings), evaluating)
+    # Bad rows are known only now.
+    if sums is None:
         raise DataError(f"{name} has no rows")
-    for scale in found.suspect:
+    for scale in sums.suspect:
         if scale is not None:
             scale.judge()
-    found.count.judge()
-    binding = entrants[0].binding
-    scores = tuple((one.name, one.source, Seconds()) for one in entrants)
-    measured = SummedScores(chosen, found.gathered, found.tracing, scores).measured(class_names(binding))
-    data = facts_of_sums(found.count, found.weight, binding)
-    return report_on("evaluate", request.seed, data, replace(binding, features=all_features(entrants)), measured)
+    sums.count.judge()
+    binding = scores[0].binding
+    sources = tuple((score.name, score.source, Seconds()) for score in scores)
+    measured = SummedScores(chosen, sums.gathered, sums.tracing, sources).measured(class_names(binding))
+    data = facts_of_sums(sums.count, sums.weight, binding)
+    return report_on("evaluate", request.seed, data, replace(binding, features=all_features(scores)), measured)
 
 
 def _refuse(what: str | None) -> None:
-    """Refuse a flag or a score that sums cannot tell."""
+    """Refuse a flag or a score for which sums are not enough."""
     if what is not None:
         raise UsageError(
             f"{what} needs all rows at once, and --engine spark adds up parts of them",
@@ -76,7 +80,7 @@ def _refuse(what: str | None) -> None:
 
 @dataclass(slots=True)
 class Evaluated:
-    """What rows add up to: how many there are, what the scores look like, how much each class weighs, the metrics."""
+    """The sums over rows: how many there are, the scale of the scores, the weight of each class, metrics and curves."""
 
     count: Count
     suspect: list[Scale | None]
@@ -87,8 +91,8 @@ class Evaluated:
     def __iadd__(self, other: Evaluated) -> Self:
         self.count = self.count + other.count
         self.suspect = [
-            None if one is None or two is None else one + two
-            for one, two in zip(self.suspect, other.suspect, strict=True)
+            None if here is None or there is None else here + there
+            for here, there in zip(self.suspect, other.suspect, strict=True)
         ]
         self.weight = self.weight + other.weight
         self.gathered += other.gathered
@@ -98,10 +102,10 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Evaluating:
-    """What a worker makes of its rows."""
+    """On a worker, the sums over the rows of one task. It is pickled, with the calibrators in it."""
 
     name: str
-    entrants: Sequence[ComparedScore]
+    scores: Sequence[ComparedScore]
     clusters: Clustering | None
     chosen: Sequence[metrics.MetricSpec]
     options: Options
@@ -111,32 +115,34 @@ class Evaluating:
     @property
     def bindings(self) -> list[Binding]:
         """Of the scores, and last that of the clusters."""
-        return [one.binding for one in self.entrants] + ([] if self.clusters is None else [self.clusters.binding])
+        clusters = [] if self.clusters is None else [self.clusters.binding]
+        return [score.binding for score in self.scores] + clusters
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Evaluated:
-        found = self._nothing()
+        sums = self._no_rows()
         for frame in frames:
-            chunk = encode_chunk(frame, self.bindings, found.count, found.suspect)
+            # Rows are checked, and bad ones left out; the driver judges the counts of all tasks.
+            chunk = encode_chunk(frame, self.bindings, sums.count, sums.suspect)
             if chunk is None:
                 continue
             batches = chunk.batches
             label, weight = batches[0].labels, batches[0].weight
             refuse_huge(weight)
             clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))
-            probs = [one.predict(batch) for one, batch in zip(self.entrants, batches, strict=False)]
+            probs = [score.predict(batch) for score, batch in zip(self.scores, batches, strict=False)]
             scored = [Scored(label, prob, weight, clusters) for prob in probs]
-            found.weight += class_weights(label, weight, len(found.weight))
-            found.gathered.add(scored)
-            found.tracing.add(scored)
-        return found
+            sums.weight += class_weights(label, weight, len(sums.weight))
+            sums.gathered.add(scored)
+            sums.tracing.add(scored)
+        return sums
 
-    def _nothing(self) -> Evaluated:
+    def _no_rows(self) -> Evaluated:
         binding = self.bindings[0]
         nothing = Scored.nothing_of(len(binding.classes))
         return Evaluated(
             Count(self.name, keep_going=self.keep_going),
-            scale_checks(self.entrants) + ([] if self.clusters is None else [None]),
+            scale_checks(self.scores) + ([] if self.clusters is None else [None]),
             np.zeros(len(binding.classes)),
-            Gathered(self.chosen, self.options, [nothing for _ in self.entrants]),
-            CurveBuilder([one.name for one in self.entrants], class_names(binding), self.kinds),
+            Gathered(self.chosen, self.options, [nothing for _ in self.scores]),
+            CurveBuilder([score.name for score in self.scores], class_names(binding), self.kinds),
         )

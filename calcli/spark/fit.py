@@ -1,4 +1,7 @@
-"""`fit` on a cluster: the workers gather sums, this process finishes, with the code that fits on one machine."""
+"""`fit` on a cluster, in three passes over the table: workers add up their rows, the driver finishes from the sums.
+
+Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver.
+"""
 
 from __future__ import annotations
 
@@ -39,88 +42,93 @@ Total = TypeVar("Total")
 
 
 def fit(request: FitRequest, listener: Listener) -> FitResult:
-    """Fit a calibrator from sums, measure it on rows that it has not seen, and keep it."""
+    """Fit a calibrator from sums, measure it on held-out rows, and keep it."""
+    # What is asked, before Spark is started.
     chosen, guard = request.check()
-    row = _row(request.method)
-    params = request.recipe.resolve(row)
+    spec = _spec(request.method)
+    params = request.recipe.resolve(spec)
     paths = paths_of(request.data, request.input_format)
     if request.output is None:
-        raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{row.name}")
+        raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{spec.name}")
     target = Path(request.output)
     store.check_target(target)
     name = ", ".join(paths)
     with spark.session(request.master) as session:
+        # The columns, and the fold of each row: a hash of its features and score, so that copies of a row are in one.
         table = spark.read(session, paths)
-        binding = _bound(table, name, row, request, listener)
+        binding = _bound(table, name, spec, request, listener)
         if request.dry_run:
             return FitResult(binding, target)
         folds = KeyedFolds(Holdout.parse(request.holdout, spark.rows(table)), spark.KEYS)
         rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
         keyed = spark.with_keys(table, outcome, request.seed)
+        # First pass: the sums of the method by fold, from which all calibrators follow.
         started = time.perf_counter()
-        with stage(listener, f"gathering the sums of {row.name} on Spark"):
-            known = _total(keyed, rows, SumsPass(rows, row, params))
+        with stage(listener, f"gathering the sums of {spec.name} on Spark"):
+            known = _total(keyed, rows, SumsPass(rows, spec, params))
         known.judge()
-        fitted = _finished(request, row, params, rows, known)
+        fitted = _finished(request, spec, params, rows, known)
         seconds = time.perf_counter() - started
-        measuring = MetricsPass(rows, row.name, fitted.held_out, fitted.post_processing, chosen, request.options)
-        with stage(listener, f"checking {row.name} on held-out rows on Spark"):
+        # Second pass: the metrics of held-out rows.
+        measuring = MetricsPass(rows, spec.name, fitted.held_out, fitted.post_processing, chosen, request.options)
+        with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
             measured = _total(keyed, rows, measuring)
+        # Third pass: their residuals, which `evaluate --drift` compares with. It needs the log-odds of the second.
         residuals = None
         if fitted.held_out:
-            with stage(listener, f"looking at the residuals of {row.name} on Spark"):
+            with stage(listener, f"looking at the residuals of {spec.name} on Spark"):
                 products = _total(keyed, rows, ResidualsPass(measuring, measured.log_odds))
             residuals = DriftBaseline.of_sums(measured.log_odds, products)
     held_out = measured.rows if fitted.held_out else 0
     learned = Learned(
-        row, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds), known.ranking, residuals, held_out
+        spec, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds), known.ranking, residuals, held_out
     )
     report = _report(request, chosen, learned, rows, known, measured)
     return keep(request, learned, binding, report, guard, target)
 
 
-def _bound(table: DataFrame, name: str, row: MethodSpec, request: FitRequest, listener: Listener) -> Binding:
-    """Which column plays which part, as far as the method can be fitted on that."""
+def _bound(table: DataFrame, name: str, spec: MethodSpec, request: FitRequest, listener: Listener) -> Binding:
+    """The binding, if the method is fitted from sums for so many classes."""
     binding = bind(example_of(table, name, request.flags), request.flags, features=False)
     for note in binding.notes:
         listener.note(note)
     classes = len(binding.classes)
-    if not row.from_sums(classes):
+    if not spec.from_sums(classes):
         raise _only_sums(
-            f"{row.name} is fitted from sums for two classes only, and there are {classes}",
-            [each for each in catalog.specs() if each.from_sums(classes)],
+            f"{spec.name} is fitted from sums for two classes only, and there are {classes}",
+            [other for other in catalog.specs() if other.from_sums(classes)],
         )
     return binding
 
 
-def _row(method: str) -> MethodSpec:
+def _spec(method: str) -> MethodSpec:
     """The method, if it is fitted from sums."""
     if method != AUTO and catalog.find(method).sums != "no":
         return catalog.find(method)
     what = "auto compares methods on" if method == AUTO else f"{method} needs"
     raise _only_sums(
         f"{what} all rows at once, and --engine spark fits from sums over them",
-        [row for row in catalog.specs() if row.sums != "no"],
+        [spec for spec in catalog.specs() if spec.sums != "no"],
     )
 
 
-def _only_sums(what: str, can: Sequence[MethodSpec]) -> UsageError:
-    names = ", ".join(row.name for row in can)
+def _only_sums(what: str, possible: Sequence[MethodSpec]) -> UsageError:
+    names = ", ".join(spec.name for spec in possible)
     return UsageError(what, hint=f"choose one of {names}; or fit on a sample of the rows, on one machine")
 
 
 def _total(table: DataFrame, rows: KeyedRows, add_up: spark.AddUp[Total]) -> Total:
-    """What all rows add up to."""
-    found = spark.total(table, rows.reads, add_up)
-    if found is None:
+    """The total of a pass over all rows."""
+    total = spark.total(table, rows.reads, add_up)
+    if total is None:
         raise DataError(f"{rows.name} has no rows")
-    return found
+    return total
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """The calibrator to keep, and for each fold that is held out one that has not seen it."""
+    """The calibrator to keep, and for each held-out fold one that was fitted without it."""
 
     calibrator: Calibrator
     held_out: Mapping[int, Calibrator]
@@ -130,7 +138,7 @@ class _Fitted:
         return self.calibrator.post_processing
 
 
-def _finished(request: FitRequest, row: MethodSpec, params: Params, rows: KeyedRows, known: FitSums) -> _Fitted:
+def _finished(request: FitRequest, spec: MethodSpec, params: Params, rows: KeyedRows, known: FitSums) -> _Fitted:
     """The calibrators that follow from the sums."""
     holdout = rows.folds.holdout
     post_processing = PostProcessing(
@@ -138,10 +146,10 @@ def _finished(request: FitRequest, row: MethodSpec, params: Params, rows: KeyedR
     )
 
     def without(fold: int | None = None) -> Calibrator:
-        kept = [sums for place, sums in sorted(known.sums.items()) if place != fold]
-        if not kept:
+        parts = [sums for place, sums in sorted(known.sums.items()) if place != fold]
+        if not parts:
             raise FitError("all rows would be held out: there are too few that differ", hint="try: --holdout none")
-        fitted = calibrator.finish(row, sum(kept[1:], kept[0]), params, classes=len(known.weight))
+        fitted = calibrator.finish(spec, sum(parts[1:], parts[0]), params, classes=len(known.weight))
         return fitted.with_post_processing(post_processing)
 
     held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in rows.folds.tests}
@@ -164,7 +172,7 @@ def _report(
     scores = [(RAW, ScoreSource("raw"), Seconds())]
     if learned.holdout.kind != "none":
         scores.append((name, ScoreSource("method", method=name), learned.seconds))
-    found = SummedScores(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
+    numbers = SummedScores(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
     data = facts_of_sums(known.count, known.weight, binding)
-    warnings = learned.warnings(found.differences)
-    return report_on("fit", request.seed, data, binding, found, chosen=name, warnings=warnings)
+    warnings = learned.warnings(numbers.differences)
+    return report_on("fit", request.seed, data, binding, numbers, chosen=name, warnings=warnings)

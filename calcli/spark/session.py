@@ -1,8 +1,9 @@
 """A Spark cluster: the same rows and values as on one machine, computed where the rows are.
 
-The driver decides which column plays which part, from the schema alone, and ships the calibrator with the task. The
-workers meet rows as Arrow batches and do with each what `local` does. They need calcli installed, and see the paths
-that the driver sees.
+The driver binds columns on a small example of the table (`like`), and pickles the calibrator or the metrics into the
+task. The workers get rows as Arrow batches (`mapInArrow`): these become frames of polars without a copy, and so the
+workers run the very code of one machine. What comes back to the driver is small: the sums of `total`, or the counts of
+`apply`. Workers need calcli installed, and the paths that the driver sees.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,7 @@ import pyarrow as pa
 
 from calcli import errors
 from calcli.engines.local import Stream
+from calcli.engines.passthrough import RowsWritten
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.tables.arrays import Levels
 from calcli.tables.labels import MOST
@@ -37,10 +39,10 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OURS = re.compile(r"calcli\.errors\.(\w+): (.+)")
 
 SAMPLE = 1000
-"""So many rows stand for the table where only its columns matter."""
+"""Rows of the example on which columns are bound."""
 
 TOGETHER = 1 << 19
-"""Rows that a worker looks at together: sums are large, and made anew each time."""
+"""Rows that a worker adds up at a time: sums are large, and made anew each time."""
 
 KEY = "__calcli_key"
 KEYS = 1 << 30
@@ -51,21 +53,14 @@ Total_co = TypeVar("Total_co", covariant=True)
 
 
 class AddUp(Protocol[Total_co]):
-    """Makes a total of the rows of one task: something that knows ``+=``. It is pickled."""
+    """Makes a total of the rows of one task; totals have ``+=``, and both are pickled."""
 
     def __call__(self, frames: Iterator[pl.DataFrame], /) -> Total_co: ...
 
 
-class Counts(NamedTuple):
-    """How many rows went through, and how many of them could not be calibrated."""
-
-    rows: int
-    bad: int
-
-
 @contextmanager
 def session(master: str | None) -> Iterator[SparkSession]:
-    """The session that runs already, or one for as long as it is needed.
+    """The session that runs already, or a new one that is stopped afterwards.
 
     `master` is the URL of a cluster; None is what Spark's own configuration says, or else this machine.
     """
@@ -74,6 +69,7 @@ def session(master: str | None) -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingExtraError.of("pyspark", "spark", "--engine spark") from None
+    # The settings of a new session; one that runs keeps its own where Spark cannot change them.
     running = SparkSession.getActiveSession()
     builder = (
         SparkSession.builder.appName("calcli")
@@ -118,13 +114,13 @@ def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def like(table: DataFrame, label: str | None = None) -> pl.DataFrame:
-    """A small table that has the same columns, for binding: some of the rows, and every value of the label."""
-    some = _collected(table.limit(SAMPLE))
-    if label is None or not len(some) or some.schema[label].is_nested():
-        return some
+    """A small table with the same columns, for binding: some of the rows, and every value of the label."""
+    sample = _collected(table.limit(SAMPLE))
+    if label is None or not len(sample) or sample.schema[label].is_nested():
+        return sample
     values = _collected(table.select(_column(label)).distinct().limit(MOST + 1))[label].sort()
-    place = np.arange(max(len(some), len(values)))
-    return some[place % len(some)].with_columns(values[place % len(values)])
+    place = np.arange(max(len(sample), len(values)))
+    return sample[place % len(sample)].with_columns(values[place % len(values)])
 
 
 def _collected(table: DataFrame) -> pl.DataFrame:
@@ -133,27 +129,28 @@ def _collected(table: DataFrame) -> pl.DataFrame:
 
 
 def _column(name: str) -> Column:
-    """The column of this very name, whatever dots are in it."""
+    """The column of this name, also where there are dots in it."""
     from pyspark.sql import functions
 
     return functions.col(f"`{name.replace('`', '``')}`")
 
 
 def _numbered(table: DataFrame) -> DataFrame:
-    """The same columns under names in which Spark finds nothing to interpret, as it does in a dot."""
+    """The same columns under plain names: Spark takes a dot in a name for a path into a struct."""
     return table.toDF(*(f"column{place}" for place in range(len(table.columns))))
 
 
 def rows(table: DataFrame) -> int:
-    """How many rows there are; of Parquet files their ends are read, and nothing else."""
+    """How many rows there are; of Parquet files only the footers are read."""
     with _failures():
         return int(table.count())
 
 
 def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFrame:
-    """The table with a column `KEY`: a number drawn from 0 .. `KEYS` - 1 for each distinct row.
+    """The table with a column `KEY`: a random number from 0 .. `KEYS` - 1 for each distinct row.
 
-    It follows from the values of all columns but those to leave out, and from nothing else: not from where the row is.
+    It is a hash of all columns but those to leave out. It does not depend on the partition of the row, so that a row
+    is in the same fold in each pass, however Spark reads the table.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import AtomicType
@@ -163,30 +160,32 @@ def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFram
         for field in table.schema.fields
         if isinstance(field.dataType, AtomicType) and field.name not in leaving
     )
-    mixed = functions.xxhash64(functions.lit(seed), *map(_column, names))
-    return table.withColumn(KEY, functions.pmod(mixed, functions.lit(KEYS)).cast("int"))
+    digest = functions.xxhash64(functions.lit(seed), *map(_column, names))
+    return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
 
 
 def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total | None:
-    """What the rows add up to, of which only the columns `reads` are looked at; None where there are none.
+    """The total of all rows, of which only the columns `reads` are read; None where there are none.
 
-    The totals of the tasks are added up in groups on the workers, and those of the groups here: always in the order of
-    the tasks, so that the same files give the same total to the last bit.
+    Totals are always added in the order of the tasks: the same files give the same total to the last bit.
     """
     from pyspark.sql import functions
 
     place = functions.col("place")
     with _failures():
-        chosen = _numbered(table.select(*map(_column, reads)))
-        groups = max(1, math.isqrt(chosen.rdd.getNumPartitions()))
-        parts = chosen.mapInArrow(_AddingUp(add_up, reads), "place int, total binary")
-        parts = parts.repartition(groups, place % groups)
-        found = parts.sortWithinPartitions(place).rdd.mapPartitions(_joined).collect()
-    return functools.reduce(operator.iadd, map(_unpacked, found)) if found else None
+        # On the workers: a total of each task,
+        columns = _numbered(table.select(*map(_column, reads)))
+        totals = columns.mapInArrow(_AddingUp(add_up, reads), "place int, total binary")
+        # and of groups of tasks, as many as there are tasks in each: all totals at once would be too much for here.
+        groups = max(1, math.isqrt(columns.rdd.getNumPartitions()))
+        totals = totals.repartition(groups, place % groups).sortWithinPartitions(place)
+        # On the driver: the total of the groups.
+        packed = totals.rdd.mapPartitions(_joined).collect()
+    return functools.reduce(operator.iadd, map(_unpacked, packed)) if packed else None
 
 
 class _AddingUp:
-    """What a worker does with the rows of one task."""
+    """On a worker, from the Arrow batches of one task to a single row: the task's number and its total."""
 
     def __init__(self, add_up: AddUp[Any], names: Sequence[str]) -> None:
         self.add_up, self.names = add_up, list(names)
@@ -197,29 +196,29 @@ class _AddingUp:
         frames = _larger(batch.rename_columns(self.names) for batch in batches)
         first = next(frames, None)
         task = TaskContext.get()
-        if first is None or task is None:
+        if first is None or task is None:  # an empty partition has no total
             return
-        found = _packed(self.add_up(chain([first], frames)))
+        total = _packed(self.add_up(chain([first], frames)))
         yield pa.RecordBatch.from_pydict(
-            {"place": pa.array([task.partitionId()], pa.int32()), "total": pa.array([found], pa.binary())}
+            {"place": pa.array([task.partitionId()], pa.int32()), "total": pa.array([total], pa.binary())}
         )
 
 
 def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """The rows, many at a time."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
-        if sum(one.num_rows for one in held) >= TOGETHER:
-            yield cast("pl.DataFrame", pl.from_arrow(pa.Table.from_batches(held)))
-            held = []
-    if held:
-        yield cast("pl.DataFrame", pl.from_arrow(pa.Table.from_batches(held)))
+    """The rows in frames of `TOGETHER` rows or more: Spark's batches are small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in chain(batches, [None]):
+        if batch is not None and batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+        if waiting and (batch is None or rows >= TOGETHER):
+            yield cast("pl.DataFrame", pl.from_arrow(pa.Table.from_batches(waiting)))
+            waiting, rows = [], 0
 
 
 def _joined(rows: Iterable[Row]) -> Iterator[bytes]:
-    """One total for those of some tasks, if there are any."""
+    """On a worker, the total of a group of tasks, if there is one."""
     totals = (_unpacked(row.total) for row in rows)
     first = next(totals, None)
     if first is not None:
@@ -227,7 +226,7 @@ def _joined(rows: Iterable[Row]) -> Iterator[bytes]:
 
 
 def _packed(total: object) -> bytes:
-    """A total on its way; most of what it holds is zeros."""
+    """A total as bytes, compressed: most of its numbers are zeros."""
     return zlib.compress(pickle.dumps(total), level=1)
 
 
@@ -235,28 +234,30 @@ def _unpacked(packed: bytes) -> Any:
     return pickle.loads(zlib.decompress(packed))
 
 
-def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> Counts:
-    """Write the `kept` columns and the calibrated ones, in the partitions in which the table came."""
+def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> RowsWritten:
+    """Write the `kept` columns and the calibrated ones, partitioned as the table is."""
     from pyspark.sql import Observation, functions
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    names = stream.work.names
-    needed = [name for name in table.columns if name in {*kept, *stream.work.reads}]
+    # On the workers: the columns that are kept or read, then the added ones, under plain names until they are there.
+    names = stream.added.names
+    needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
     rows = _numbered(table.select(*map(_column, needed)))
     added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
     scored = rows.mapInArrow(_Calibrated(stream, needed), StructType([*rows.schema.fields, *added]))
     scored = scored.toDF(*needed, *names).select(*map(_column, (*kept, *names)))
+    # Rows are counted as they are written; bad ones are those in which the first added column is null.
     counted = Observation("calcli")
     missing = functions.count_if(_column(names[0]).isNull())
     scored = scored.observe(counted, functions.count(functions.lit(1)).alias("rows"), missing.alias("bad"))
     partitions = [name for name in partition_columns(table) if name in kept]
     with _failures(output):
         scored.write.partitionBy(*partitions).parquet(output)
-    return Counts(int(counted.get["rows"]), int(counted.get["bad"]))
+    return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
 
 
 class _Calibrated:
-    """What a worker does with the batches of one task."""
+    """On a worker, the Arrow batches of one task with the added columns."""
 
     def __init__(self, stream: Stream, names: Sequence[str]) -> None:
         self.stream, self.names = stream, list(names)
@@ -265,8 +266,8 @@ class _Calibrated:
         levels = Levels()
         for batch in batches:
             named = batch.rename_columns(self.names)
-            frame: Any = pl.from_arrow(named.select(list(self.stream.work.reads)))
-            added = self.stream.added_to(frame, levels)
+            frame: Any = pl.from_arrow(named.select(list(self.stream.added.reads)))
+            added = self.stream.compute(frame, levels)
             names = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
             yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=names)
 
@@ -280,7 +281,7 @@ def partition_columns(table: DataFrame) -> list[str]:
 
 @contextmanager
 def _failures(output: str = "") -> Iterator[None]:
-    """What went wrong on a worker, as the error that was raised there."""
+    """Errors of Spark as errors of calcli; one that was raised by calcli on a worker as it was raised there."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

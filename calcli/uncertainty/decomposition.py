@@ -1,7 +1,7 @@
-"""What the members of an ensemble say together: the mean, and how uncertain it is, and why.
+"""The mean of an ensemble's members, and its uncertainty in two parts.
 
-Data uncertainty is what every member sees: classes that overlap, noise. Knowledge uncertainty is what they disagree
-about: rows unlike those that they were trained on. They add up to the total (equations 3 to 6 of the paper).
+Data uncertainty is in every member: classes that overlap, noise. Knowledge uncertainty is their disagreement: rows
+unlike those that they were trained on. They add up to the total (equations 3 to 6 of the paper).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from calcli.numeric.links import CLIP, LEAST
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What each of M members predicts.
+    """The predictions of M members.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class Members:
         return int(self.mean.shape[1])
 
     def only(self, member: int) -> Members:
-        """One of them, as an ensemble of one."""
-        one = slice(member, None) if member == -1 else slice(member, member + 1)
-        return Members(self.mean[:, one], None if self.variance is None else self.variance[:, one])
+        """A member, as an ensemble of one; -1 is the last."""
+        place = slice(member, None) if member == -1 else slice(member, member + 1)
+        return Members(self.mean[:, place], None if self.variance is None else self.variance[:, place])
 
     def take(self, rows: Rows) -> Members:
         """Some of the rows."""
@@ -50,12 +50,12 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Decomposed:
-    """What an ensemble says of each row.
+    """The mean and the uncertainty of each row.
 
     Attributes
     ----------
     mean
-        Of the members: shape (n,), or (n, K) for more than two classes.
+        Over the members: shape (n,), or (n, K) for more than two classes.
     data, knowledge
         In nats; of amounts in their square. Never negative.
     """
@@ -78,8 +78,8 @@ def decompose(members: Members) -> Decomposed:
     (equation 6).
     """
     if members.variance is not None:
-        spread: FloatArray = members.mean.var(axis=1)
-        return Decomposed(_mean(members.mean), _mean(members.variance), spread)
+        knowledge: FloatArray = members.mean.var(axis=1)
+        return Decomposed(_mean(members.mean), _mean(members.variance), knowledge)
     starts = range(0, max(len(members), 1), _BLOCK)
     parts = [_decompose_classes(members.mean[start : start + _BLOCK]) for start in starts]
     return Decomposed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -103,16 +103,16 @@ def _mean(values: FloatArray) -> FloatArray:
 
 
 def _entropy(prob: FloatArray, *, binary: bool) -> FloatArray:
-    """In nats; of a probability and its complement, or over the last axis. Of what is impossible, nothing."""
+    """In nats; of a probability and its complement, or over the last axis."""
     negative: FloatArray = _times_log(prob) + _times_log(1.0 - prob) if binary else _times_log(prob).sum(axis=-1)
     return -negative
 
 
 def _times_log(prob: FloatArray) -> FloatArray:
-    """The product of p and ln p, 0 where p is 0."""
-    found: FloatArray = np.log(np.maximum(prob, LEAST))
-    found *= prob
-    return found
+    """The product p ln p, 0 where p is 0."""
+    product: FloatArray = np.log(np.maximum(prob, LEAST))
+    product *= prob
+    return product
 
 
 def expected_kl(members: Members, parts: Decomposed) -> FloatArray:
@@ -128,21 +128,21 @@ def expected_kl(members: Members, parts: Decomposed) -> FloatArray:
     if parts.mean.ndim == 2:
         cross = -(parts.mean * logs).sum(axis=1)
     else:
-        against = np.log(np.maximum(1.0 - members.mean, CLIP)).mean(axis=1)
-        cross = -(parts.mean * logs + (1.0 - parts.mean) * against)
+        logs_of_other = np.log(np.maximum(1.0 - members.mean, CLIP)).mean(axis=1)
+        cross = -(parts.mean * logs + (1.0 - parts.mean) * logs_of_other)
     return np.maximum(cross - parts.data, 0.0)
 
 
 def _expected_kl_of_amounts(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """From sums over members: the sum over m of (mu_m - mu_l)^2 is M (var mu + (mu_l - mubar)^2)."""
     count = mean.shape[1]
-    away = np.square(mean - mean.mean(axis=1, keepdims=True))
-    spread = count * (away.mean(axis=1, keepdims=True) + away)
+    squares = np.square(mean - mean.mean(axis=1, keepdims=True))
+    spread = count * (squares.mean(axis=1, keepdims=True) + squares)
     others = variance.sum(axis=1, keepdims=True) - variance
     divergence: FloatArray = ((spread + others) / (2.0 * variance)).sum(axis=1) / (count * (count - 1)) - 0.5
     return np.maximum(divergence, 0.0)  # the logarithms cancel over all pairs
 
 
 def reverse_information(parts: Decomposed, divergence: FloatArray) -> FloatArray:
-    """Reverse mutual information: what is left of `expected_kl` without knowledge uncertainty."""
+    """Reverse mutual information: `expected_kl` less knowledge uncertainty."""
     return np.maximum(divergence - parts.knowledge, 0.0)

@@ -1,4 +1,4 @@
-"""An ensemble that can predict, and what of it is kept."""
+"""An ensemble of CatBoost models: the predictions of its members, and its state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ensemble:
     files
         The models, as CatBoost writes them.
     names
-        What the models call the features, where that is not what the table calls them.
+        The names of the features in the models, where the table has other ones.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class Ensemble:
 
     @property
     def single(self) -> int:
-        """The member that is what one would have without an ensemble: the last of virtual ones is the whole model."""
+        """The member to compare an ensemble with: the last of virtual ones is the whole model."""
         return -1 if self.virtual else 0
 
     @cached_property
@@ -65,31 +65,31 @@ class Ensemble:
         return tuple(catboost.read(file) for file in self.files)
 
     def members(self, features: Mapping[str, Column]) -> Members:
-        """What each member predicts for these rows; nothing of it is ever NaN or infinite."""
-        named = features
+        """The predictions of each member for these rows, all finite; a `FitError` where they are not."""
         if self.names is not None:
-            named = dict(zip(self.names, features.values(), strict=True))
+            features = dict(zip(self.names, features.values(), strict=True))
         with catboost.refusals("predict"):
-            data = catboost.pool(named)
-            found = self._virtual(data) if self.virtual else self._true(data)
-        _refuse_not_finite(found)
-        return found
+            pool = catboost.pool(features)
+            members = self._virtual(pool) if self.virtual else self._true(pool)
+        _refuse_not_finite(members)
+        return members
 
-    def _virtual(self, data: Pool) -> Members:
+    def _virtual(self, pool: Pool) -> Members:
         """Every so many trees of the second half, the shrinkage undone for each member (equation 15)."""
         raw: FloatArray = self.models[0].virtual_ensembles_predict(
-            data,
+            pool,
             prediction_type="VirtEnsembles",
             virtual_ensembles_count=self.count,
             thread_count=threads(),
         )
-        if self.task == "regression":  # CatBoost has made variances of the logarithms of standard deviations
+        if self.task == "regression":  # CatBoost gives variances here, not logarithms of standard deviations
             return Members(np.ascontiguousarray(raw[..., 0]), np.ascontiguousarray(raw[..., 1]))
         return Members(_probabilities(raw))
 
-    def _true(self, data: Pool) -> Members:
+    def _true(self, pool: Pool) -> Members:
+        """Each model is a member."""
         raw: FloatArray = np.stack(
-            [model.predict(data, prediction_type="RawFormulaVal", thread_count=threads()) for model in self.models],
+            [model.predict(pool, prediction_type="RawFormulaVal", thread_count=threads()) for model in self.models],
             axis=1,
         )
         if self.task == "regression":  # a model gives a mean and the logarithm of a standard deviation
@@ -98,7 +98,7 @@ class Ensemble:
         return Members(_probabilities(raw if self.task == "multiclass" else raw[..., None]))
 
     def to_state(self) -> State:
-        """What is kept of it."""
+        """The models, and what is needed to predict with them."""
         params: dict[str, Any] = {"kind": self.kind, "task": self.task, "count": self.count, "models": len(self.files)}
         if self.names is not None:
             params["names"] = list(self.names)
@@ -106,25 +106,20 @@ class Ensemble:
 
     @classmethod
     def from_state(cls, state: State) -> Ensemble:
-        """What `to_state` kept; a `ValueError` or `KeyError` where it is not an ensemble."""
+        """From `to_state`; a `ValueError` or `KeyError` where it is not an ensemble."""
         kind, task = str(state.params["kind"]), str(state.params["task"])
         names = state.params.get("names")
         files = tuple(state.blobs[_file(place)] for place in range(int(state.number("models"))))
         if not files or task not in LOSSES:
             raise ValueError("it names no models, or no task that is known")
-        found = cls(
-            cast("Kind", kind),
-            task,
-            int(state.number("count")),
-            files,
-            tuple(map(str, names)) if isinstance(names, list) else None,
-        )
+        feature_names = tuple(map(str, names)) if isinstance(names, list) else None
+        ensemble = cls(cast("Kind", kind), task, int(state.number("count")), files, feature_names)
         with catboost.refusals("say what it predicts"):
-            check_alike(found.models)
-        most = found.models[0].tree_count_ // 2 if found.virtual else len(files)
-        if not (1 if found.virtual else most) <= found.count <= most:
-            raise ValueError(f"it has {found.count} members, and models for {most}")
-        return found
+            check_alike(ensemble.models)
+        most = ensemble.models[0].tree_count_ // 2 if ensemble.virtual else len(files)
+        if not (1 if ensemble.virtual else most) <= ensemble.count <= most:
+            raise ValueError(f"it has {ensemble.count} members, and models for {most}")
+        return ensemble
 
 
 def _file(place: int) -> str:

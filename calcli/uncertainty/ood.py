@@ -1,7 +1,7 @@
 """Rows from out of the domain, made from another table (paper, section 5).
 
-They have the scale of the rows that the ensemble was trained on, so that no single value gives them away, and the
-shape of something else.
+They have the scale of the rows that the ensemble was trained on, so that no single value gives them away, but the
+dependence between columns of the other table.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from calcli.state import Json, State, pack_texts, unpack_texts
 
 
 @dataclass(frozen=True, slots=True)
-class SeenColumn:
-    """What rows looked like, feature by feature.
+class SeenFeatures:
+    """The scale and the values of features in the training rows.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class SeenColumn:
     values: Mapping[str, Column]
 
     @classmethod
-    def of(cls, features: Mapping[str, Column]) -> SeenColumn:
+    def of(cls, features: Mapping[str, Column]) -> SeenFeatures:
         scale: dict[str, tuple[float, float]] = {}
         values: dict[str, Column] = {}
         for name, column in features.items():
@@ -45,7 +45,7 @@ class SeenColumn:
         return cls(scale, values)
 
     def to_state(self) -> State:
-        """What is kept of it."""
+        """As an artifact keeps it."""
         scale: NDArray[np.generic] = np.array(list(self.scale.values()), dtype=np.float64).reshape(-1, 2)
         arrays = {"scale": scale}
         roles: list[Json] = []
@@ -56,8 +56,8 @@ class SeenColumn:
         return State({"numbers": list(self.scale), "values": list(self.values), "roles": roles}, arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> SeenColumn:
-        """What `to_state` kept."""
+    def from_state(cls, state: State) -> SeenFeatures:
+        """From `to_state`."""
         numbers, names, roles = (state.params[key] for key in ("numbers", "values", "roles"))
         if not (isinstance(numbers, list) and isinstance(names, list) and isinstance(roles, list)):
             raise TypeError("it does not say what the features looked like")
@@ -77,16 +77,16 @@ def _as_column(role: str, values: NDArray[np.generic], levels: tuple[str, ...]) 
 
 
 def _scale(values: NDArray[np.generic]) -> tuple[float, float]:
-    """Mean and standard deviation of what is known; (0, 0) where nothing is."""
+    """Mean and standard deviation of the finite values; (0, 0) without any."""
     numbers = np.asarray(values, dtype=np.float64)
-    known = numbers[np.isfinite(numbers)]
-    return (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+    finite = numbers[np.isfinite(numbers)]
+    return (float(finite.mean()), float(finite.std())) if len(finite) else (0.0, 0.0)
 
 
 def make(
-    features: tuple[str, ...], seen: SeenColumn, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
+    features: tuple[str, ...], seen: SeenFeatures, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
 ) -> dict[str, Column]:
-    """So many rows of such features that come from elsewhere.
+    """Rows from out of the domain.
 
     Parameters
     ----------
@@ -98,9 +98,9 @@ def make(
         The numbers of another table, a column for each; those of zero variance are left out. The i-th number among the
         features is the i-th of them, at the scale of `seen`: x = (u - mean u)/sd u * sd + mean.
     rows
-        How many.
+        How many to make.
     seed
-        Of what is drawn.
+        Of all random draws.
     first
         Take its first rows, and their own mean and deviation, in place of rows drawn without replacement.
     """
@@ -109,6 +109,7 @@ def make(
             f"the table to make rows from has {len(foreign):,} rows, and it takes {rows:,}",
             hint="use a larger one, or evaluate on fewer rows",
         )
+    # Rows of the other table, and the columns of it that vary.
     drawn = np.arange(rows) if first else stream(seed, "strangers", "rows").permutation(len(foreign))[:rows]
     scales = [_scale(column) for column in (foreign[drawn] if first else foreign).T]
     usable = [place for place, (_, sd) in enumerate(scales) if sd > 0.0]
@@ -118,14 +119,15 @@ def make(
             f"and there are {len(seen.scale)} features that are numbers",
             hint="use another one",
         )
-    made: dict[str, Column] = {}
+    # Numbers are brought to the scale of the features, the values of other features are drawn uniformly.
+    columns: dict[str, Column] = {}
     numbers = iter(usable)
     for name in features:
         if name in seen.scale:
             place = next(numbers)
-            (mean, sd), ours = scales[place], seen.scale[name]
-            made[name] = Column("number", (foreign[drawn, place] - mean) / sd * ours[1] + ours[0])
+            (mean, sd), (seen_mean, seen_sd) = scales[place], seen.scale[name]
+            columns[name] = Column("number", (foreign[drawn, place] - mean) / sd * seen_sd + seen_mean)
         else:
             column = seen.values[name]
-            made[name] = column.take(stream(seed, "strangers", name).integers(len(column.values), size=rows))
-    return made
+            columns[name] = column.take(stream(seed, "strangers", name).integers(len(column.values), size=rows))
+    return columns

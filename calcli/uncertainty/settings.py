@@ -1,4 +1,4 @@
-"""How an ensemble is made, apart from its data."""
+"""How an ensemble is trained, apart from its data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSSES: dict[Task, str] = {"binary": "Logloss", "multiclass": "MultiClass", "reg
 
 RATES = (0.001, 0.01, 0.1)
 DEPTHS = (3, 4, 5, 6)
-"""The grid of appendix A.2. The number of trees is not tuned: a virtual ensemble lives on late ones."""
+"""The grid of appendix A.2. The number of trees is not tuned: virtual members are cut from late ones."""
 
 DEEPEST = 16
 """CatBoost has no deeper trees."""
@@ -25,7 +25,7 @@ DEEPEST = 16
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an ensemble is made.
+    """How an ensemble is trained.
 
     Attributes
     ----------
@@ -59,22 +59,22 @@ class Settings:
 
     @property
     def models(self) -> int:
-        """How many are trained."""
+        """How many models are trained."""
         return 1 if self.kind == "virtual" else self.members
 
     def params(self, task: Task, classes: int) -> dict[str, Any]:
-        """What CatBoost is told.
+        """CatBoost's parameters.
 
-        Posterior sampling sets the diffusion temperature to N and the shrinkage to 1/(2N), as equation 14 wants them.
+        Posterior sampling sets the diffusion temperature to N and the shrinkage to 1/(2N), as in equation 14.
         """
-        found: dict[str, Any] = {"loss_function": LOSSES[task], "iterations": self.trees, "depth": self.depth}
+        params: dict[str, Any] = {"loss_function": LOSSES[task], "iterations": self.trees, "depth": self.depth}
         if task == "multiclass":
-            found["classes_count"] = classes
+            params["classes_count"] = classes
         if self.learning_rate is not None:
-            found["learning_rate"] = self.learning_rate
+            params["learning_rate"] = self.learning_rate
         if self.kind == "sgb":
-            return found | {"bootstrap_type": "Bernoulli", "subsample": 0.5}
-        return found | {"posterior_sampling": True, "bootstrap_type": "No"}
+            return params | {"bootstrap_type": "Bernoulli", "subsample": 0.5}
+        return params | {"posterior_sampling": True, "bootstrap_type": "No"}
 
 
 def check_trees(trees: int, members: int) -> None:

@@ -1,10 +1,12 @@
-"""Training the models of an ensemble, and choosing how."""
+"""Training the models of an ensemble, and choosing learning rate and depth on held-out rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,18 @@ if TYPE_CHECKING:
 
 HELD_OUT = 0.2
 """The share of the rows on which learning rate and depth are chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A cell of the grid, with the log-loss of a single model on held-out rows."""
+
+    settings: Settings
+    loss: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.settings.learning_rate}-{self.settings.depth}"
 
 
 @dataclass(frozen=True)
@@ -46,19 +60,26 @@ class Trainer:
         rows = self.rows
         return catboost.pool(rows.features, rows.targets if self.task == "regression" else rows.labels, rows.weight)
 
-    def member(self, data: Pool, settings: Settings, place: int, each: Callable[[], None] | None = None) -> bytes:
-        """One model, as a file. Its seed depends on the ensemble's and on its place alone."""
-        chance = stream(self.seed, "uncertainty", "member", place)
-        return self._trained(data, settings, chance, each)
+    def train_member(
+        self, pool: Pool, settings: Settings, member: int, each: Callable[[], None] | None = None
+    ) -> bytes:
+        """A model, as a file. Its seed depends on the ensemble's and on the member's number alone.
 
-    def _trained(
-        self, data: Pool, settings: Settings, chance: np.random.Generator, each: Callable[[], None] | None
+        `each` is called after each tree.
+        """
+        return self._train(pool, settings, stream(self.seed, "uncertainty", "member", member), each)
+
+    def _train(
+        self, pool: Pool, settings: Settings, rng: np.random.Generator, each: Callable[[], None] | None = None
     ) -> bytes:
         params = settings.params(self.task, self.classes)
-        return catboost.to_bytes(catboost.train(data, params, seed=int(chance.integers(2**31 - 1)), each=each))
+        return catboost.to_bytes(catboost.train(pool, params, seed=int(rng.integers(2**31 - 1)), each=each))
 
-    def trials(self, settings: Settings, known: Callable[[str], float | None]) -> Iterator[Trial]:
-        """What each learning rate and depth of the grid comes to on held-out rows; `known` remembers earlier ones."""
+    def trials(self, settings: Settings, once: Callable[[str, Callable[[], float]], float]) -> Iterator[Trial]:
+        """The log-loss of each learning rate and depth of the grid on held-out rows.
+
+        `once` gives the loss of a trial by its name, computed by the function unless it is known already.
+        """
         rows = self.rows
         apart = held_out(
             np.zeros(len(rows), dtype=np.int64) if self.task == "regression" else rows.labels,
@@ -68,40 +89,24 @@ class Trainer:
         if not apart.any() or apart.all():
             raise FitError(f"{len(rows):,} rows are too few to hold some out", hint="leave out --tune")
         inside, outside = replace(self, rows=rows.take(~apart)), rows.take(apart)
-        data = inside.pool()
-        for rate in RATES:
-            for depth in DEPTHS:
-                trial = Trial(replace(settings, learning_rate=rate, depth=depth), math.inf)
-                before = known(trial.name)
-                loss = before if before is not None else inside._tried(data, trial, outside)
-                yield replace(trial, loss=loss)
+        pool = inside.pool()
+        for rate, depth in product(RATES, DEPTHS):
+            trial = Trial(replace(settings, learning_rate=rate, depth=depth), math.inf)
+            yield replace(trial, loss=once(trial.name, partial(inside._loss, pool, trial, outside)))
 
-    def _tried(self, data: Pool, trial: Trial, outside: Batch) -> float:
+    def _loss(self, pool: Pool, trial: Trial, outside: Batch) -> float:
         """The log-loss of one model on the rows outside; infinite where it predicts no finite number."""
-        chance = stream(self.seed, "uncertainty", "trial", trial.name)
-        file = self._trained(data, trial.settings, chance, None)
+        file = self._train(pool, trial.settings, stream(self.seed, "uncertainty", "trial", trial.name))
         model = Ensemble("sgb", self.task, 1, (file,))
         try:
-            loss = mean_log_loss(model.members(outside.features), outside)
+            loss = log_loss_rows(model.members(outside.features), outside)
         except FitError:
             return math.inf
         return float(np.average(loss, weights=outside.weights)) if outside.weights.sum() > 0 else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One cell of the grid, with the log-loss of a single model on held-out rows."""
-
-    settings: Settings
-    loss: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.settings.learning_rate}-{self.settings.depth}"
-
-
-def mean_log_loss(members: Members, rows: Batch) -> FloatArray:
-    """What each row adds to the log-loss of the ensemble: of the mean probability, or of the mixture."""
+def log_loss_rows(members: Members, rows: Batch) -> FloatArray:
+    """The log-loss of each row: of the members' mean probability, or of the mixture of their distributions."""
     if members.variance is not None:
         return mixture_log_loss(members.mean, members.variance, rows.targets)
     return log_loss(decompose(members).mean, rows.labels)

@@ -1,4 +1,4 @@
-"""A user's own CatBoost model as a virtual ensemble: what it reads and what it predicts."""
+"""A user's own CatBoost model as a virtual ensemble: its features, its classes and its training."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from calcli.uncertainty.settings import LOSSES, Task, check_trees
 
 @dataclass(frozen=True, slots=True)
 class UserModel:
-    """What a model file says of itself.
+    """The facts in a model file.
 
     Attributes
     ----------
     names
         Its features, in order; numbers where it was trained without names.
     categories
-        The places of those that are categories.
+        The indices of those that are categories.
     classes
-        As it writes them, in its order; none for a regression.
+        As the file writes them, in its order; none for a regression.
     posterior
         Whether it was trained with posterior sampling.
     trees, depth, learning_rate
@@ -40,13 +40,14 @@ class UserModel:
 
 
 def read_user_model(file: bytes, name: str, members: int) -> UserModel:
-    """Read the bytes of a ``.cbm`` file; `name` is for messages, `members` what it must be large enough for."""
+    """Read the bytes of a ``.cbm`` file; `name` is for messages, and there must be trees for so many `members`."""
     try:
         model = catboost.read(file)
-    except Exception as error:  # CatBoost raises whatever its readers come upon
+    except Exception as error:  # CatBoost raises errors of many kinds
         raise DataError(
             f"{name} is no model of CatBoost: {catboost.first_line(error)}", hint="save it with save_model('x.cbm')"
         ) from None
+    # What it was trained for: the task follows from the loss.
     options = json.loads(dict(model.get_metadata().items()).get("params", "{}"))
     loss = str(options.get("loss_function", {}).get("type", "unknown"))
     task = next((task for task, known in LOSSES.items() if known == loss), None)
@@ -58,8 +59,9 @@ def read_user_model(file: bytes, name: str, members: int) -> UserModel:
     if model.get_text_feature_indices() or model.get_embedding_feature_indices():
         raise DataError(f"{name} reads texts or embeddings", hint="calcli takes numbers, booleans and categories")
     check_trees(int(model.tree_count_), members)
+    # How it was trained, and what it reads and predicts.
     trained = model.get_all_params()
-    classes = () if task == "regression" else tuple(_text(one) for one in model.classes_)
+    classes = () if task == "regression" else tuple(_text(label) for label in model.classes_)
     return UserModel(
         file=file,
         task=task,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.calibrated_columns import AddedColumns, Scale
+from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows, Calibrating, Stream
+from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import kept_columns, write_rows
 from calcli.errors import UsageError
@@ -136,29 +136,31 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyR
 class _Plan:
     """What is done to every row, and which columns pass through."""
 
-    work: Calibrating
+    added: CalibratedColumns
     bad_rows: BadRows
     kept: list[str]
 
     @classmethod
     def of(cls, request: ApplyRequest, model: Model, source: Source) -> _Plan:
         binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-        added = AddedColumns.of(request.column, model.calibrator, binding, request.scale, extra=request.extra)
+        added = CalibratedColumns(
+            request.column, model.calibrator, binding, request.scale, request.extra, model.needs_features
+        )
         kept = kept_columns(source, request.keep, added.names, hint="try: --column NAME")
-        return cls(Calibrating(binding, added, model.needs_features), request.bad_rows, kept)
+        return cls(added, request.bad_rows, kept)
 
     @property
     def stream(self) -> Stream:
-        return Stream(self.work, self.bad_rows, whole_table=self.work.added.calibrator.whole_table)
+        return Stream(self.added, self.bad_rows, whole_table=self.added.calibrator.whole_table)
 
     def recount(self, source: Source) -> None:
         """Read the table again, and raise an error that names all bad rows."""
-        load_rows(source, self.work.binding, features=self.work.features, label=False, check_scale=False)
+        load_rows(source, self.added.binding, features=self.added.features, label=False, check_scale=False)
 
     def remarks(self, source: Source) -> tuple[str, ...]:
         """What should be known of rows that an edge list links."""
-        node_id = self.work.binding.node_id
-        return () if node_id is None else self.work.added.calibrator.remarks(load_nodes(source, node_id))
+        node_id = self.added.binding.node_id
+        return () if node_id is None else self.added.calibrator.remarks(load_nodes(source, node_id))
 
     def result(self, request: ApplyRequest, rows: int, bad: int) -> ApplyResult:
-        return ApplyResult(str(request.output), rows, bad, self.work.names, self.work.binding)
+        return ApplyResult(str(request.output), rows, bad, self.added.names, self.added.binding)

@@ -40,87 +40,93 @@ from calcli.tables.source import Source, open_source
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
+    # What is asked, before any rows are read.
     check_master(request.engine, request.master)
     chosen = metrics.choose(request.metrics, clusters=True)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
-    named = NamedScores.parse(request.all_artifacts, request.scores)
+    named_scores = NamedScores.parse(request.all_artifacts, request.scores)
+    # The metrics.
     if request.engine == "spark":
         from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
-        report = evaluate_on_spark(request, named, chosen, listener)
+        report = evaluate_on_spark(request, named_scores, chosen, listener)
     else:
-        report = _here(request, named, chosen, listener)
+        report = _here(request, named_scores, chosen, listener)
+    # What follows from them: the changes since the baseline, and the gates.
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
-    judged = check_gates(gates, report, allow_null=request.allow_null)
-    return replace(report, gates=tuple(result.to_json() for result in judged))
+    results = check_gates(gates, report, allow_null=request.allow_null)
+    return replace(report, gates=tuple(result.to_json() for result in results))
 
 
 def _here(
-    request: EvaluateRequest, named: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+    request: EvaluateRequest, named_scores: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
 ) -> Report:
     """On this machine."""
-    edges = _edges(request, chosen, named)
+    edges = _edges(request, chosen, named_scores)
     if edges is not None:
-        named = named.linked_by(edges)
+        named_scores = named_scores.linked_by(edges)
     with open_source(request.data, format=request.input_format) as source:
-        entrants = bind_scores(source, request.flags, named, listener)
-        binding = entrants[0].binding
+        # Every score is bound to its columns.
+        scores = bind_scores(source, request.flags, named_scores, listener)
+        binding = scores[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            clusters = _clustering(request, source, entrants, named, chosen)
-            collected = _collect(request, source, entrants, tally, chosen, clusters)
+            # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
+            clusters = _clustering(request, source, scores, named_scores, chosen)
+            buffer = _read(request, source, scores, tally, chosen, clusters)
             resampling = _resampling(request, source, tally)
-            parts = [(column, groups(source, column, tally)) for column in request.by]
-            node_id = next((one.binding.node_id for one in entrants if one.binding.node_id is not None), None)
+            groupings = [(column, groups(source, column, tally)) for column in request.by]
+            node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
             linked = None if edges is None else linked_rows(source, node_id, edges, tally)
         with stage(listener, "measuring"):
+            # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
             names = class_names(binding)
-            rows, options = collected.done(), request.options
+            rows = buffer.done()
+            grouped: list[dict[str, Json]] = []
+            rejected: list[dict[str, Json]] = []
             if isinstance(rows, SummedScores):
-                measured, grouped, rejected = rows.measured(names), [], []
+                measured = rows.measured(names)
             else:
                 measured = measure_all(
                     rows.candidates,
                     rows,
                     chosen,
-                    options,
+                    request.options,
                     names,
                     resampling=resampling,
                     clusters=rows.clusters,
                     edges=linked,
                     kinds=request.kinds,
                 )
-                grouped = [
-                    entry
-                    for column, part in parts
-                    for entry in measure_groups(
-                        rows.candidates, rows, chosen, options, names, column, part, rows.clusters
+                for column, codes in groupings:
+                    grouped += measure_groups(
+                        rows.candidates, rows, chosen, request.options, names, column, codes, rows.clusters
                     )
-                ]
-                rejected = rejection_curves(rows.candidates, rows) if request.rejection else []
+                if request.rejection:
+                    rejected = rejection_curves(rows.candidates, rows)
         report = report_on(
             "evaluate",
             request.seed,
-            facts_of(source, binding, tally.rows, tally.rows_bad, collected.share),
-            replace(binding, features=all_features(entrants)),
+            facts_of(source, binding, tally.rows, tally.rows_bad, buffer.share),
+            replace(binding, features=all_features(scores)),
             measured,
             groups=grouped,
             rejection=rejected,
         )
         if isinstance(rows, BufferedScores):
-            report = replace(report, drift=_drift(request, named, rows, report, names))
+            report = replace(report, drift=_drift(request, named_scores, rows, report, names))
     return report
 
 
-def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named: NamedScores) -> Edges | None:
-    """The edge list, if there is one and something here looks at it."""
+def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:
+    """The edge list, which must be of use to a metric or an artifact."""
     if request.edges is None:
         return None
-    if not named.linked and all(row.family != "linked" for row in chosen):
+    if not named_scores.linked and all(metric.family != "linked" for metric in chosen):
         raise UsageError(
             "--edges is of use to the metric tv, and to artifacts that were fitted with --edges",
             hint="try: --metrics default,tv",
@@ -131,13 +137,13 @@ def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named
 def _clustering(
     request: EvaluateRequest,
     source: Source,
-    entrants: Sequence[ComparedScore],
-    named: NamedScores,
+    scores: Sequence[ComparedScore],
+    named_scores: NamedScores,
     chosen: tuple[metrics.MetricSpec, ...],
 ) -> Clustering | None:
-    """What forms clusters of the rows, where a metric has them for bins."""
-    if any(row.clusters for row in chosen):
-        return clustering(source, entrants, named.models, request.clusters_from, request.flags, request.seed)
+    """The clusters of the rows, where a metric has them for bins."""
+    if any(metric.clusters for metric in chosen):
+        return clustering(source, scores, named_scores.models, request.clusters_from, request.flags, request.seed)
     if request.clusters_from is not None:
         raise UsageError(
             "--clusters-from says what CECE has for bins, but it is not measured", hint="add cece to --metrics"
@@ -145,42 +151,30 @@ def _clustering(
     return None
 
 
-def _collect(
+def _read(
     request: EvaluateRequest,
     source: Source,
-    entrants: Sequence[ComparedScore],
+    scores: Sequence[ComparedScore],
     tally: Tally,
     chosen: tuple[metrics.MetricSpec, ...],
     clusters: Clustering | None,
 ) -> ScoreBuffer:
-    """What each score says of every good row, and its cluster. Features pass by, and are never held."""
-    classes = len(entrants[0].binding.classes)
-    tracing = CurveBuilder([one.name for one in entrants], class_names(entrants[0].binding), request.kinds)
-    whole = request.whole_for(entrants)
-    rows = ScoreBuffer(entrants, classes, chosen, request.options, tracing, clusters, whole_for=whole)
-    bindings, suspect = [one.binding for one in entrants], scale_checks(entrants)
+    """The probabilities of every good row, and its cluster. Features are read in chunks, and never kept."""
+    names = class_names(scores[0].binding)
+    tracing = CurveBuilder([score.name for score in scores], names, request.kinds)
+    whole_for = request.whole_for(scores)
+    buffer = ScoreBuffer(scores, len(names), chosen, request.options, tracing, clusters, whole_for=whole_for)
+    bindings, suspect = [score.binding for score in scores], scale_checks(scores)
     if clusters is not None:
         bindings.append(clusters.binding)
         suspect.append(None)
     for batches in read_batches(source, bindings, tally, suspect):
-        rows.add(batches)
-    return rows
-
-
-def _drift(
-    request: EvaluateRequest, named: NamedScores, rows: BufferedScores, report: Report, names: Sequence[str]
-) -> Mapping[str, Json] | None:
-    """Whether the calibration of the artifact that is asked about has moved."""
-    if request.drift is None:
-        return None
-    place = request.all_artifacts.index(request.drift)
-    model = list(named.models.values())[place]
-    prob = rows.candidates[1 + place].prob  # the raw score comes first
-    state = Path(request.state or f"{model.path}.drift.json")
-    return observe(model, prob, rows.labels, rows.weight, report.data.files, state, names).to_json()
+        buffer.add(batches)
+    return buffer
 
 
 def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Resampling | None:
+    """How rows are drawn for intervals, if they are to be."""
     if request.bootstrap == 0:
         if request.resample_by is not None:
             raise UsageError("--resample-by says what is drawn, but nothing is", hint="add --bootstrap 1000")
@@ -189,3 +183,16 @@ def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Res
     if request.resample_by is not None:
         units = ranks(source, request.resample_by, rows, "--resample-by")
     return Resampling(request.bootstrap, request.seed, units)
+
+
+def _drift(
+    request: EvaluateRequest, named_scores: NamedScores, rows: BufferedScores, report: Report, names: Sequence[str]
+) -> Mapping[str, Json] | None:
+    """Whether the calibration of the artifact of --drift has moved."""
+    if request.drift is None:
+        return None
+    place = request.all_artifacts.index(request.drift)
+    model = list(named_scores.models.values())[place]
+    prob = rows.candidates[1 + place].prob  # the raw score comes first
+    state = Path(request.state or f"{model.path}.drift.json")
+    return observe(model, prob, rows.labels, rows.weight, report.data.files, state, names).to_json()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from calcli import expressions as terms
-from calcli.engines.calibrated_columns import AddedColumns, Scale
+from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
 from calcli.export.inputs import given, log_odds
 from calcli.expressions import Term
@@ -82,5 +82,5 @@ def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Te
     table = given(model.binding)
     prob = formula_of(model.calibrator, table.score, table.features)
     values = prob if scale == "prob" else log_odds(prob)
-    names = AddedColumns.of(column, model.calibrator, model.binding, scale, extra=False).names
+    names = CalibratedColumns(column, model.calibrator, model.binding, scale).names
     return {name: terms.choose(table.good, value, None) for name, value in zip(names, values, strict=True)}

@@ -1,11 +1,11 @@
-"""`uncertainty apply`: add what an ensemble predicts, and how uncertain it is, to a table, in a stream."""
+"""`uncertainty apply`: add the predictions of an ensemble, and their uncertainty, to a table, in a stream."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.ensemble_columns import Columns, Predicting, extras
+from calcli.engines.ensemble_columns import PredictedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import Stream
 from calcli.engines.passthrough import kept_columns, write_rows
@@ -33,7 +33,7 @@ class EnsembleApplyRequest:
     output
         Where the table goes; ``-`` is standard output and needs `output_format`.
     extra
-        Add more measures of disagreement, as `Columns.extra` says.
+        Add more measures of disagreement, as `UncertaintyColumns.extra` says.
     keep
         The input columns to pass through; None for all, () for none.
     """
@@ -55,12 +55,17 @@ def apply(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyRe
     with open_source(request.data, format=request.input_format) as source:
         binding = bind_unscored(source, Flags(), known=model.binding, need_label=False)
         classes = tuple(map(class_text, binding.classes)) if len(binding.classes) > 2 else ()
-        extra = extras(wanted=request.extra, regression=binding.regression)
-        columns = Columns(classes, model=model.ensemble.virtual, extra=extra)
+        columns = PredictedColumns(
+            binding=binding,
+            ensemble=model.ensemble,
+            classes=classes,
+            regression=binding.regression,
+            model=model.ensemble.virtual,
+            extra=request.extra,
+        )
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
         if request.dry_run:
             return ApplyResult(str(request.output), 0, 0, columns.names, binding)
-        stream = Stream(Predicting(binding, model.ensemble, columns), "fail")
         with stage(listener, "predicting"):
-            passed = write_rows(stream, source, kept, request.output, output_format, lambda: None)
-    return ApplyResult(str(request.output), passed.rows, 0, columns.names, binding)
+            written = write_rows(Stream(columns, "fail"), source, kept, request.output, output_format, lambda: None)
+    return ApplyResult(str(request.output), written.rows, 0, columns.names, binding)

@@ -1,11 +1,11 @@
-"""`uncertainty decompose`: the same columns from what the members of somebody's ensemble predicted."""
+"""`uncertainty decompose`: the same columns from the predictions of any ensemble's members."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from calcli.engines.ensemble_columns import Columns, Decomposing, extras
+from calcli.engines.ensemble_columns import DecomposedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.passthrough import kept_columns, write_rows
@@ -60,18 +60,20 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
     output_format = format_of(request.output, request.output_format, flag="--output-format")
     with open_source(request.data, format=request.input_format) as source:
         members = find_members(source, request.members, request.variances)
-        listener.note(_found(members))
-        columns = Columns(members.classes, extra=extras(wanted=request.extra, regression=bool(members.variances)))
+        listener.note(_description(members))
+        columns = DecomposedColumns(
+            members=members, classes=members.classes, regression=bool(members.variances), extra=request.extra
+        )
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
-        stream = Stream(Decomposing(members, columns), request.bad_rows)
+        stream = Stream(columns, request.bad_rows)
         with stage(listener, "decomposing"):
-            passed = write_rows(
+            written = write_rows(
                 stream, source, kept, request.output, output_format, lambda: refuse_bad_members(source, members)
             )
-    return DecomposeResult(str(request.output), passed.rows, passed.bad, columns.names, members)
+    return DecomposeResult(str(request.output), written.rows, written.bad, columns.names, members)
 
 
-def _found(members: MemberColumns) -> str:
+def _description(members: MemberColumns) -> str:
     count, names = len(members.means), members.names
     if members.variances:
         return f"{count} members that predict an amount: {names[0]} and {members.variances[0]} are the first"

@@ -1,4 +1,4 @@
-"""`uncertainty evaluate`: how well ensembles predict, and how well their uncertainty finds errors and strange rows."""
+"""`uncertainty evaluate`: how well ensembles predict, and how well their uncertainty finds errors and foreign rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel, load_ensemble
-from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, definitions, differences
+from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
-from calcli.reports.measuring import Measurements, data_facts, report_on
-from calcli.reports.schema import (
-    DataFacts,
-    Report,
-    ReportWarning,
-)
+from calcli.reports.measuring import data_facts, report_on
+from calcli.reports.schema import DataFacts, Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
 from calcli.tables.binding import Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
-from calcli.uncertainty.ood import SeenColumn, make
+from calcli.uncertainty.ood import SeenFeatures, make
 
 COMMAND = "uncertainty evaluate"
 
@@ -46,7 +42,7 @@ class EnsembleEvaluateRequest:
     ood
         Rows from out of the domain, with the same features; no label is needed.
     make_ood
-        A table of something else, from whose numbers such rows are made.
+        A table of something else: such rows are made from its numbers.
     preset
         ``paper``: made rows get the mean and deviation of the rows in `data`, not of those trained on, and come from
         the first rows of `make_ood`, as in the authors' code.
@@ -78,10 +74,11 @@ class EnsembleEvaluateRequest:
 
 
 def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> Report:
-    """Measure each ensemble, and beside it the model that one would have without it, on the same rows."""
+    """Measure each ensemble, and the single model that one would have without it, on the same rows."""
     request.check()
-    models = _named(request.ensembles)
+    models = _load_named(request.ensembles)
     with open_source(request.data, format=request.input_format) as source:
+        # The rows, with the features that any of the ensembles reads.
         binding = _common_binding(source, request.flags, models)
         for note in binding.notes:
             listener.note(note)
@@ -91,28 +88,24 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
         rows = loaded.batch
         if not rows.weights.sum() > 0:
             raise DataError("the weights add up to zero: no row counts")
-        judged: list[EnsembleMetrics] = []
+        # Each ensemble on these rows, and on rows from out of its domain.
+        measured: list[EnsembleMetrics] = []
         with stage(listener, "predicting", len(models)):
             for name, model in models.items():
                 outside = _outside(request, model, rows, foreign)
-                judged += compare_ensemble(name, model, rows, outside)
+                measured += compare_ensemble(name, model, rows, outside)
                 listener.advance(1, name)
+        # The report, and its picture.
         facts = data_facts(source, loaded, binding)
-        measured = Measurements(
-            definitions(judged),
-            tuple(one.row() for one in judged),
-            tuple(differences(judged, rows)),
-            tuple(curve for one in judged for curve in one.curves(rows)),
-        )
         warnings = tuple(_warnings(models, facts))
-        report = report_on(COMMAND, request.seed, facts, binding, measured, warnings=warnings)
+        report = report_on(COMMAND, request.seed, facts, binding, measurements(measured, rows), warnings=warnings)
     if request.output is not None:
         with stage(listener, "drawing"):
             draw(report, request.output)
     return report
 
 
-def _named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
+def _load_named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
     """The ensembles by the name they have in the report: as given, or the base name of the directory."""
     models: dict[str, EnsembleModel] = {}
     for text in ensembles:
@@ -140,16 +133,7 @@ def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleM
                     f"{name} takes {feature.name!r} as a {feature.role}, and {names[0]} does not",
                     hint="evaluate it on its own",
                 )
-    known = Binding(
-        first.label,
-        first.label_type,
-        first.classes,
-        first.positive,
-        first.score,
-        first.weight,
-        tuple(features.values()),
-    )
-    return bind_unscored(source, flags, known=known)
+    return bind_unscored(source, flags, known=replace(first, features=tuple(features.values())))
 
 
 def _numbers(data: Data) -> FloatArray:
@@ -167,7 +151,7 @@ def _outside(
     if foreign is None:
         return None
     paper = request.preset == "paper"
-    seen = SeenColumn.of({name: rows.features[name] for name in model.features}) if paper else model.seen
+    seen = SeenFeatures.of({name: rows.features[name] for name in model.features}) if paper else model.seen
     return make(model.features, seen, foreign, len(rows), seed=request.seed, first=paper)
 
 

@@ -1,7 +1,7 @@
-"""`uncertainty fit`: train an ensemble of CatBoost models, and keep it.
+"""`uncertainty fit`: train an ensemble of CatBoost models, and write it to an artifact.
 
-A fit that is killed goes on where it stopped: what is trained is kept beside the artifact, under a hash of the rows, of
-all settings and of the number of threads, until the artifact is written.
+A fit that is killed goes on where it stopped: trained models are saved beside the artifact, under a hash of the rows,
+of all settings and of the number of threads, until the artifact is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel
 from calcli.ensembles.manifest import manifest_of
-from calcli.ensembles.train import check, key_of, states_of, taken, trained, trainer_of
+from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, states_of, train_ensemble, trainer_of
 from calcli.errors import UsageError
 from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
@@ -52,7 +52,7 @@ class EnsembleRequest:
     model
         A CatBoost model of the user's, to take as a virtual ensemble; then nothing is trained.
     dry_run
-        Find out what would be bound to what, and stop.
+        Bind columns, and stop.
     """
 
     data: Data
@@ -73,13 +73,13 @@ class EnsembleRequest:
 
     @property
     def recipe(self) -> dict[str, object]:
-        """Everything that was asked, but for the data and where things go."""
+        """All options, but for the data and where things go."""
         left_out = {"data", "output", "model", "input_format", "seed", "dry_run", "flags"}
-        kept = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
-        return kept | {"flags": asdict(self.flags)}
+        options = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
+        return options | {"flags": asdict(self.flags)}
 
     def settings(self) -> Settings:
-        """How the ensemble is made, as far as it is decided before any rows are read."""
+        """The settings, as far as they are known before any rows are read."""
         kind = self.ensemble or ("virtual" if self.model is not None else "sglb")
         if self.model is not None:
             self._refuse_training(kind)
@@ -109,7 +109,7 @@ class EnsembleRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnsembleResult:
-    """What was trained.
+    """The ensemble, and how it was trained.
 
     Attributes
     ----------
@@ -120,11 +120,11 @@ class EnsembleResult:
     model
         The ensemble, ready to predict; None after a dry run.
     trials
-        What each learning rate and depth came to, where they were tuned.
+        The loss of each learning rate and depth, where they were tuned.
     seconds
         How long training took.
     warnings
-        What a careful reader should see.
+        For a careful reader.
     """
 
     binding: Binding
@@ -138,54 +138,56 @@ class EnsembleResult:
 def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult:
     """Train an ensemble, or take a model for one, and keep it."""
     settings = request.settings()
-    own, side = _own_model(request)
+    user_model, side = _user_model(request)
     with open_source(request.data, format=request.input_format) as source:
         target = target_of(source, request.output, settings.kind)
-        binding = _bind(source, request, own)
+        binding = _bind(source, request, user_model)
         for note in binding.notes:
             listener.note(note)
         if request.dry_run:
             return EnsembleResult(binding, target)
         with stage(listener, "reading"):
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
+        # The ensemble: models that a killed run has saved are not trained again.
         started = time.perf_counter()
         trainer = trainer_of(binding, loaded.batch, request.seed)
-        with checkpoint(target, key_of(trainer, settings, tune=request.tune)) as kept:
-            if own is None:
-                made = trained(trainer, settings, kept, listener, tune=request.tune)
+        with checkpoint(target, checkpoint_key(trainer, settings, tune=request.tune)) as saved:
+            if user_model is None:
+                trained = train_ensemble(trainer, settings, saved, listener, tune=request.tune)
             else:
-                made = taken(trainer, own, request.members)
+                trained = adopt_model(trainer, user_model, request.members)
             seconds = time.perf_counter() - started
-            check(made.ensemble, loaded.batch)
+            check_predicts(trained.ensemble, loaded.batch)
+            # The artifact. Once it is written, the saved models are not needed any more.
             facts = data_facts(source, loaded, binding)
-            manifest = manifest_of(request.recipe, facts, binding, made, side, request.seed)
+            manifest = manifest_of(request.recipe, facts, binding, trained, side, request.seed)
             if target is not None:
-                manifest = store.write(target, manifest, states_of(made, own))
-            kept.finish()
-    model = EnsembleModel(target, manifest, binding, None, made.ensemble, made.seen)
-    return EnsembleResult(binding, target, model, made.trials, seconds, _warnings(request, own))
+                manifest = store.write(target, manifest, states_of(trained, user_model))
+            saved.finish()
+    model = EnsembleModel(target, manifest, binding, None, trained.ensemble, trained.seen)
+    return EnsembleResult(binding, target, model, trained.trials, seconds, _warnings(request, user_model))
 
 
-def _own_model(request: EnsembleRequest) -> tuple[UserModel | None, tuple[JsonObject, ...]]:
+def _user_model(request: EnsembleRequest) -> tuple[UserModel | None, tuple[JsonObject, ...]]:
     if request.model is None:
         return None, ()
     content, fact = read_model(request.model)
     return read_user_model(content, str(request.model), request.members), (fact,)
 
 
-def _bind(source: Source, request: EnsembleRequest, own: UserModel | None) -> Binding:
-    """A user's model decides on the task, the classes and their order, and on the features."""
-    if own is None:
+def _bind(source: Source, request: EnsembleRequest, model: UserModel | None) -> Binding:
+    """The binding; a user's model decides on the task, the classes and their order, and on the features."""
+    if model is None:
         return bind_unscored(source, request.flags, task=request.task)
     flags = request.flags
-    if own.classes:
-        positive = own.classes[1] if len(own.classes) == 2 else None
-        flags = replace(flags, classes=own.classes, positive=flags.positive or positive)
+    if model.classes:
+        positive = model.classes[1] if len(model.classes) == 2 else None
+        flags = replace(flags, classes=model.classes, positive=flags.positive or positive)
         if flags.positive != positive:
             raise UsageError(f"--positive {flags.positive}: the model speaks of {positive}", hint="leave it out")
-    binding = bind_unscored(source, flags, task="class" if own.classes else "regression")
+    binding = bind_unscored(source, flags, task="class" if model.classes else "regression")
     chosen = binding.features if flags.features is not None else None
-    features = model_features(source, own.names, own.categories, chosen)
+    features = model_features(source, model.names, model.categories, chosen)
     used = {feature.name for feature in features}
     rest = tuple(
         Dropped(feature.name, "not read by the model") for feature in binding.features if feature.name not in used
@@ -193,8 +195,8 @@ def _bind(source: Source, request: EnsembleRequest, own: UserModel | None) -> Bi
     return replace(binding, features=features, dropped=(*binding.dropped, *rest))
 
 
-def _warnings(request: EnsembleRequest, own: UserModel | None) -> tuple[str, ...]:
-    if own is None or own.posterior:
+def _warnings(request: EnsembleRequest, model: UserModel | None) -> tuple[str, ...]:
+    if model is None or model.posterior:
         return ()
     return (
         f"{request.model} was not trained with posterior sampling: its members are no sample of models that fit the "

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.detection import ood_auc, prr, rejection_curve, rejection_ratio
+from calcli.metrics.detection import ood_auc, prr, rejection_ratio
+from calcli.metrics.rejection import rejection_curve
 
 briefly = settings(max_examples=60, deadline=None)
 few = st.lists(
@@ -74,7 +75,7 @@ def test_without_weight_nothing_is_measured():
     assert rejection_ratio(rows, rows, np.zeros(2)).value is None
     assert ood_auc(rows, rows, np.zeros(2)).value is None
     assert ood_auc(rows, np.array([])).value is None
-    assert rejection_curve(rows, rows, np.zeros(2), shares=np.array([0.0])).loss == ()
+    assert rejection_curve(rows, rows, np.zeros(2), shares=np.array([0.0])) == ()
 
 
 def test_a_score_rejects_by_the_probability_of_the_predicted_class():
@@ -107,8 +108,8 @@ def test_the_curve_at_the_ends_and_between():
     uncertainty, loss = np.array([3.0, 1.0, 2.0, 2.0]), np.array([1.0, 0.0, 1.0, 0.0])
     curve = rejection_curve(uncertainty, loss, shares=np.array([0, 0.25, 0.5, 0.75, 1.0]))
     # The first to go is wrong; of the two that tie one is wrong, so half an error goes with each.
-    assert curve.loss == (0.5, pytest.approx(1 / 3), 0.25, 0.0, None)
-    assert curve.accepted == (4.0, 3.0, 2.0, 1.0, 0.0)
+    assert [point.error for point in curve] == [0.5, pytest.approx(1 / 3), 0.25, 0.0, None]
+    assert [point.n for point in curve] == [4.0, 3.0, 2.0, 1.0, 0.0]
 
 
 def test_the_area_below_the_curve_is_that_of_the_ratio():
@@ -119,7 +120,7 @@ def test_the_area_below_the_curve_is_that_of_the_ratio():
 
     def below(order) -> float:
         curve = rejection_curve(order, loss, shares=shares)
-        left = [0.0 if y is None else y * n / 400 for y, n in zip(curve.loss, curve.accepted, strict=True)]
+        left = [0.0 if point.error is None else point.error * point.n / 400 for point in curve]
         return float(np.trapezoid(left, shares))
 
     chance = loss.mean() / 2

@@ -7,10 +7,10 @@ import pytest
 
 from calcli.batch import Column
 from calcli.errors import DataError
-from calcli.uncertainty.ood import SeenColumn, make
+from calcli.uncertainty.ood import SeenFeatures, make
 
 NUMBERS = np.random.default_rng(0).normal([3, 10, 0, 5], [1, 4, 0, 2], size=(500, 4))
-SEEN = SeenColumn.of(
+SEEN = SeenFeatures.of(
     {
         "size": Column("number", np.array([1.0, 3.0, np.nan])),
         "color": Column("category", np.array([0, 2, 0, -1], dtype=np.int32), ("b", "g", "r")),
@@ -25,7 +25,7 @@ def test_what_rows_looked_like():
     assert SEEN.scale == {"size": (2.0, 1.0), "count": (20.0, pytest.approx(np.sqrt(200)))}
     assert SEEN.values["color"].values.tolist() == [-1, 0, 2]
     assert SEEN.values["flag"].values.tolist() == [0.0, 1.0]
-    again = SeenColumn.from_state(SEEN.to_state())
+    again = SeenFeatures.from_state(SEEN.to_state())
     assert again.scale == SEEN.scale
     assert again.values["color"].levels == ("b", "g", "r")
     assert again.values["color"].values.tolist() == [-1, 0, 2]
