@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
@@ -86,7 +86,6 @@ class ExtendedMethod(Method, Protocol):
         ...
 
 
-@runtime_checkable
 class SumsMethod(Method, Protocol):
     """A method that needs only sums over its rows, so that chunks, threads and machines share one code."""
 
