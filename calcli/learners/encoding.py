@@ -129,6 +129,6 @@ def level_weights(column: Column, weight: FloatArray | None) -> FloatArray:
 
 def heaviest_levels(column: Column, weights: FloatArray, *, least: float, most: int) -> tuple[str, ...]:
     """The levels with at least this weight, up to `most`, the heaviest first; see `level_weights`."""
-    pairs = zip(weights[1:].tolist(), column.levels, strict=True)
-    ordered = sorted((-total, level) for total, level in pairs if total >= least)
+    frequent = np.flatnonzero(weights[1:] >= least)
+    ordered = sorted((-float(weights[1 + place]), column.levels[place]) for place in frequent)
     return tuple(level for _, level in ordered[:most])

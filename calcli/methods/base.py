@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
@@ -52,22 +52,6 @@ class Method(Protocol):
         ...
 
 
-class IntervalMethod(Method, Protocol):
-    """A method with an interval for each probability."""
-
-    def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
-        """Two probabilities for each row; with more than two classes a column for each class against the rest."""
-        ...
-
-
-class ExtrasMethod(Method, Protocol):
-    """A method with further output columns, such as the cluster or the temperature of a row."""
-
-    def extras(self, state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
-        """An array of shape (n,) for each name that the spec lists."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Section:
     """A table about a fitted method, for people and as JSON; each of `rows` has a value for each of `columns`."""
@@ -78,31 +62,30 @@ class Section:
     note: str = ""
 
 
-class ExplainedMethod(Method, Protocol):
-    """A method whose state can be shown as tables."""
+class ExtendedMethod(Method, Protocol):
+    """A method with the functions that not all have; its `MethodSpec` says which there are."""
+
+    def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """Two probabilities for each row; with more than two classes a column for each class against the rest."""
+        ...
+
+    def extras(self, state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
+        """Further output columns, such as the cluster of a row: an array of shape (n,) for each name in the spec."""
+        ...
 
     def explain(self, state: State) -> tuple[Section, ...]:
         """The rules, leaves or clusters that were learned."""
         ...
 
-
-class ClosedForm(Method, Protocol):
-    """A method whose forward pass can be written as terms."""
-
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
         """The probability of the positive class, or of each class, of a row with such a score and such features."""
         ...
-
-
-class RemarkingMethod(Method, Protocol):
-    """A method with remarks about a fit."""
 
     def remarks(self, state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
         """Sentences for the user about the fit; if ids of `nodes` are given, about applying it to those rows."""
         ...
 
 
-@runtime_checkable
 class SumsMethod(Method, Protocol):
     """A method that needs only sums over its rows, so that chunks, threads and machines share one code."""
 

@@ -10,26 +10,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
-from calcli.methods.base import (
-    READS,
-    WHOLE_TABLE,
-    ExplainedMethod,
-    ExtrasMethod,
-    IntervalMethod,
-    Method,
-    Params,
-    RemarkingMethod,
-    Section,
-    Sums,
-    SumsMethod,
-)
+from calcli.methods.base import READS, WHOLE_TABLE, Method, Params, Section, Sums, SumsMethod
 from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import open_interval
@@ -140,13 +127,13 @@ class Calibrator:
         if not self.spec.extras:
             return {}
         with self.blamed():
-            return cast(ExtrasMethod, self.spec.load()).extras(self.state, batch, self.sides | sides)
+            return self.spec.load_extended().extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
         """Tables of what was learned; `classes` are the names of the classes in the order of their index."""
         if not self.spec.explains:
             return ()
-        method = cast(ExplainedMethod, self.spec.load())
+        method = self.spec.load_extended()
         with self.blamed():
             if self.classes == 2 or self.spec.multiclass == "native":
                 return method.explain(self.state)
@@ -162,7 +149,7 @@ class Calibrator:
         if not self.spec.remarks:
             return ()
         with self.blamed():
-            return cast(RemarkingMethod, self.spec.load()).remarks(self.state, self.sides, nodes)
+            return self.spec.load_extended().remarks(self.state, self.sides, nodes)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
@@ -177,7 +164,7 @@ class Calibrator:
 
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """The lower and upper probability of the method: of the positive class, or of each class."""
-        method = cast(IntervalMethod, self.spec.load())
+        method = self.spec.load_extended()
         if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
                 "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from calcli import expressions as terms
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Term, Terms
 from calcli.methods import catalog
-from calcli.methods.base import ClosedForm
 from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.numeric.links import GREATEST, LEAST
 from calcli.state import unnest
@@ -32,7 +29,7 @@ def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
 
 def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
     spec, classes = calibrator.spec, calibrator.classes
-    method = cast(ClosedForm, spec.load())
+    method = spec.load_extended()
     if classes == 2 or spec.multiclass == "native":
         prob = method.formula(calibrator.state, score, features)
     else:

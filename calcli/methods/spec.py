@@ -12,7 +12,7 @@ from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.batch import Batch
-    from calcli.methods.base import Method, Params, ParamValue, SumsMethod
+    from calcli.methods.base import ExtendedMethod, Method, Params, ParamValue, SumsMethod
 
 Kind = Literal["float", "int", "bool", "choice", "text"]
 Side = Literal["model", "partition-data", "embedding-data", "edges"]
@@ -143,6 +143,10 @@ class MethodSpec:
     def load(self) -> Method:
         """Import the method."""
         return cast("Method", importlib.import_module(self.target))
+
+    def load_extended(self) -> ExtendedMethod:
+        """Import a method of which a function is needed that not all have."""
+        return cast("ExtendedMethod", self.load())
 
     def from_sums(self, classes: int) -> bool:
         """Whether it is fitted from sums for this many classes."""
