@@ -62,7 +62,7 @@ def _linked(method: str) -> str:
 
 def metric_table() -> str:
     """The catalog of metrics, as Markdown."""
-    rows = [[f"`{row.name}`", row.family, row.summary, row.direction] for row in metrics.rows()]
+    rows = [[f"`{row.name}`", row.family, row.summary, row.direction] for row in metrics.specs()]
     return flat(("metric", "family", "what it is", "better"), rows, "markdown")
 
 

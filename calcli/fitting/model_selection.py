@@ -210,7 +210,7 @@ def criterion(name: str) -> metrics.MetricSpec:
     row = metrics.find(name)
     if row.rows is not None:
         return row
-    known = ", ".join(each.name for each in metrics.rows() if each.rows is not None)
+    known = ", ".join(each.name for each in metrics.specs() if each.rows is not None)
     if row.kind == "gap":
         raise UsageError(
             f"--criterion {name}: one bin for all rows has nearly none of it and knows nothing; over 832 experiments "

@@ -134,7 +134,7 @@ def bootstrap(
         How many work at once; None is as many as ``--threads`` or the processors allow, up to 8. It changes no number.
     """
     scores = [Resampler(one.moderate, chosen, options) for one in scored]
-    kinds = {row.name: row.kind for row in chosen if any(row.name in score.names for score in scores)}
+    kinds = {metric.name: metric.kind for metric in chosen if any(metric.name in score.names for score in scores)}
     paired = len(scores) > 1
     drawn = [name for name, kind in kinds.items() if kind == "smooth" or paired]
     gaps = [name for name, kind in kinds.items() if kind == "gap"]
@@ -198,25 +198,25 @@ class Resampler:
         self._if_negative: FloatArray = np.empty(0)
         self._if_positive: FloatArray = np.empty((0, 0))
         if scored.nothing is None:
-            for row in chosen:
-                self._prepare(row)
+            for metric in chosen:
+                self._prepare(metric)
         self.names = {*self._rows, *self._blocks, *self._clusters, *(("mvce",) if self._errors is not None else ())}
 
-    def _prepare(self, row: MetricSpec) -> None:
-        per_row, of_blocks, of_clusters = row.load_rows(), row.load_blocks(), row.load_clusters()
-        if row.kind == "test":
+    def _prepare(self, metric: MetricSpec) -> None:
+        per_row, of_blocks, of_clusters = metric.load_rows(), metric.load_blocks(), metric.load_clusters()
+        if metric.kind == "test":
             return
         if per_row is not None:
-            self._rows[row.name] = self._weight * per_row(self.scored)
+            self._rows[metric.name] = self._weight * per_row(self.scored)
         elif of_blocks is not None:
-            self._blocks[row.name] = row.reduction, of_blocks
-            if row.reduction not in self._sorted:
-                parts = problems(self.scored, row.reduction, self.options)
-                self._sorted[row.reduction] = tuple(part.sorted for part in parts)
+            self._blocks[metric.name] = metric.reduction, of_blocks
+            if metric.reduction not in self._sorted:
+                parts = problems(self.scored, metric.reduction, self.options)
+                self._sorted[metric.reduction] = tuple(part.sorted for part in parts)
         elif of_clusters is not None:
             if self.scored.clusters is not None:
-                self._clusters[row.name] = of_clusters
-        elif row.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
+                self._clusters[metric.name] = of_clusters
+        elif metric.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
             top = self.scored.top
             negative, positive = (mvce.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
             self._errors = mvce.error_columns(top, top.label.astype(np.float64))

@@ -28,5 +28,5 @@ def metrics(
     debug: options.Debug = False,
 ) -> None:
     """List the ways to measure, or describe one."""
-    chosen = catalog.rows() if name is None else (catalog.find(name),)
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
     output.metrics(chosen, form, Console(no_color=no_color), details=name is not None)
