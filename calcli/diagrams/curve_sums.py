@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
 from calcli.diagrams.bands import FEWEST, LEVEL, ROUNDING, Band, bands_of, not_often, points_of, worth_of
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
 from calcli.metrics.base import Options, Scored
@@ -17,7 +17,6 @@ from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
 from calcli.numeric.bins import width_edges
-from calcli.numeric.spans import spans
 
 CELLS = 1 << 14
 """The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""

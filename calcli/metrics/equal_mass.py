@@ -24,7 +24,7 @@ from calcli.metrics.conventions import convention
 from calcli.metrics.ece import UNBINNED, block_sums, definition_of, edges_of
 from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, cell_of, rounded_up
 from calcli.metrics.reduce import Reduction
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, spans
 from calcli.metrics.additive import Additive
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
-from calcli.numeric.spans import spans
 
 BIN_SIZE = 1000.0
 LEAST_BINS = 32

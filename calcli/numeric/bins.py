@@ -10,13 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
 
 _FEW_EDGES = 32
 """Up to so many edges, comparing with each of them in turn is faster than a binary search."""
-
-_CHUNK = 1 << 15
-"""Rows that are compared at a time: they stay in the processor's cache while all edges pass by."""
 
 
 def width_edges(count: int) -> FloatArray:
@@ -78,10 +75,10 @@ def assign(prob: FloatArray, edges: FloatArray) -> IntArray:
     if len(inner) > _FEW_EDGES:
         place[:] = np.searchsorted(inner, prob, side="left")
         return place
-    for start in range(0, len(prob), _CHUNK):
-        chunk = prob[start : start + _CHUNK]
-        passed: NDArray[np.uint8] = np.zeros(len(chunk), dtype=np.uint8)
+    for some in spans(len(prob)):
+        chunk = prob[some]
+        edges_below: NDArray[np.uint8] = np.zeros(len(chunk), dtype=np.uint8)
         for edge in inner:
-            passed += chunk > edge
-        place[start : start + _CHUNK] = passed
+            edges_below += chunk > edge
+        place[some] = edges_below
     return place

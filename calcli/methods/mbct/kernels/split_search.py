@@ -10,7 +10,7 @@ odds    w e    w h    w^2 e^2    w^2 e h      w^2 h^2
 linear  w p    w y    w^2 p^2    w^2 p y      w^2 y^2
 ======  =====  =====  =========  ===========  =========
 
-with e = p - y and h = p (1 - p). Terms are rounded by `grids` (see `calcli.numeric.exact`: one for the weights and the
+with e = p - y and h = p (1 - p). Terms are rounded by `grids` (see `calcli.numeric.sums`: one for the weights and the
 first two sums, one for the others), so that all sums are exact: blocks of rows may be summed in any order.
 """
 
