@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, spans
+from calcli.numeric.sums import totals
 
 _FEW_EDGES = 32
 """Up to so many edges, comparing with each of them in turn is faster than a binary search."""
@@ -47,7 +48,7 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
             prob, weight = prob[held], weight[held]
         if weight.min() < weight.max():
             value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
-            return weighted_quantiles(value, rows, np.bincount(group, weight), share)
+            return weighted_quantiles(value, rows, totals(group, weight), share)
     edges: FloatArray = np.percentile(prob, share * 100.0)
     return edges
 

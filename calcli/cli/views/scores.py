@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, shown_width
-from calcli.reporting.findings import Change, Findings, Numbers
-from calcli.reporting.typesetting import decimals, interval, number, signed
+from calcli.reporting.findings import Findings, Numbers
+from calcli.reporting.tables import difference_cells
+from calcli.reporting.typesetting import number
 
 
 def table(found: Findings, screen: Screen) -> list[str]:
@@ -29,25 +30,24 @@ def _by_metric(found: Findings, screen: Screen) -> list[str]:
 
 
 def _metric_lines(found: Findings, screen: Screen, alone: Numbers | None, extra: int) -> list[str]:
-    digits = _digits(found)
+    digits = found.digits
     header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
     rows = [header]
     dim = {0}
     for metric in found.metrics:
         values = [number(score.values.get(metric), digits) for score in found.scores]
-        change = _change(found.changes.get((alone.name, metric)), digits) if alone is not None else []
+        change = difference_cells(found.differences.get((alone.name, metric)), digits) if alone is not None else []
         rows.append([metric, found.directions[metric], *values, *change[:extra]])
-        for label, known in (("floor", [one.floors for one in found.scores]), ("p", [one.ps for one in found.scores])):
-            if any(metric in each for each in known):
-                dim.add(len(rows))
-                rows.append([f"  {label}", "", *(number(each.get(metric), digits) for each in known), *[""] * extra])
+        for label, known in found.floors_and_ps(metric):
+            dim.add(len(rows))
+            rows.append([f"  {label}", "", *(number(value, digits) for value in known), *[""] * extra])
     lines = aligned(rows, "ll" + "r" * (len(header) - 2))
     return [screen.dim(line) if place in dim else line for place, line in enumerate(lines)]
 
 
 def _by_score(found: Findings, screen: Screen) -> list[str]:
     """A line for each score; metrics that do not fit side by side go into another block."""
-    digits = _digits(found)
+    digits = found.digits
     columns: list[list[str]] = []
     for metric in found.metrics:
         values = [number(score.values.get(metric), digits) for score in found.scores]
@@ -76,14 +76,3 @@ def _blocks(names: Sequence[str], columns: Sequence[list[str]], width: int) -> l
         blocks[-1].append(column)
         left -= taken
     return blocks
-
-
-def _digits(found: Findings) -> int:
-    """Decimals of the whole table, so that its points stand under each other."""
-    return decimals([value for score in found.scores for value in score.values.values() if value is not None])
-
-
-def _change(change: Change | None, digits: int) -> list[str]:
-    if change is None or change.value is None:
-        return ["", ""]
-    return [signed(change.value, digits), interval(change.lo, change.hi, digits)]

@@ -11,7 +11,7 @@ from calcli.cli.text import aligned, described, wrapped
 from calcli.cli.views import scores
 from calcli.cli.views.report import described_facts
 from calcli.reporting import facts
-from calcli.reporting.findings import Change, Findings, Numbers
+from calcli.reporting.findings import Findings, Numbers
 from calcli.reporting.typesetting import NOTHING, spelled
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ def _sentence(row: ScoreRow) -> str:
 def _findings(report: Report, ensembles: Sequence[ScoreRow]) -> Findings:
     """One ensemble stands behind its single model, with how much it changes; several as they come."""
     rows = list(report.scores)
-    changes = {(one.score, one.metric): Change(one.value, one.lo, one.hi) for one in report.differences}
+    differences = {(one.score, one.metric): one for one in report.differences}
     if len(ensembles) == 1:
         rows.reverse()
     numbers = tuple(
         Numbers(row.name, {name: value.value for name, value in row.metrics.items()}, {}, {}, {}) for row in rows
     )
-    return Findings(numbers, {name: one.direction for name, one in report.definitions.items()}, changes)
+    return Findings(numbers, {name: one.direction for name, one in report.definitions.items()}, differences)
 
 
 def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) -> list[str]:
