@@ -6,7 +6,7 @@ that methods and metrics never meet a null label, a non-finite score or a string
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,6 +19,14 @@ LabelArray = NDArray[np.signedinteger[Any]]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 Role = Literal["category", "number", "boolean"]
+
+CHUNK = 1 << 15
+"""So many rows of a few columns stay in the processor's cache."""
+
+
+def spans(rows: int, size: int = CHUNK) -> Iterator[slice]:
+    """All rows as slices of `size`, so that intermediate results stay in the processor's cache."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 @dataclass(frozen=True, slots=True)

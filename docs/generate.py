@@ -62,7 +62,7 @@ def _linked(method: str) -> str:
 
 def metric_table() -> str:
     """The catalog of metrics, as Markdown."""
-    rows = [[f"`{spec.name}`", spec.family, spec.summary, spec.direction] for spec in metrics.rows()]
+    rows = [[f"`{spec.name}`", spec.family, spec.summary, spec.direction] for spec in metrics.specs()]
     return flat(("metric", "family", "what it is", "better"), rows, "markdown")
 
 

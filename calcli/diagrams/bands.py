@@ -21,7 +21,7 @@ ROUNDING = 1e-12
 """Values that differ by no more are equal."""
 
 
-def worth_of(weight: FloatArray, square: FloatArray) -> FloatArray:
+def effective_rows(weight: FloatArray, square: FloatArray) -> FloatArray:
     """As many rows of equal weight tell as much: (sum w)^2 / sum w^2. None where a square is too small for a float."""
     return np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
 
@@ -56,7 +56,7 @@ def bands_of(expected: FloatArray, y: FloatArray, worth: FloatArray, bands: Band
     return Band(ends, outside(LEVEL), not outside(1.0 - (1.0 - LEVEL) / (2.0 * len(y))).any())
 
 
-def not_often(off: NDArray[np.bool_]) -> bool:
+def few_outside(off: NDArray[np.bool_]) -> bool:
     """Whether so many of the values are off by chance, more often than one time in forty."""
     return len(off) == 0 or bool(off.mean() <= rate_interval(np.array([1.0 - LEVEL]), np.array([len(off)]))[1][0])
 

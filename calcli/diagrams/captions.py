@@ -152,7 +152,7 @@ def axes(curve: Curve, label: str) -> tuple[str, str]:
     return f"predicted probability that {label} is {curve.of}", f"how often {label} is {curve.of}"
 
 
-def extent(curves: Sequence[Curve]) -> float:
+def axis_end(curves: Sequence[Curve]) -> float:
     """Up to where the axes have to go, from 0: a round number, so that rare classes are not lost in a corner."""
     rejected = bool(curves) and curves[0].kind == "rejection"
     reach = [one.y if rejected else max(one.x, one.y) for curve in curves for one in curve.points]
@@ -170,6 +170,13 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(place * step, 12) for place in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def tick_labels(end: float, most: int = 6) -> dict[float, str]:
+    """Ticks from 0 to `end`, with their texts."""
+    values = ticks(0.0, end, max(2, most))
+    digits = decimals(values)
+    return {value: f"{value:.{digits}f}" for value in values}
+
+
 def decimals(values: Sequence[float]) -> int:
     """As many as it takes to write ticks in full."""
     return next((digits for digits in range(1, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6)
@@ -180,12 +187,25 @@ def error_name(curve: Curve) -> str:
     return {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
 
 
-def happened(curves: Sequence[Curve]) -> str:
+def rate_text(curves: Sequence[Curve]) -> str:
     """What bars are."""
     classes = {curve.of for curve in curves}
     if len(classes) > 1:
         return "how often it happened"
     return "how often it is right" if curves[0].of is None else f"how often it is {curves[0].of}"
+
+
+def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
+    """The entries of a legend: which mark, and what it stands for."""
+    points = [point for curve in curves for point in curve.points]
+    entries = [("rate", rate_text(curves)), ("bar", "as often as predicted")]
+    sides = {point.side for point in points if point.y != point.x}
+    entries += [(side, text) for side, text in SIDES.items() if side in sides]
+    if not all(point.off for point in points):
+        entries.append(("chance", "perhaps by chance"))
+    if bands != "none":
+        entries.append(("band", band_text(bands)))
+    return entries
 
 
 def band_text(bands: Bands) -> str:

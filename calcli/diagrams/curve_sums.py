@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
-from calcli.diagrams.bands import FEWEST, LEVEL, ROUNDING, Band, bands_of, not_often, points_of, worth_of
+from calcli.batch import FloatArray, IntArray, spans
+from calcli.diagrams.bands import FEWEST, LEVEL, ROUNDING, Band, bands_of, effective_rows, few_outside, points_of
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.blocks import Blocks, cumulated
@@ -17,7 +17,6 @@ from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
 from calcli.numeric.bins import width_edges
-from calcli.numeric.spans import spans
 
 CELLS = 1 << 14
 """The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""
@@ -115,9 +114,9 @@ class _Bars:
             return Curve(self.score, self.of, "reliability")
         n = self.sums.weight[held]
         x, y = self.sums.prob[held] / n, self.sums.label[held] / n
-        worth = worth_of(n, self.square[held])
+        worth = effective_rows(n, self.square[held])
         band = bands_of(x, y, worth, self.bands)
-        chance = band.chance and not_often(band.off[worth >= FEWEST])
+        chance = band.chance and few_outside(band.off[worth >= FEWEST])
         ends = tuple(zip(self.edges[held - 1].tolist(), self.edges[held].tolist(), strict=True))  # place 0 is no bin
         return Curve(
             score=self.score,
@@ -273,7 +272,7 @@ class _Rejection:
         share = np.arange(STEPS) / STEPS
         left = (1.0 - share) * weight[-1]
         y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), said))
-        band = bands_of(expected, y, worth_of(left, np.interp(left, weight, square)), self.bands)
+        band = bands_of(expected, y, effective_rows(left, np.interp(left, weight, square)), self.bands)
         points = points_of(share, y, left, band)
         return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), band.chance)
 

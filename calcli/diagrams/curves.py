@@ -46,6 +46,11 @@ class Point:
     hi: float | None = None
     off: bool = False
 
+    @property
+    def side(self) -> Literal["over", "under"]:
+        """Whether the score is over-confident here, in that less happens than is predicted, or under-confident."""
+        return "over" if self.y < self.x else "under"
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from calcli.diagrams.captions import SIDES, axes, band_text, caption, error_name, extent, fullest, happened, ticks
+from calcli.diagrams.captions import axes, axis_end, band_text, caption, error_name, fullest, legend, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     most = max(map(len, texts.values()))
     head = NAME + LINE * most
     wide, high = LEFT + PLOT + RIGHT, head + PLOT + SPACE + COUNTS + FOOT
-    entries, columns = _entries(curves, bands), max(1, int(across * wide / ENTRY))
+    entries, columns = _legend(curves, bands), max(1, int(across * wide / ENTRY))
     below = 0.15 + 0.21 * math.ceil(len(entries) / columns)
     found = Figure(figsize=(across * wide, down * high + below))
     for row, panels in enumerate(rows):
-        top = extent([curve for curve in curves if curve.of == panels[0].of])
+        top = axis_end([curve for curve in curves if curve.of == panels[0].of])
         for column, curve in enumerate(panels):
             corner = (column * wide + LEFT, below + (down - 1 - row) * high + FOOT)
             plot = _panel(found, curve, corner, top, label, first=column == 0)
@@ -154,8 +154,8 @@ def _head(plot: Axes, curve: Curve, text: Sequence[str], height: float) -> None:
     plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=9, linespacing=1.3, **above)
 
 
-def _ink(point: Point) -> str:
-    strong, pale = ERROR["over" if point.y < point.x else "under"]
+def _error_color(point: Point) -> str:
+    strong, pale = ERROR[point.side]
     return strong if point.off else pale
 
 
@@ -165,7 +165,7 @@ def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
         low, high = sorted((point.x, point.y))
         edge: dict[str, Any] = {"width": width, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
         plot.bar(begin, low, color=BAR, **edge)
-        plot.bar(begin, high - low, bottom=low, color=_ink(point), **edge)
+        plot.bar(begin, high - low, bottom=low, color=_error_color(point), **edge)
         plot.plot([begin, end], [point.y, point.y], color=DARK, linewidth=1.3, solid_capstyle="butt", zorder=5)
         if point.lo is not None and point.hi is not None:
             plot.plot([point.x, point.x], [point.lo, point.hi], color=DARK, linewidth=1.1, alpha=0.75, zorder=6)
@@ -180,7 +180,7 @@ def _line(plot: Axes, counts: Axes, curve: Curve) -> None:
     plot.fill_between(x, 0, list(map(min, x, y)), color=BAR, linewidth=0)
     for side, inks in ERROR.items():
         for off, ink in zip((True, False), inks, strict=True):
-            chosen = [(one.y < one.x) == (side == "over") and one.off == off for one in curve.points]
+            chosen = [one.side == side and one.off == off for one in curve.points]
             plot.fill_between(x, x, y, where=chosen, color=ink, linewidth=0)
     plot.plot(x, y, color=DARK, linewidth=1.8, zorder=5)
     if curve.points and curve.points[0].lo is not None:
@@ -192,26 +192,23 @@ def _line(plot: Axes, counts: Axes, curve: Curve) -> None:
     counts.set_yticks([])
 
 
-def _entries(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
-    """What the legend explains."""
+def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
+    """The marks of the legend, each with its text."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    points = [point for curve in curves for point in curve.points]
-    entries: list[Artist] = [
-        Line2D([], [], color=DARK, linewidth=1.8, label=happened(curves)),
-        Patch(facecolor=BAR, label="as often as predicted"),
-    ]
-    for side, text in SIDES.items():
-        if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
-            entries.append(Patch(facecolor=ERROR[side][0], label=text))
-    if not all(point.off for point in points):
-        pale, other = ERROR["over"][1], ERROR["under"][1]
-        entries.append(Patch(facecolor=pale, edgecolor=other, linewidth=2, label="perhaps by chance"))
-    if bands != "none":
-        dash: Any = (0, (1, 1.4)) if curves[0].kind == "smooth" else "-"
-        entries.append(Line2D([], [], color=DARK, linewidth=0.9, alpha=0.75, linestyle=dash, label=band_text(bands)))
-    return entries
+    dash: Any = (0, (1, 1.4)) if curves[0].kind == "smooth" else "-"
+    marks: dict[str, Artist] = {
+        "rate": Line2D([], [], color=DARK, linewidth=1.8),
+        "bar": Patch(facecolor=BAR),
+        **{side: Patch(facecolor=strong) for side, (strong, _) in ERROR.items()},
+        "chance": Patch(facecolor=ERROR["over"][1], edgecolor=ERROR["under"][1], linewidth=2),
+        "band": Line2D([], [], color=DARK, linewidth=0.9, alpha=0.75, linestyle=dash),
+    }
+    entries = legend(curves, bands)
+    for mark, text in entries:
+        marks[mark].set_label(text)
+    return [marks[mark] for mark, _ in entries]
 
 
 def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
@@ -220,7 +217,7 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
 
     wide, high = 5.6, 3.6
     below = FOOT + 0.21 * (len(curves) + (bands != "none")) + 0.1
-    left, top = LEFT + 0.12, extent(curves)
+    left, top = LEFT + 0.12, axis_end(curves)
     found = Figure(figsize=(left + wide + RIGHT, 0.2 + high + below))
     plot = _place(found, left, below, wide, high)
     for place, curve in enumerate(curves):
@@ -241,9 +238,8 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     handles, _ = plot.get_legend_handles_labels()
     if bands != "none":
         handles.append(_shade(bands))
-    legend = found.legend(handles=handles, loc="lower left", frameon=False, fontsize=9)
-    for words in legend.get_texts():
-        words.set_parse_math(False)
+    for entry in found.legend(handles=handles, loc="lower left", frameon=False, fontsize=9).get_texts():
+        entry.set_parse_math(False)  # a name is no formula
     return found
 
 

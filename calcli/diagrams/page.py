@@ -11,7 +11,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
-from calcli.diagrams.captions import SIDES, band_text, caption, error_name, extent, happened
+from calcli.diagrams.captions import SIDES, axis_end, band_text, caption, error_name, legend
 from calcli.diagrams.curves import Bands, Curve, Kind
 
 TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
@@ -87,7 +87,7 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     groups = {of: list(group) for of, group in groupby(curves, key=_class)}
     for of, panels in groups.items():
-        top = extent(panels)
+        top = axis_end(panels)
         name = f"{label} = {of}" if of else "the predicted class"
         title = f"<h2>{escape(name)}</h2>\n" if len(groups) > 1 else ""
         drawn = "".join(_figure(curve, svg.panel(curve, top, label, bands)) for curve in panels)
@@ -109,7 +109,7 @@ def _figure(curve: Curve, picture: str) -> str:
 
 def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     lines = "".join(
-        f'<p data-score="{escape(curve.score)}">{_swatch(f"fill:var(--line-{place % svg.LINES})")}'
+        f'<p data-score="{escape(curve.score)}">{_color_mark(f"fill:var(--line-{place % svg.LINES})")}'
         f"<strong>{escape(curve.score)}</strong>{escape(caption(curve).because)}.</p>"
         for place, curve in enumerate(curves)
     )
@@ -124,22 +124,19 @@ def _numbers(columns: str) -> str:
 
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> str:
-    points = [point for curve in curves for point in curve.points]
-    cap = _mark('<path class="cap" d="M0 4H11"/>')
-    entries = [(cap, happened(curves)), (_swatch("fill:var(--bar)"), "as often as predicted")]
-    for side, text in SIDES.items():
-        if any((point.y < point.x) == (side == "over") and point.y != point.x for point in points):
-            entries.append((_swatch(f"fill:var(--{side})"), text))
-    if not all(point.off for point in points):
-        pale = _swatch("fill:var(--over-chance)") + _swatch("fill:var(--under-chance)")
-        entries.append((pale, "perhaps by chance"))
-    if bands != "none":
-        mark = '<path class="edge" d="M0 4H11"/>' if curves[0].kind == "smooth" else '<path class="band" d="M5.5 0V8"/>'
-        entries.append((_mark(mark), band_text(bands)))
-    return f'<ul class="legend">{"".join(f"<li>{mark}{escape(text)}</li>" for mark, text in entries)}</ul>\n'
+    smooth = curves[0].kind == "smooth"
+    marks = {
+        "rate": _mark('<path class="cap" d="M0 4H11"/>'),
+        "bar": _color_mark("fill:var(--bar)"),
+        **{side: _color_mark(f"fill:var(--{side})") for side in SIDES},
+        "chance": _color_mark("fill:var(--over-chance)") + _color_mark("fill:var(--under-chance)"),
+        "band": _mark('<path class="edge" d="M0 4H11"/>' if smooth else '<path class="band" d="M5.5 0V8"/>'),
+    }
+    entries = "".join(f"<li>{marks[mark]}{escape(text)}</li>" for mark, text in legend(curves, bands))
+    return f'<ul class="legend">{entries}</ul>\n'
 
 
-def _swatch(fill: str) -> str:
+def _color_mark(fill: str) -> str:
     return _mark(f'<rect width="11" height="8" style="{fill}"/>')
 
 

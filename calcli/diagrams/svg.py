@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from calcli.diagrams.captions import axes, caption, decimals, extent, fullest, ticks
+from calcli.diagrams.captions import axes, axis_end, caption, fullest, tick_labels, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
 
 # In units of the picture.
@@ -24,7 +24,7 @@ LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlotArea:
     """Where axes from 0 to `right` and from 0 to `high` are in a picture."""
 
     left: float
@@ -59,9 +59,9 @@ class Frame:
 
 def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
     """One score: the bars or the curve, and below them how many rows they stand for."""
-    frame = Frame(LEFT, TOP, SIDE, SIDE, top, top)
+    frame = PlotArea(LEFT, TOP, SIDE, SIDE, top, top)
     most = max(curve.densities, default=1.0)
-    counts = Frame(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, top, most)
+    counts = PlotArea(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, top, most)
     x_name, y_name = axes(curve, label)
     drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
     scale = _text(LEFT - 6, counts.top + 10, fullest(curve), "end soft")
@@ -71,29 +71,29 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
         curve,
         f"{curve.score}: {caption(curve).text} x: {x_name}; y: {y_name}",
         bands,
-        _track(curve, drawn),
-        _line("diagonal", frame.path([(0, 0), (top, top)])),
+        _curve_group(curve, drawn),
+        _stroke("diagonal", frame.path([(0, 0), (top, top)])),
         scale,
         _axes(frame, counts.bottom, x_name, y_name),
     )
 
 
-def _bars(curve: Curve, frame: Frame, counts: Frame) -> str:
+def _bars(curve: Curve, frame: PlotArea, counts: PlotArea) -> str:
     parts = []
     for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True):
         low, high = sorted((point.x, point.y))
         parts += [
             frame.box("bar", begin, end, 0.0, low),
             frame.box(_side(point), begin, end, low, high),
-            _line("cap", frame.path([(begin, point.y), (end, point.y)])),
+            _stroke("cap", frame.path([(begin, point.y), (end, point.y)])),
             counts.box("count", begin, end, 0.0, density),
         ]
         if point.lo is not None and point.hi is not None:
-            parts.append(_line("band", frame.path([(point.x, point.lo), (point.x, point.hi)])))
+            parts.append(_stroke("band", frame.path([(point.x, point.lo), (point.x, point.hi)])))
     return "".join(parts)
 
 
-def _smooth(curve: Curve, frame: Frame, counts: Frame) -> str:
+def _smooth(curve: Curve, frame: PlotArea, counts: PlotArea) -> str:
     points = curve.points
     if not points:
         return ""
@@ -104,8 +104,8 @@ def _smooth(curve: Curve, frame: Frame, counts: Frame) -> str:
         parts.append(_area(kind, frame, [(one.x, one.y) for one in run], [(one.x, one.x) for one in reversed(run)]))
     for edge in ("lo", "hi"):
         if points[0].lo is not None:
-            parts.append(_line("edge", frame.path((one.x, getattr(one, edge)) for one in points)))
-    parts.append(_line("cap", frame.path((one.x, one.y) for one in points)))
+            parts.append(_stroke("edge", frame.path((one.x, getattr(one, edge)) for one in points)))
+    parts.append(_stroke("cap", frame.path((one.x, one.y) for one in points)))
     parts.append(_area("count", counts, [(one.x, one.n) for one in points], [(x, 0.0) for x in ends]))
     return "".join(parts)
 
@@ -118,21 +118,21 @@ def _runs(points: Sequence[Point]) -> Iterable[tuple[str, list[Point]]]:
 
 
 def _side(point: Point) -> str:
-    return ("over" if point.y < point.x else "under") + ("" if point.off else " chance")
+    return point.side + ("" if point.off else " chance")
 
 
 def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     """The error rates of all scores in one picture."""
-    frame = Frame(LEFT + 8, TOP, WIDE, HIGH, 1.0, extent(curves))
+    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, 1.0, axis_end(curves))
     x_name, y_name = axes(curves[0], label)
-    grid = "".join(_line("grid", frame.path([(0, value), (1, value)])) for value in ticks(0.0, frame.high)[1:])
-    tracks = "".join(_track(curve, _rate(curve, place, frame)) for place, curve in enumerate(curves))
+    grid = "".join(_stroke("grid", frame.path([(0, value), (1, value)])) for value in ticks(0.0, frame.high)[1:])
+    tracks = "".join(_curve_group(curve, _rate(curve, place, frame)) for place, curve in enumerate(curves))
     named = "; ".join(f"{curve.score}{caption(curve).because}" for curve in curves)
     size = (frame.left + WIDE + RIGHT, frame.bottom + BELOW)
     return _picture(size, frame, curves[0], named, bands, grid, tracks, _axes(frame, frame.bottom, x_name, y_name))
 
 
-def _rate(curve: Curve, place: int, frame: Frame) -> str:
+def _rate(curve: Curve, place: int, frame: PlotArea) -> str:
     """A curve and its band."""
     ink = f"var(--line-{place % LINES})"
     parts = []
@@ -150,7 +150,7 @@ def _rate(curve: Curve, place: int, frame: Frame) -> str:
 # Pieces
 
 
-def _picture(size: tuple[float, float], frame: Frame, curve: Curve, said: str, bands: Bands, *parts: str) -> str:
+def _picture(size: tuple[float, float], frame: PlotArea, curve: Curve, said: str, bands: Bands, *parts: str) -> str:
     happens = "right" if curve.of is None else "happens"
     shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
     box = f'viewBox="0 0 {_number(size[0])} {_number(size[1])}" role="img" tabindex="0" aria-label="{escape(said)}"'
@@ -158,7 +158,7 @@ def _picture(size: tuple[float, float], frame: Frame, curve: Curve, said: str, b
     return f"<svg {box} {data}>{''.join(parts)}</svg>\n"
 
 
-def _track(curve: Curve, drawn: str) -> str:
+def _curve_group(curve: Curve, drawn: str) -> str:
     """What belongs to one curve, with the numbers for the pointer to find."""
     spans: Iterable[Sequence[float]] = curve.edges or [()] * len(curve.points)
     rows = [
@@ -172,26 +172,24 @@ def _track(curve: Curve, drawn: str) -> str:
     )
 
 
-def _axes(frame: Frame, floor: float, x_name: str, y_name: str) -> str:
+def _axes(frame: PlotArea, floor: float, x_name: str, y_name: str) -> str:
     """Both axes with ticks, numbers and names; numbers of x stand below `floor`."""
     parts = [
-        _line(
+        _stroke(
             "axis",
             f"M{_number(frame.left)} {_number(frame.top)}V{_number(frame.bottom)}H{_number(frame.left + frame.width)}",
         )
     ]
     if floor > frame.bottom:
-        parts.append(_line("axis", f"M{_number(frame.left)} {_number(floor)}H{_number(frame.left + frame.width)}"))
-    for values, across in ((ticks(0.0, frame.right), True), (ticks(0.0, frame.high), False)):
-        digits = decimals(values)
-        for value in values:
-            text = f"{value:.{digits}f}"
+        parts.append(_stroke("axis", f"M{_number(frame.left)} {_number(floor)}H{_number(frame.left + frame.width)}"))
+    for end, across in ((frame.right, True), (frame.high, False)):
+        for value, text in tick_labels(end).items():
             if across:
                 parts.append(_text(frame.x(value), floor + 17, text, "middle"))
-                parts.append(_line("axis", f"M{_number(frame.x(value))} {_number(floor)}v4"))
+                parts.append(_stroke("axis", f"M{_number(frame.x(value))} {_number(floor)}v4"))
             else:
                 parts.append(_text(frame.left - 8, frame.y(value) + 4, text, "end"))
-                parts.append(_line("axis", f"M{_number(frame.left)} {_number(frame.y(value))}h-4"))
+                parts.append(_stroke("axis", f"M{_number(frame.left)} {_number(frame.y(value))}h-4"))
     parts.append(_text(frame.left + frame.width / 2, floor + 38, x_name, "middle soft"))
     middle = frame.top + frame.height / 2
     turned = f'transform="rotate(-90 13 {_number(middle)})"'
@@ -203,15 +201,15 @@ def _text(x: float, y: float, text: str, kind: str, more: str = "") -> str:
     return f'<text class="{kind}" x="{_number(x)}" y="{_number(y)}" {more}>{escape(text)}</text>'
 
 
-def _line(kind: str, path: str) -> str:
+def _stroke(kind: str, path: str) -> str:
     return f'<path class="{kind}" d="{path}"/>'
 
 
-def _area(kind: str, frame: Frame, there: Sequence[tuple[float, float]], back: Sequence[tuple[float, float]]) -> str:
+def _area(kind: str, frame: PlotArea, there: Sequence[tuple[float, float]], back: Sequence[tuple[float, float]]) -> str:
     return f'<path class="{kind}" d="{_path(frame, there, back)}"/>'
 
 
-def _path(frame: Frame, there: Sequence[tuple[float, float]], back: Sequence[tuple[float, float]]) -> str:
+def _path(frame: PlotArea, there: Sequence[tuple[float, float]], back: Sequence[tuple[float, float]]) -> str:
     return f"{frame.path([*there, *back])}Z"
 
 

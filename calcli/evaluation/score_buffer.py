@@ -11,14 +11,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from calcli.batch import Batch, FloatArray, IntArray, LabelArray
+from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered
-from calcli.numeric.spans import spans
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
 from calcli.reports.schema import ScoreSource, Seconds

@@ -7,7 +7,7 @@ an interpreter of a few dozen lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from calcli.export.subexpressions import inputs, steps
@@ -39,72 +39,49 @@ def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
     for level in steps(outputs.values()):
         for term in level:
             name = f"step_{len(names)}"
-            written.append({"name": name, "term": _term(term, names)})
+            written.append({"name": name, "term": _json(term, names)})
             names[id(term)] = name
     return {
         "schema": "calcli.formula/1",
         "inputs": [{"name": name, "role": role} for name, role in sorted(inputs(outputs.values()))],
         "steps": written,
-        "outputs": [{"name": name, "term": _term(term, names)} for name, term in outputs.items()],
+        "outputs": [{"name": name, "term": _json(term, names)} for name, term in outputs.items()],
     }
 
 
-def _term(term: Term, names: Names) -> Json:
+def _json(node: Term | Condition, names: Names) -> Json:
+    def every(nodes: Iterable[Term | Condition]) -> Json:
+        return [_json(one, names) for one in nodes]
+
     found: Json
-    match term:
-        case _ if id(term) in names:
-            found = {"ref": names[id(term)]}
+    match node:
+        case _ if id(node) in names:
+            found = {"ref": names[id(node)]}
         case Number(value):
             found = value
         case Input(name, _):
             found = {"ref": name}
-        case Arithmetic(operator, left, right):
-            found = {"op": operator, "args": [_term(left, names), _term(right, names)]}
+        case Arithmetic(operator, left, right) | Compared(operator, left, right):
+            found = {"op": operator, "args": every((left, right))}
         case Function(name, arguments):
-            found = {"op": name, "args": [_term(one, names) for one in arguments]}
+            found = {"op": name, "args": every(arguments)}
         case Choice(cases, otherwise):
-            cases_found: list[Json] = [
-                {"if": _condition(asked, names), "then": _term(then, names)} for asked, then in cases
+            branches: list[Json] = [
+                {"if": _json(condition, names), "then": _json(then, names)} for condition, then in cases
             ]
-            found = {
-                "op": "choose",
-                "cases": cases_found,
-                "else": None if otherwise is None else _term(otherwise, names),
-            }
+            rest = None if otherwise is None else _json(otherwise, names)
+            found = {"op": "choose", "cases": branches, "else": rest}
         case Steps(x, cuts, values, side):
-            found = {
-                "op": "steps",
-                "x": _term(x, names),
-                "cuts": [float(cut) for cut in cuts],
-                "values": [_term(value, names) for value in values],
-                "side": side,
-            }
+            found = {"op": "steps", "x": _json(x, names), "cuts": cuts.tolist(), "values": every(values), "side": side}
         case Switch(x, keys, values, otherwise):
-            found = {
-                "op": "switch",
-                "x": _term(x, names),
-                "keys": list(keys),
-                "values": [_term(value, names) for value in values],
-                "else": _term(otherwise, names),
-            }
-        case _:
-            raise TypeError(f"no term: {term!r}")
-    return found
-
-
-def _condition(condition: Condition, names: Names) -> Json:
-    found: Json
-    match condition:
-        case Compared(relation, left, right):
-            found = {"op": relation, "args": [_term(left, names), _term(right, names)]}
+            found = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
+            found["else"] = _json(otherwise, names)
         case Missing(column):
             found = {"op": "missing", "column": column.name}
         case Among(column, levels):
             found = {"op": "among", "column": column.name, "levels": list(levels)}
-        case Every(conditions):
-            found = {"op": "and", "args": [_condition(one, names) for one in conditions]}
-        case Some(conditions):
-            found = {"op": "or", "args": [_condition(one, names) for one in conditions]}
+        case Every(conditions) | Some(conditions):
+            found = {"op": "and" if isinstance(node, Every) else "or", "args": every(conditions)}
         case _:
-            raise TypeError(f"no condition: {condition!r}")
+            raise TypeError(f"no term or condition: {node!r}")
     return found

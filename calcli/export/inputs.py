@@ -1,4 +1,4 @@
-"""From the columns of a table to the score that methods read, in terms: what the tables room does with rows."""
+"""From the columns of a table to the score that methods read, as terms: what `calcli.tables` does with rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a table gives a calibrator.
+class TableInputs:
+    """The terms in which a calibrator reads a table.
 
     Attributes
     ----------
@@ -25,31 +25,31 @@ class Given:
         The log-odds, or a logit for each class; null where the row is bad.
     features
         By name.
-    good
-        Which rows can be calibrated.
+    valid
+        Whether a row can be calibrated.
     """
 
     score: Terms
     features: Inputs
-    good: Condition
+    valid: Condition
 
 
-def given(binding: Binding) -> Given:
+def table_inputs(binding: Binding) -> TableInputs:
     """The columns of a binding, checked as `apply` checks them."""
     values = tuple(Input(name) for name in binding.score.columns)
-    good = _good(values, probabilities=binding.score.kind == "prob")
-    score = tuple(terms.choose(good, one, None) for one in _score(values, binding))
-    return Given(score, {feature.name: Input(feature.name, feature.role) for feature in binding.features}, good)
+    valid = _validity(values, probabilities=binding.score.kind == "prob")
+    score = tuple(terms.choose(valid, one, None) for one in _score(values, binding))
+    return TableInputs(score, {feature.name: Input(feature.name, feature.role) for feature in binding.features}, valid)
 
 
-def _good(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
+def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
     """No value is null, NaN or infinite; probabilities lie in [0, 1] and add up to 1."""
     low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
-    found: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
+    conditions: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
     if probabilities and len(values) > 1:
         whole = terms.total(values)
-        found += [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
-    return Every(tuple(found))
+        conditions += [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
+    return Every(tuple(conditions))
 
 
 def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
@@ -59,10 +59,10 @@ def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
     if not binding.binary:
         return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in values) if probabilities else values
     positive = binding.classes.index(index_order(binding)[1])
-    own: tuple[Term, Term] = (values[positive], values[1 - positive])
+    pair: tuple[Term, Term] = (values[positive], values[1 - positive])
     if probabilities:
-        own = (terms.ln(terms.clip(own[0], CLIP, 1.0 - CLIP)), terms.ln(terms.clip(own[1], CLIP, 1.0 - CLIP)))
-    return (own[0] - own[1],)
+        pair = (terms.ln(terms.clip(pair[0], CLIP, 1.0 - CLIP)), terms.ln(terms.clip(pair[1], CLIP, 1.0 - CLIP)))
+    return (pair[0] - pair[1],)
 
 
 def log_odds(prob: Terms) -> Terms:

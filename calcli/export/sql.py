@@ -1,8 +1,8 @@
 """Terms as SQL.
 
-sqlglot knows how each dialect quotes names and spells types and functions. What it cannot know is how a database
-treats NaN: some compare it as larger than all numbers, some as IEEE 754 says. The tests for missing and for finite
-numbers hold under both.
+sqlglot knows how each dialect quotes names and spells types and functions. It does not know how a database compares
+NaN: some take it as larger than all numbers, others follow IEEE 754. The tests for missing and for finite numbers
+hold under both.
 
 A term that is used several times is written out each time in an expression, and once, as a column of a step, in a
 query.
@@ -42,16 +42,16 @@ Sql: TypeAlias = Any
 """An expression of sqlglot."""
 
 LARGEST = 20_000
-"""An expression of more terms than this is no use to anybody."""
+"""Terms of the longest expression that is written."""
 
 MOST_BRANCHES = 500
-"""In a query, a tree with more is joined as tables."""
+"""In a query, a tree with more branches is joined as tables."""
 
 FEW = 4
-"""Cases up to so many are asked one after the other."""
+"""Up to so many cases are tested one after the other."""
 
 EXCLUDING = ("bigquery", "clickhouse", "databricks", "duckdb", "redshift", "snowflake", "spark")
-"""Dialects in which a query can give all columns but some."""
+"""Dialects in which a query can give all columns except some."""
 
 _MOST = repr(sys.float_info.max)
 _ARITHMETIC = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
@@ -132,7 +132,7 @@ class _Writer:
     names: dict[int, str] = field(default_factory=dict)
 
     def named(self, terms: Sequence[Term], walked: Collection[Term]) -> tuple[list[Sql], list[exp.Join]]:
-        """Terms as columns with names of their own, by which they are known from then on, and the joins they need."""
+        """Terms as named columns, with the joins they need; from then on they are written as these names."""
         names = [f"calcli_{len(self.names) + place}" for place in range(len(terms))]
         columns: list[Sql] = []
         needed: list[exp.Join] = []
@@ -161,7 +161,7 @@ class _Writer:
             case Function(name, arguments):
                 found = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
-                ifs = [exp.If(this=self.asked(asked), true=self.written(then)) for asked, then in cases]
+                ifs = [exp.If(this=self.condition(test), true=self.written(then)) for test, then in cases]
                 found = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
             case Steps(x, cuts, values, side):
                 relation = exp.LTE if side == "left" else exp.LT
@@ -179,31 +179,29 @@ class _Writer:
         return {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}[name](this=arguments[0])
 
     def _search(self, x: Sql, cuts: list[float], values: Sequence[Term], relation: Any) -> Sql:
-        """Halving: as many comparisons as the logarithm of the number of cuts."""
+        """Nested halves, so that a row needs log2(cuts) comparisons."""
         if not cuts:
             return self.written(values[0])
         middle = len(cuts) // 2
         below = self._search(x, cuts[:middle], values[: middle + 1], relation)
         above = self._search(x, cuts[middle + 1 :], values[middle + 1 :], relation)
-        asked = relation(this=x.copy(), expression=_number(cuts[middle]))
-        return exp.Case(ifs=[exp.If(this=asked, true=below)], default=above)
+        test = relation(this=x.copy(), expression=_number(cuts[middle]))
+        return exp.Case(ifs=[exp.If(this=test, true=below)], default=above)
 
     def _switched(self, x: Term, keys: Sequence[str] | Sequence[int], values: Sequence[Sql], otherwise: Sql) -> Sql:
-        """Texts one after the other; numbers by halving, unless they are few."""
-        asked, literals = self.written(x), [exp.convert(key) for key in keys]
+        """Text keys are tested one after the other; number keys by halving, unless they are few."""
+        key, literals = self.written(x), [exp.convert(one) for one in keys]
         if len(keys) > FEW and isinstance(otherwise, exp.Literal | exp.Paren) and not isinstance(keys[0], str):
             middle = len(keys) // 2
             below = self._switched(x, keys[:middle], values[:middle], otherwise)
             above = self._switched(x, keys[middle:], values[middle:], otherwise.copy())
-            return exp.Case(
-                ifs=[exp.If(this=exp.LT(this=asked, expression=literals[middle]), true=below)], default=above
-            )
+            return exp.Case(ifs=[exp.If(this=exp.LT(this=key, expression=literals[middle]), true=below)], default=above)
         if not keys:
             return otherwise
         ifs = [exp.If(this=literal, true=value) for literal, value in zip(literals, values, strict=True)]
-        return exp.Case(this=asked, ifs=ifs, default=otherwise)
+        return exp.Case(this=key, ifs=ifs, default=otherwise)
 
-    def asked(self, condition: Condition) -> Sql:
+    def condition(self, condition: Condition) -> Sql:
         found: Sql
         match condition:
             case Compared(relation, left, right):
@@ -214,9 +212,9 @@ class _Writer:
                 texts = [exp.Literal.string(level) for level in levels]
                 found = exp.In(this=_column(column.name, "category"), expressions=texts)
             case Every(conditions):
-                found = exp.paren(exp.and_(*map(self.asked, conditions)))
+                found = exp.paren(exp.and_(*map(self.condition, conditions)))
             case Some(conditions):
-                found = exp.paren(exp.or_(*map(self.asked, conditions)))
+                found = exp.paren(exp.or_(*map(self.condition, conditions)))
             case _:
                 raise TypeError(f"no condition: {condition!r}")
         return found

@@ -1,10 +1,11 @@
-"""What a formula is made of: how large it is when it is written out, and which of its parts deserve a name."""
+"""Common subexpressions: the size of a formula when it is written out, and which of its terms get a name."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from itertools import repeat
 
 from calcli.expressions import (
     Among,
@@ -26,55 +27,51 @@ from calcli.expressions import (
 
 def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
     """The columns that are read, each with its role."""
-    columns = {(term.name, term.role) for term in _in_order(outputs) if isinstance(term, Input)}
-    asked = (one for term in _in_order(outputs) if isinstance(term, Choice) for one, _ in term.cases)
-    return columns | {(column.name, column.role) for condition in asked for column in _asked_columns(condition)}
+    terms = _bottom_up(outputs)
+    columns = [term for term in terms if isinstance(term, Input)]
+    conditions = (condition for term in terms if isinstance(term, Choice) for condition, _ in term.cases)
+    columns += (column for condition in conditions for column in _tested_columns(condition))
+    return {(column.name, column.role) for column in columns}
 
 
-def _asked_columns(condition: Condition) -> Iterator[Input]:
+def _tested_columns(condition: Condition) -> Iterator[Input]:
+    """The columns that a condition tests without reading them as numbers."""
     match condition:
         case Missing(column) | Among(column, _):
             yield column
         case Every(conditions) | Some(conditions):
             for one in conditions:
-                yield from _asked_columns(one)
+                yield from _tested_columns(one)
 
 
-def _parts(term: Term) -> Iterator[Term]:
-    """The terms that a term is made of, each as often as it is written out."""
-    match term:
-        case Arithmetic(_, left, right):
+def _subterms(node: Term | Condition) -> Iterator[Term]:
+    """The terms directly inside a term or a condition, each as often as it is written out."""
+    match node:
+        case Arithmetic(_, left, right) | Compared(_, left, right):
             yield left
             yield right
         case Function(_, arguments):
             yield from arguments
         case Choice(cases, otherwise):
             for condition, then in cases:
-                yield from _asked_of(condition)
+                yield from _subterms(condition)
                 yield then
             if otherwise is not None:
                 yield otherwise
+        case Every(conditions) | Some(conditions):
+            for condition in conditions:
+                yield from _subterms(condition)
         case Steps(x, cuts, values, _):
-            yield from (x for _ in cuts)
+            yield from repeat(x, len(cuts))
             yield from values
         case Switch(x, keys, values, otherwise):
-            yield from (x for _ in keys[::2])
+            yield from repeat(x, len(keys[::2]))  # halving asks for x about half as often as there are keys
             yield from values
             yield otherwise
 
 
-def _asked_of(condition: Condition) -> Iterator[Term]:
-    match condition:
-        case Compared(_, left, right):
-            yield left
-            yield right
-        case Every(conditions) | Some(conditions):
-            for one in conditions:
-                yield from _asked_of(one)
-
-
-def _in_order(outputs: Iterable[Term]) -> list[Term]:
-    """All terms once, parts before wholes."""
+def _bottom_up(outputs: Iterable[Term]) -> list[Term]:
+    """All terms once, each after the terms inside it. Without recursion: formulas may be deep."""
     found: list[Term] = []
     seen: set[int] = set()
     stack: list[tuple[Term, bool]] = [(term, False) for term in outputs]
@@ -85,23 +82,23 @@ def _in_order(outputs: Iterable[Term]) -> list[Term]:
         elif id(term) not in seen:
             seen.add(id(term))
             stack.append((term, True))
-            stack += [(part, False) for part in _parts(term) if id(part) not in seen]
+            stack += [(part, False) for part in _subterms(term) if id(part) not in seen]
     return found
 
 
 def sizes(outputs: Iterable[Term]) -> dict[int, float]:
-    """How many terms each is when it is written out, by its identity."""
+    """The number of terms in each term when it is written out, by identity."""
     found: dict[int, float] = {}
-    for term in _in_order(outputs):
-        found[id(term)] = 1.0 + sum(found[id(part)] for part in _parts(term))
+    for term in _bottom_up(outputs):
+        found[id(term)] = 1.0 + sum(found[id(part)] for part in _subterms(term))
     return found
 
 
 def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
-    """The trees of more than so many keys: a `Switch` in which all there is are numbers, and others like it."""
+    """The outermost trees of more than `longer` keys; a tree is a `Switch` of numbers and of trees."""
     keys: dict[int, float] = {}
     found: list[Switch] = []
-    order = _in_order(outputs)
+    order = _bottom_up(outputs)
     for term in order:
         if isinstance(term, Number):
             keys[id(term)] = 0
@@ -112,19 +109,19 @@ def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     for term in reversed(order):
         if isinstance(term, Switch) and id(term) not in inside and longer < keys[id(term)] < math.inf:
             found.append(term)
-            inside |= {id(one) for one in _in_order([term])}
+            inside |= {id(one) for one in _bottom_up([term])}
     return found
 
 
 def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Term]]:
-    """The terms that are worth a column of their own, and those `apart`, by the step in which they can be computed."""
-    order = _in_order(outputs)
+    """The terms used more than once, and those `apart`, by the step in which they can be computed."""
+    order = _bottom_up(outputs)
     single = {id(term) for term in apart}
-    used = Counter(id(part) for term in order for part in _parts(term))
+    used = Counter(id(part) for term in order for part in _subterms(term))
     level: dict[int, int] = {}
     found: list[list[Term]] = []
     for term in order:
-        below = max((level[id(part)] for part in _parts(term)), default=0)
+        below = max((level[id(part)] for part in _subterms(term)), default=0)
         if id(term) in single or (used[id(term)] > 1 and not isinstance(term, Number | Input)):
             if below == len(found):
                 found.append([])

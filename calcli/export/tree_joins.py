@@ -1,8 +1,8 @@
 """Trees in SQL as tables that are joined: a CASE of tens of thousands of branches is more than a database can read.
 
 A tree is a `Switch` of switches and numbers. Its nodes are numbered level by level, the root being 0. A step down is
-two joins: one tells what a node asks for and where other keys lead, the other where this key leads. A last join has the
-number at the end.
+two joins: the node table has the term that a node tests and the child for all other keys, the branch table the child
+for each of its keys. The last join has the numbers of the leaves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = "calcli_rows"
 
 @dataclass(slots=True)
 class _Level:
-    """The switches of one depth as (node, what it asks for, its rest), and their branches as (node, key, child)."""
+    """The switches of one depth as (node, tested term, child for other keys); branches as (node, key, child)."""
 
     nodes: list[tuple[int, int, int]] = field(default_factory=list)
     branches: list[tuple[int, str | int, int]] = field(default_factory=list)
@@ -34,15 +34,15 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A tree as tables; `asked` are the terms that its nodes ask for."""
+    """A tree as tables; `tested` are the distinct terms that its nodes test."""
 
-    asked: list[Term]
+    tested: list[Term]
     levels: list[_Level]
     leaves: list[tuple[int, Sql]]
 
     @classmethod
     def of(cls, root: Switch, written: Written) -> _Tree:
-        asked: dict[int, tuple[int, Term]] = {}
+        tested: dict[int, tuple[int, Term]] = {}
         levels: list[_Level] = []
         leaves: list[tuple[int, Sql]] = []
         here: list[tuple[int, Term]] = [(0, root)]
@@ -51,7 +51,7 @@ class _Tree:
             level, below = _Level(), []
             for node, term in here:
                 if isinstance(term, Switch):
-                    place, _ = asked.setdefault(id(term.x), (len(asked), term.x))
+                    place, _ = tested.setdefault(id(term.x), (len(tested), term.x))
                     level.nodes.append((node, place, known))
                     level.branches += zip(
                         repeat(node), term.keys, range(known + 1, known + 1 + len(term.keys)), strict=False
@@ -63,7 +63,7 @@ class _Tree:
             if level.nodes:
                 levels.append(level)
             here = below
-        return cls([term for _, term in asked.values()], levels, leaves)
+        return cls([term for _, term in tested.values()], levels, leaves)
 
 
 def can_join(dialect: str) -> bool:
@@ -73,9 +73,9 @@ def can_join(dialect: str) -> bool:
 
 
 def joins(root: Switch, stem: str, written: Written) -> tuple[list[exp.Join], Sql]:
-    """The joins that find the number of each row, and the column where it is found."""
+    """The joins that find the leaf of each row, and the column with its number."""
     tree = _Tree.of(root, written)
-    terms = [written(term) for term in tree.asked]
+    terms = [written(term) for term in tree.tested]
     return list(_joins(tree, terms, stem)), exp.column("value", f"{stem}_leaf")
 
 
@@ -98,5 +98,5 @@ def _joins(tree: _Tree, terms: list[Sql], stem: str) -> Iterator[exp.Join]:
 
 def _join(name: str, columns: tuple[str, ...], rows: list[Any], where: dict[str, Sql]) -> exp.Join:
     values = exp.values(rows, alias=name, columns=columns)
-    asked = [exp.EQ(this=exp.column(column, name), expression=value) for column, value in where.items()]
-    return exp.Join(this=values, side="LEFT", on=exp.and_(*asked))
+    equal = [exp.EQ(this=exp.column(column, name), expression=value) for column, value in where.items()]
+    return exp.Join(this=values, side="LEFT", on=exp.and_(*equal))

@@ -209,7 +209,7 @@ def criterion(name: str) -> MetricSpec:
     metric = metrics.find(name)
     if metric.rows is not None:
         return metric
-    names = ", ".join(each.name for each in metrics.rows() if each.rows is not None)
+    names = ", ".join(each.name for each in metrics.specs() if each.rows is not None)
     if metric.kind == "gap":
         raise UsageError(
             f"--criterion {name}: one bin for all rows has nearly none of it and knows nothing; over 832 experiments "

@@ -14,7 +14,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import row_keys
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 Clustering: TypeAlias = Literal["kmeans", "ward"]
 

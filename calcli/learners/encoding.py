@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from calcli.batch import Column, FloatArray
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 from calcli.state import State, pack_texts, unpack_texts
 
 LEAST_SHARE, MOST_LEVELS = 0.01, 20

@@ -17,7 +17,7 @@ from calcli.learners import catboost
 from calcli.learners.encoding import feature_codes
 from calcli.numeric.links import log_softmax
 from calcli.numeric.score_folds import row_keys
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 if TYPE_CHECKING:
     from catboost import CatBoost

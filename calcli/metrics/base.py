@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, LabelArray, Rows
+from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
 from calcli.numeric.ranks import rising
-from calcli.numeric.spans import spans
 
 Direction = Literal["lower", "higher", "target"]
 

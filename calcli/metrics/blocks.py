@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray
+from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
 
 
 @dataclass(frozen=True)
@@ -85,28 +86,26 @@ class Blocks:
     def quantiles(self, count: int) -> FloatArray:
         """The quantiles at 0, 1/count, .. 1, as `calcli.numeric.bins.mass_edges` gives them for the rows."""
         share = np.linspace(0.0, 1.0, count + 1)
-        if not self.even:
-            half = self.weight / self.rows / 2.0
-            above = np.cumsum(self.weight)
-            place = np.column_stack([above - self.weight + half, above - half]).ravel()
-            place = np.maximum.accumulate(place)  # rounding may have swapped neighbours
-            span = place[-1] - place[0]
-            place = (place - place[0]) / span if span > 0 else np.linspace(0.0, 1.0, len(place))
-            value = np.repeat(self.prob, 2)
-            nearest = np.searchsorted(place, share - 1e-12)  # an edge on a value must not miss it by rounding
-            on = np.abs(place[nearest] - share) <= 1e-12
-            weighted: FloatArray = np.where(on, value[nearest], np.interp(share, place, value))
-            return weighted
+        if self.even:
+            return repeated_quantiles(self.prob, self.rows, share)
+        return weighted_quantiles(self.prob, self.rows, self.weight, share, snap=1e-12)
+
+    def halfway_cuts(self, count: int) -> FloatArray:
+        """The inner edges of bins of equal mass as Kumar et al. (2019) cut them: the sorted rows are split as evenly
+        as possible, and an edge lies halfway between the last row of one part and the first of the next.
+        """
         n = round(self.count)
-        virtual = (n - 1) * (share * 100.0 / 100.0)  # in numpy's own steps: an edge often equals a value
-        low = np.floor(virtual)
-        part = virtual - low
-        above = np.cumsum(self.rows)
-        first = self.prob[np.searchsorted(above, low, side="right")]
-        second = self.prob[np.searchsorted(above, np.minimum(low + 1, n - 1), side="right")]
-        gap = second - first
-        exact: FloatArray = np.where(part >= 0.5, second - gap * (1.0 - part), first + gap * part)
-        return exact
+        count = min(count, n)
+        if self.even:
+            part = np.arange(1, count)
+            place = part * (n // count) + np.minimum(part, n % count)  # as numpy.array_split
+        else:
+            place = np.clip(self.cuts(count)[1:-1], 1, n - 1).astype(np.int64)
+        above = self.below[0][1:]
+        last = self.prob[np.searchsorted(above, place - 1, side="right")]
+        following = self.prob[np.searchsorted(above, place, side="right")]
+        cuts: FloatArray = np.unique((last + following) / 2.0)
+        return cuts
 
 
 @dataclass(frozen=True)

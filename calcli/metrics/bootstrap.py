@@ -1,13 +1,13 @@
-"""The bootstrap: how much metrics vary, without copying a row.
+"""The bootstrap of metrics, without copying rows.
 
-A replicate is how often each row, or each group of rows, is drawn. Means over rows are then products of these counts
-with what each row adds; everything that depends on the order of the predictions comes from sums over blocks of equal
-predictions, which were sorted once. Both are exact: the metric is what it would be on a table of the drawn rows
-(Efron & Tibshirani 1993, chapter 6).
+A replicate is a vector of counts: how often each row, or each group of rows, is drawn. Means over rows are then dot
+products of these counts with the contributions of the rows; metrics that depend on the order of the predictions are
+computed from sums over blocks of equal predictions, which are sorted once. Both are exact: the metric is that of a
+table of the drawn rows (Efron & Tibshirani 1993, chapter 6).
 
-Metrics that measure gaps are never zero, and resampling adds its own noise to theirs: a percentile interval lies too
-high. They are held against a calibrated score instead, labels drawn anew from the probabilities (consistency
-resampling, Broecker & Smith 2007).
+Metrics of gaps are above zero even for a calibrated score, and resampling adds its own noise to theirs, so that a
+percentile interval lies too high. They are compared with a calibrated score instead: labels are drawn anew from the
+probabilities (consistency resampling, Broecker & Smith 2007).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Bootstrap:
     Attributes
     ----------
     kinds
-        The metrics, and which of the two ways they take.
+        ``smooth``, ``gap`` or ``test``, by metric.
     resampled
         By metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined.
     calibrated
@@ -60,11 +60,11 @@ class Bootstrap:
     calibrated: Mapping[str, FloatArray]
 
     def complete(self, score: int, metric: str, measured: Measured) -> Measured:
-        """What was measured, with what the replicates say of it.
+        """The measurement with the results of the replicates.
 
-        Smooth metrics get `lo` and `hi`, the 95 % percentile interval. Gap metrics get, unless they know it by
-        themselves, `floor`, the mean of what a calibrated score would show; `hi`, the 95 % quantile of that; and `p`,
-        how often it would show as much.
+        Smooth metrics get `lo` and `hi`, the 95 % percentile interval. Gap metrics get `hi`, the 95 % quantile of the
+        metric of a calibrated score, and, unless they have a closed form, `floor`, its mean, and `p`, how often it is
+        at least as large.
         """
         if measured.value is None:
             return measured
@@ -134,17 +134,19 @@ def bootstrap(
         How many work at once; None is as many as ``--threads`` or the processors allow, up to 8. It changes no number.
     """
     scores = [Resampler(one.moderate, chosen, options) for one in scored]
-    kinds = {row.name: row.kind for row in chosen if any(row.name in score.names for score in scores)}
+    kinds = {metric.name: metric.kind for metric in chosen if any(metric.name in score.names for score in scores)}
     paired = len(scores) > 1
     drawn = [name for name, kind in kinds.items() if kind == "smooth" or paired]
     gaps = [name for name, kind in kinds.items() if kind == "gap"]
     draw = drawing(scored[0], groups)
+    # NaN stays where a metric is undefined in a replicate. Threads write to different columns.
     resampled = {name: np.full((len(scores), replicates), np.nan) for name in drawn}
     calibrated = {name: np.full((len(scores), replicates), np.nan) for name in gaps}
 
     def work(start: int) -> None:
         rng = stream(seed, "bootstrap", start)
         for replicate in range(start, min(start + CHUNK, replicates)):
+            # All scores get the same counts and the same uniform numbers, so that their differences are paired.
             counts = draw(rng)
             uniform = rng.random(len(scored[0])) if gaps else None
             for index, score in enumerate(scores):
@@ -160,9 +162,9 @@ def bootstrap(
 
 
 def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:
-    """What draws how often each row is taken: as many rows (or groups) as there are, with replacement.
+    """A function that draws the counts of the rows: as many rows (or groups) as there are, with replacement.
 
-    Rows of weight zero are not among them.
+    Rows of weight zero are never drawn.
     """
     held = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     units, of_row = len(held), held
@@ -182,9 +184,9 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
 
 
 class Resampler:
-    """The metrics of one score, ready to be computed again and again.
+    """The metrics of one score, prepared for many replicates: sorting and row contributions are computed once.
 
-    `names` are those that can be: tests and sampled MVCE are not.
+    `names` are the metrics that can be resampled: all but tests and sampled MVCE.
     """
 
     def __init__(self, scored: Scored, chosen: Sequence[MetricSpec], options: Options) -> None:
@@ -198,32 +200,34 @@ class Resampler:
         self._if_negative: FloatArray = np.empty(0)
         self._if_positive: FloatArray = np.empty((0, 0))
         if scored.nothing is None:
-            for row in chosen:
-                self._prepare(row)
+            for metric in chosen:
+                self._prepare(metric)
         self.names = {*self._rows, *self._blocks, *self._clusters, *(("mvce",) if self._errors is not None else ())}
 
-    def _prepare(self, row: MetricSpec) -> None:
-        per_row, of_blocks, of_clusters = row.load_rows(), row.load_blocks(), row.load_clusters()
-        if row.kind == "test":
+    def _prepare(self, metric: MetricSpec) -> None:
+        """Everything about a metric that is the same in all replicates, by the form in which it can be computed."""
+        per_row, of_blocks, of_clusters = metric.load_rows(), metric.load_blocks(), metric.load_clusters()
+        if metric.kind == "test":
             return
         if per_row is not None:
-            self._rows[row.name] = self._weight * per_row(self.scored)
+            self._rows[metric.name] = self._weight * per_row(self.scored)
         elif of_blocks is not None:
-            self._blocks[row.name] = row.reduction, of_blocks
-            if row.reduction not in self._sorted:
-                parts = problems(self.scored, row.reduction, self.options)
-                self._sorted[row.reduction] = tuple(part.sorted for part in parts)
+            self._blocks[metric.name] = metric.reduction, of_blocks
+            if metric.reduction not in self._sorted:
+                parts = problems(self.scored, metric.reduction, self.options)
+                self._sorted[metric.reduction] = tuple(part.sorted for part in parts)
         elif of_clusters is not None:
             if self.scored.clusters is not None:
-                self._clusters[row.name] = of_clusters
-        elif row.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
+                self._clusters[metric.name] = of_clusters
+        elif metric.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
+            # Closed-form MVCE is a function of sums over rows, linear in the counts, and in the labels.
             top = self.scored.top
             negative, positive = (mvce.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
             self._errors = mvce.error_columns(top, top.label.astype(np.float64))
             self._if_negative, self._if_positive = negative.sum(axis=1), positive - negative
 
     def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
-        """The metrics with each row taken so many times."""
+        """The metrics of the rows, each taken `counts` times."""
         pooled: dict[Reduction, list[Blocks]] = {}
         found: dict[str, float] = {}
         total = dot(counts, self._weight)

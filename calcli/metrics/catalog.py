@@ -1,4 +1,4 @@
-"""The metrics, as data: what each measures, which way is better, where its function is."""
+"""The catalog of metrics, as data: what each measures, which direction is better, where its function is."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     Settle: TypeAlias = Callable[[Sequence[Scored], Options], Options]
     ClusterMetric: TypeAlias = Callable[[ClusterSums], float | None]
 
+Family: TypeAlias = Literal[
+    "proper", "ranking", "binned", "smoothed", "shuffled", "clustered", "decomposition", "regression", "test", "linked"
+]
+Kind: TypeAlias = Literal["smooth", "gap", "test"]
+
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """What calcli knows of a metric without importing it.
+    """What is known of a metric without importing it.
 
     Attributes
     ----------
@@ -40,40 +45,30 @@ class MetricSpec:
     default
         Whether `evaluate` shows it unasked.
     rows
-        ``module:function`` of what each row adds, for a metric that is a mean over rows: paired differences need it.
+        ``module:function`` of each row's contribution, for metrics that are means over rows: paired differences need
+        it.
     blocks
-        ``module:function`` of the metric from rows pooled by their probability, for one that is not: the bootstrap
-        needs it.
+        ``module:function`` of the metric from rows pooled by their probability, for other metrics: the bootstrap needs
+        it.
     clusters
-        ``module:function`` of the metric from sums over clusters, for one that has them as bins.
+        ``module:function`` of the metric from sums over clusters, for metrics whose bins are clusters.
     reduction
-        The binary problems that `blocks` is about, and what is made of their numbers.
+        The binary problems that `blocks` is computed on, and how their numbers are combined.
     sums
-        ``module:constant``, an `Additive`, for a metric that can be had of more rows than are held.
+        ``module:constant``, an `Additive`, for metrics that can be computed from sums over parts of the rows.
     masses
-        The same, where its bins are of equal mass.
+        The same with bins of equal mass.
     settle
-        ``module:function`` of scores of the same rows and options, for a metric that would not be computed in the same
-        way for all: the options by which it is.
+        ``module:function`` from scores of the same rows and options to the options with which the metric is computed
+        in the same way for all of these scores.
     """
 
     name: str
-    family: Literal[
-        "proper",
-        "ranking",
-        "binned",
-        "smoothed",
-        "shuffled",
-        "clustered",
-        "decomposition",
-        "regression",
-        "test",
-        "linked",
-    ]
+    family: Family
     target: str
     summary: str
     direction: Direction
-    kind: Literal["smooth", "gap", "test"]
+    kind: Kind
     default: bool = False
     rows: str | None = None
     blocks: str | None = None
@@ -87,363 +82,162 @@ class MetricSpec:
         return cast("Metric", _resolve(self.target))
 
     def load_rows(self) -> RowMetric | None:
-        return None if self.rows is None else cast("RowMetric", _resolve(self.rows))
+        return cast("RowMetric | None", _resolve(self.rows))
 
     def load_blocks(self) -> BlockMetric | None:
-        return None if self.blocks is None else cast("BlockMetric", _resolve(self.blocks))
+        return cast("BlockMetric | None", _resolve(self.blocks))
 
     def load_clusters(self) -> ClusterMetric | None:
-        return None if self.clusters is None else cast("ClusterMetric", _resolve(self.clusters))
+        return cast("ClusterMetric | None", _resolve(self.clusters))
 
     def load_sums(self, options: Options) -> Additive[Any] | None:
-        """None also where bins are cut for which all rows must be there."""
+        """None also where the edges of equal-mass bins need all rows at once."""
         target = self.sums
         if self.family == "binned" and options.binning == "mass":
             from calcli.metrics.equal_mass import cuts_between_rows
 
             target = self.masses if cuts_between_rows(options) else None
-        return None if target is None else cast("Additive[Any]", _resolve(target))
+        return cast("Additive[Any] | None", _resolve(target))
 
     def load_settle(self) -> Settle | None:
-        return None if self.settle is None else cast("Settle", _resolve(self.settle))
+        return cast("Settle | None", _resolve(self.settle))
 
 
-def _resolve(target: str) -> object:
+def _resolve(target: str | None) -> object:
+    """What a ``module:name`` stands for; None for None."""
+    if target is None:
+        return None
     module, function = target.split(":")
     return getattr(importlib.import_module(module), function)
 
 
-_ROWS = (
-    MetricSpec(
-        "nll",
-        "proper",
-        "calcli.metrics.proper:nll",
-        "log-loss in nats, p clipped at 1e-12",
-        "lower",
-        "smooth",
-        default=True,
-        rows="calcli.metrics.proper:nll_rows",
-        sums="calcli.metrics.proper:NLL_SUMS",
-    ),
-    MetricSpec(
-        "brier",
-        "proper",
-        "calcli.metrics.proper:brier",
-        "mean squared error of the probability",
-        "lower",
-        "smooth",
-        default=True,
-        rows="calcli.metrics.proper:brier_rows",
-        sums="calcli.metrics.proper:BRIER_SUMS",
-    ),
-    MetricSpec(
-        "brier_sum",
-        "proper",
-        "calcli.metrics.proper:brier_sum",
-        "squared error summed over all classes, also of two",
-        "lower",
-        "smooth",
-        rows="calcli.metrics.proper:brier_sum_rows",
-        sums="calcli.metrics.proper:BRIER_SUM_SUMS",
-    ),
-    MetricSpec(
-        "accuracy",
-        "ranking",
-        "calcli.metrics.ranking:accuracy",
-        "how often the most probable class is right",
-        "higher",
-        "smooth",
-        rows="calcli.metrics.ranking:accuracy_rows",
-        sums="calcli.metrics.ranking:ACCURACY_SUMS",
-    ),
-    MetricSpec(
-        "auc",
-        "ranking",
-        "calcli.metrics.ranking:auc",
-        "area under the ROC curve",
-        "higher",
-        "smooth",
-        default=True,
-        blocks="calcli.metrics.ranking:auc_of",
-        reduction="macro",
-        sums="calcli.metrics.ranking:AUC_SUMS",
-    ),
-    MetricSpec(
-        "pr_auc",
-        "ranking",
-        "calcli.metrics.ranking:pr_auc",
-        "average precision",
-        "higher",
-        "smooth",
-        blocks="calcli.metrics.ranking:pr_auc_of",
-        reduction="macro",
-    ),
-    MetricSpec(
-        "prr",
-        "ranking",
-        "calcli.metrics.detection:prr",
-        "share in percent of an oracle's gain from rejecting the least sure rows first",
-        "higher",
-        "smooth",
-        blocks="calcli.metrics.detection:prr_of",
-        reduction="confidence",
-    ),
-    MetricSpec(
-        "ece",
-        "binned",
-        "calcli.metrics.ece:ece",
-        "mean gap between prediction and label over bins",
-        "lower",
-        "gap",
-        default=True,
-        blocks="calcli.metrics.ece:ece_of",
-        reduction="binned",
-        sums="calcli.metrics.ece:ECE_SUMS",
-        masses="calcli.metrics.equal_mass:ECE_MASSES",
-    ),
-    MetricSpec(
-        "rmsce",
-        "binned",
-        "calcli.metrics.ece:rmsce",
-        "root mean square gap over bins",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.ece:rmsce_of",
-        reduction="binned",
-        sums="calcli.metrics.ece:RMSCE_SUMS",
-    ),
-    MetricSpec(
-        "mce",
-        "binned",
-        "calcli.metrics.ece:mce",
-        "largest gap of any bin",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.ece:mce_of",
-        reduction="binned",
-        sums="calcli.metrics.ece:MCE_SUMS",
-    ),
-    MetricSpec(
-        "classwise_ece",
-        "binned",
-        "calcli.metrics.ece:classwise_ece",
-        "mean over classes of the ECE one-vs-rest",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.ece:ece_of",
-        reduction="each",
-        sums="calcli.metrics.ece:CLASSWISE_SUMS",
-        masses="calcli.metrics.equal_mass:CLASSWISE_MASSES",
-    ),
-    MetricSpec(
-        "ada_ece",
-        "binned",
-        "calcli.metrics.ece:ada_ece",
-        "root mean square gap over bins of equal mass (CCL)",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.ece:ada_ece_of",
-        reduction="binned",
-    ),
-    MetricSpec(
-        "ece_sweep",
-        "binned",
-        "calcli.metrics.sweep:ece_sweep",
-        "ECE with as many bins as keep the label means rising (Roelofs)",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.sweep:sweep_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "ece_debiased",
-        "binned",
-        "calcli.metrics.ece:ece_debiased",
-        "root of the squared gaps less what chance adds (Kumar)",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.ece:debiased_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "smooth_ece",
-        "smoothed",
-        "calcli.metrics.smooth:smooth_ece",
-        "gap smoothed by a kernel of its own width (Blasiok & Nakkiran)",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.smooth:smooth_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "ecce",
-        "smoothed",
-        "calcli.metrics.cumulative:ecce",
-        "range of the cumulative gap in standard deviations, with its p-value",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.cumulative:ecce_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "mvce",
-        "shuffled",
-        "calcli.metrics.mvce:mvce",
-        "expected gap over bins of shuffled rows (MBCT), with its noise floor",
-        "lower",
-        "gap",
-        default=True,
-        sums="calcli.metrics.mvce:MVCE_SUMS",
-        settle="calcli.metrics.mvce:settled",
-    ),
-    MetricSpec(
-        "cece",
-        "clustered",
-        "calcli.metrics.cece:cece",
-        "mean gap over clusters of rows (CCL)",
-        "lower",
-        "gap",
-        default=True,
-        clusters="calcli.metrics.cece:cece_of",
-        sums="calcli.metrics.cece:CECE_SUMS",
-    ),
-    MetricSpec(
-        "cece_ada",
-        "clustered",
-        "calcli.metrics.cece:cece_ada",
-        "root mean square gap over clusters of rows: the paper's CECE",
-        "lower",
-        "gap",
-        clusters="calcli.metrics.cece:cece_ada_of",
-        sums="calcli.metrics.cece:CECE_ADA_SUMS",
-    ),
-    MetricSpec(
-        "cece_mce",
-        "clustered",
-        "calcli.metrics.cece:cece_mce",
-        "largest gap of a cluster of rows",
-        "lower",
-        "gap",
-        clusters="calcli.metrics.cece:cece_mce_of",
-        sums="calcli.metrics.cece:CECE_MCE_SUMS",
-    ),
-    MetricSpec(
-        "pud",
-        "regression",
-        "calcli.metrics.pud:pud",
-        "mean prediction over mean label (MBCT)",
-        "target",
-        "smooth",
-        blocks="calcli.metrics.pud:pud_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "slope",
-        "regression",
-        "calcli.metrics.cox:slope",
-        "slope of Cox's recalibration, 1 if calibrated",
-        "target",
-        "smooth",
-        blocks="calcli.metrics.cox:slope_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "intercept",
-        "regression",
-        "calcli.metrics.cox:intercept",
-        "intercept with the slope held at 1, 0 if calibrated",
-        "target",
-        "smooth",
-        blocks="calcli.metrics.cox:intercept_of",
-        reduction="top",
-    ),
-    MetricSpec(
-        "brier_reliability",
-        "decomposition",
-        "calcli.metrics.corp:brier_reliability",
-        "what isotonic recalibration takes off the Brier score",
-        "lower",
-        "gap",
-        blocks="calcli.metrics.corp:reliability_of",
-        reduction="sum",
-    ),
-    MetricSpec(
-        "brier_resolution",
-        "decomposition",
-        "calcli.metrics.corp:brier_resolution",
-        "what the recalibrated score gains on the label rate",
-        "higher",
-        "test",
-        blocks="calcli.metrics.corp:resolution_of",
-        reduction="sum",
-    ),
-    MetricSpec(
-        "brier_uncertainty",
-        "decomposition",
-        "calcli.metrics.corp:brier_uncertainty",
-        "Brier score of the label rate alone",
-        "target",
-        "smooth",
-        blocks="calcli.metrics.corp:uncertainty_of",
-        reduction="sum",
-    ),
-    MetricSpec(
-        "hosmer_lemeshow",
-        "test",
-        "calcli.metrics.significance:hosmer_lemeshow",
-        "chi-squared over ten groups of equal mass, with its p-value",
-        "lower",
-        "test",
-    ),
-    MetricSpec(
-        "spiegelhalter_z",
-        "test",
-        "calcli.metrics.significance:spiegelhalter_z",
-        "Brier score less its mean if calibrated, in standard deviations",
-        "target",
-        "test",
-    ),
-    MetricSpec(
-        "tv",
-        "linked",
-        "calcli.metrics.total_variation:tv",
-        "total variation of the confidence over the edges of a graph (RECAL)",
-        "lower",
-        "test",
-    ),
+def _spec(
+    name: str,
+    family: Family,
+    module: str,
+    summary: str,
+    *,
+    direction: Direction = "lower",
+    kind: Kind = "gap",
+    default: bool = False,
+    reduction: Reduction = "top",
+    masses: str | None = None,
+    **targets: str,
+) -> MetricSpec:
+    """A metric whose functions and constants are all in one module, but for those of bins of equal mass."""
+
+    def target(function: str, place: str = module) -> str:
+        return f"calcli.metrics.{place}:{function}"
+
+    return MetricSpec(
+        name,
+        family,
+        target(name),
+        summary,
+        direction,
+        kind,
+        default,
+        reduction=reduction,
+        masses=None if masses is None else target(masses, "equal_mass"),
+        **{part: target(function) for part, function in targets.items()},
+    )
+
+
+# fmt: off
+METRICS = (
+    _spec("nll", "proper", "proper", "log-loss in nats, p clipped at 1e-12",
+          kind="smooth", default=True, rows="nll_rows", sums="NLL_SUMS"),
+    _spec("brier", "proper", "proper", "mean squared error of the probability",
+          kind="smooth", default=True, rows="brier_rows", sums="BRIER_SUMS"),
+    _spec("brier_sum", "proper", "proper", "squared error summed over all classes, also of two",
+          kind="smooth", rows="brier_sum_rows", sums="BRIER_SUM_SUMS"),
+    _spec("accuracy", "ranking", "ranking", "how often the most probable class is right",
+          direction="higher", kind="smooth", rows="accuracy_rows", sums="ACCURACY_SUMS"),
+    _spec("auc", "ranking", "ranking", "area under the ROC curve",
+          direction="higher", kind="smooth", default=True, blocks="auc_of", reduction="macro", sums="AUC_SUMS"),
+    _spec("pr_auc", "ranking", "ranking", "average precision",
+          direction="higher", kind="smooth", blocks="pr_auc_of", reduction="macro"),
+    _spec("prr", "ranking", "detection",
+          "share in percent of an oracle's gain from rejecting the least sure rows first",
+          direction="higher", kind="smooth", blocks="prr_of", reduction="confidence"),
+    _spec("ece", "binned", "ece", "mean gap between prediction and label over bins",
+          default=True, blocks="ece_of", reduction="binned", sums="ECE_SUMS", masses="ECE_MASSES"),
+    _spec("rmsce", "binned", "ece", "root mean square gap over bins",
+          blocks="rmsce_of", reduction="binned", sums="RMSCE_SUMS"),
+    _spec("mce", "binned", "ece", "largest gap of any bin",
+          blocks="mce_of", reduction="binned", sums="MCE_SUMS"),
+    _spec("classwise_ece", "binned", "ece", "mean over classes of the ECE one-vs-rest",
+          blocks="ece_of", reduction="each", sums="CLASSWISE_SUMS", masses="CLASSWISE_MASSES"),
+    _spec("ada_ece", "binned", "ece", "root mean square gap over bins of equal mass (CCL)",
+          blocks="ada_ece_of", reduction="binned"),
+    _spec("ece_sweep", "binned", "sweep", "ECE with as many bins as keep the label means rising (Roelofs)",
+          blocks="sweep_of"),
+    _spec("ece_debiased", "binned", "ece", "root of the squared gaps less what chance adds (Kumar)",
+          blocks="debiased_of"),
+    _spec("smooth_ece", "smoothed", "smooth", "gap smoothed by a kernel of its own width (Blasiok & Nakkiran)",
+          blocks="smooth_of"),
+    _spec("ecce", "smoothed", "cumulative", "range of the cumulative gap in standard deviations, with its p-value",
+          blocks="ecce_of"),
+    _spec("mvce", "shuffled", "mvce", "expected gap over bins of shuffled rows (MBCT), with its noise floor",
+          default=True, sums="MVCE_SUMS", settle="settled"),
+    _spec("cece", "clustered", "cece", "mean gap over clusters of rows (CCL)",
+          default=True, clusters="cece_of", sums="CECE_SUMS"),
+    _spec("cece_ada", "clustered", "cece", "root mean square gap over clusters of rows: the paper's CECE",
+          clusters="cece_ada_of", sums="CECE_ADA_SUMS"),
+    _spec("cece_mce", "clustered", "cece", "largest gap of a cluster of rows",
+          clusters="cece_mce_of", sums="CECE_MCE_SUMS"),
+    _spec("pud", "regression", "pud", "mean prediction over mean label (MBCT)",
+          direction="target", kind="smooth", blocks="pud_of"),
+    _spec("slope", "regression", "cox", "slope of Cox's recalibration, 1 if calibrated",
+          direction="target", kind="smooth", blocks="slope_of"),
+    _spec("intercept", "regression", "cox", "intercept with the slope held at 1, 0 if calibrated",
+          direction="target", kind="smooth", blocks="intercept_of"),
+    _spec("brier_reliability", "decomposition", "corp", "what isotonic recalibration takes off the Brier score",
+          blocks="reliability_of", reduction="sum"),
+    _spec("brier_resolution", "decomposition", "corp", "what the recalibrated score gains on the label rate",
+          direction="higher", kind="test", blocks="resolution_of", reduction="sum"),
+    _spec("brier_uncertainty", "decomposition", "corp", "Brier score of the label rate alone",
+          direction="target", kind="smooth", blocks="uncertainty_of", reduction="sum"),
+    _spec("hosmer_lemeshow", "test", "significance", "chi-squared over ten groups of equal mass, with its p-value",
+          kind="test"),
+    _spec("spiegelhalter_z", "test", "significance", "Brier score less its mean if calibrated, in standard deviations",
+          direction="target", kind="test"),
+    _spec("tv", "linked", "total_variation", "total variation of the confidence over the edges of a graph (RECAL)",
+          kind="test"),
 )
+# fmt: on
 
 
-def rows() -> tuple[MetricSpec, ...]:
+def specs() -> tuple[MetricSpec, ...]:
     """All metrics, in the order in which reports show them."""
-    return _ROWS
+    return METRICS
 
 
 def names() -> tuple[str, ...]:
-    return tuple(row.name for row in _ROWS)
+    return tuple(metric.name for metric in METRICS)
 
 
 def find(name: str) -> MetricSpec:
-    """The row of a metric, or a `UsageError` with the nearest name."""
-    for row in _ROWS:
-        if row.name == name:
-            return row
+    """The metric of that name, or a `UsageError` with the nearest name."""
+    for metric in METRICS:
+        if metric.name == name:
+            return metric
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
 def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[MetricSpec, ...]:
-    """The rows meant by ``default``, ``all`` or a list of names (comma-separated as text).
+    """The metrics meant by ``default``, ``all`` or a list of names (comma-separated as text).
 
     Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
     """
-    rows = [row for row in _ROWS if clusters or row.clusters is None]
-    given = wanted.split(",") if isinstance(wanted, str) else list(wanted)
+    known = [metric for metric in METRICS if clusters or metric.clusters is None]
+    parts = wanted.split(",") if isinstance(wanted, str) else list(wanted)
     chosen: dict[str, MetricSpec] = {}
-    for name in (part.strip() for part in given):
+    for name in (part.strip() for part in parts):
         if name == "all":
-            chosen |= {row.name: row for row in rows}
+            chosen |= {metric.name: metric for metric in known}
         elif name == "default":
-            chosen |= {row.name: row for row in rows if row.default}
+            chosen |= {metric.name: metric for metric in known if metric.default}
         elif name:
             chosen[name] = find(name)
     if not chosen:
@@ -452,21 +246,21 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Metr
 
 
 def settled(chosen: Iterable[MetricSpec], scored: Sequence[Scored], options: Options) -> Options:
-    """Options by which each metric is computed in the same way for all of these scores of the same rows."""
-    for row in chosen:
-        settle = row.load_settle()
+    """Options with which each metric is computed in the same way for all of these scores of the same rows."""
+    for metric in chosen:
+        settle = metric.load_settle()
         options = options if settle is None else settle(scored, options)
     return options
 
 
 def measure(chosen: Iterable[MetricSpec], scored: Scored, options: Options) -> dict[str, Measured]:
-    """Each metric's number for one score, or None with the reason; never NaN or infinite."""
+    """Each metric of one score; None with the reason where it is undefined, never NaN or infinite."""
     scored = scored.moderate
-    return {row.name: finite(row.load()(scored, options)) for row in chosen}
+    return {metric.name: finite(metric.load()(scored, options)) for metric in chosen}
 
 
 def finite(measured: Measured) -> Measured:
-    """What was measured, with None in place of numbers that are none."""
+    """The measurement with None in place of NaN and infinite numbers."""
 
     def known(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None

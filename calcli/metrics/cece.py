@@ -15,7 +15,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.metrics.additive import Additive
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (--clusters-from), or features"
 

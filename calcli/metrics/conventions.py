@@ -61,7 +61,7 @@ class Convention:
         """The edges of bins of equal mass; `blocks` must all hold rows."""
         if not self.between:
             return blocks.quantiles(count)
-        return np.concatenate([[0.0], halfway_cuts(blocks, count), [1.0]])
+        return np.concatenate([[0.0], blocks.halfway_cuts(count), [1.0]])
 
     def place(self, prob: FloatArray, edges: FloatArray) -> IntArray:
         """The bin of each value: 0 if it has none, else from 1 to one more than there are between the edges."""
@@ -93,24 +93,6 @@ class Convention:
         into = np.array([count + 1 if self.least == "own" else 0, *range(1, count + 1), count + 1])
         some = np.diff(starts) > 0
         return starts[:-1][some], into[some]
-
-
-def halfway_cuts(blocks: Blocks, count: int) -> FloatArray:
-    """The inner edges of bins of equal mass as Kumar et al. cut them: the sorted rows are split as evenly as possible,
-    and an edge lies halfway between the last row of one part and the first of the next.
-    """
-    n = round(blocks.count)
-    count = min(count, n)
-    if blocks.even:
-        part = np.arange(1, count)
-        place = part * (n // count) + np.minimum(part, n % count)  # as numpy.array_split
-    else:
-        place = np.clip(blocks.cuts(count)[1:-1], 1, n - 1).astype(np.int64)
-    above = blocks.below[0][1:]
-    last = blocks.prob[np.searchsorted(above, place - 1, side="right")]
-    following = blocks.prob[np.searchsorted(above, place, side="right")]
-    cuts: FloatArray = np.unique((last + following) / 2.0)
-    return cuts
 
 
 _LOWER = "right-closed, 0 in the first bin"

@@ -12,7 +12,7 @@ from calcli.errors import UsageError
 from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
-from calcli.metrics.conventions import convention, halfway_cuts
+from calcli.metrics.conventions import convention
 from calcli.metrics.reduce import OfClasses, Reduction, measured, reduction_text
 from calcli.numeric import bins
 
@@ -204,7 +204,7 @@ def debiased_of(blocks: Blocks, options: Options) -> float:
     With weights n_b is Kish's effective number of rows, (sum w)^2 / sum w^2: the variance of the mean label.
     """
     blocks = blocks.held
-    cuts = halfway_cuts(blocks, options.bins)
+    cuts = blocks.halfway_cuts(options.bins)
     place, count = np.searchsorted(cuts, blocks.prob, side="left"), len(cuts) + 1
     columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, blocks.square)
     weight, prob, positive, square = (np.bincount(place, column, minlength=count) for column in columns)

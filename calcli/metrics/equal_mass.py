@@ -1,11 +1,11 @@
-"""Bins of equal mass where rows are too many to be ordered: cut between narrow cells of the log-odds, in which the rows
-are counted.
+"""Bins of equal mass of more rows than are held in memory: a histogram over narrow cells of the log-odds, cut between
+cells.
 
-The rows of a cell go into a bin together. Where an edge would have to be cut inside a cell, some of its rows are in
-the wrong bin. With S_b the sum of w (p - y) over the rows of a bin, the calibration error is sum |S_b| / sum w. A
-group of rows with the sum s that moves from a bin to another changes it by no more than 2 |s| / sum w, and of any rows
-of a cell s lies between -sum w (1 - p) over its positive rows and sum w p over its negative ones. That is the bound
-which the definition states.
+All rows of a cell are in one bin. Where an exact edge lies inside a cell, some of its rows are in the wrong bin. With
+S_b the sum of w (p - y) over the rows of a bin, the calibration error is sum |S_b| / sum w. A group of rows with the
+sum s that moves from a bin to another changes it by no more than 2 |s| / sum w, and of any rows of a cell s lies
+between -sum w (1 - p) over its positive rows and sum w p over its negative ones. The definition of the metric states
+this bound.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from calcli.metrics.conventions import convention
 from calcli.metrics.ece import UNBINNED, block_sums, definition_of, edges_of
 from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, cell_of, rounded_up
 from calcli.metrics.reduce import Reduction
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 
 @dataclass(frozen=True, slots=True)
 class Masses:
-    """What the rows of each cell add up to.
+    """Sums over the rows of each cell.
 
     Attributes
     ----------
     cells
-        The weight of the rows of either label, and where there are several probabilities.
+        The weight of the rows by label, and whether a cell has several probabilities.
     rows
         How many have a positive weight.
     prob
@@ -75,7 +75,7 @@ class Masses:
 
     @property
     def blocks(self) -> Blocks:
-        """The cells that hold rows, each at the mean of its probabilities."""
+        """The cells that hold rows as blocks of tied rows, each at its mean probability."""
         held = self._held
         positive = self.cells.positive[held]
         weight = positive + self.cells.negative[held]
@@ -88,11 +88,13 @@ class Masses:
         return np.asarray(self.rows > 0)
 
     def bound(self, options: Options) -> float:
-        """How far the error of bins that are cut between cells may be from that of bins cut between rows."""
+        """An upper bound of the difference between the error of bins cut between cells and of bins cut between rows."""
         held, blocks = self._held, self.blocks
         mixed = self.cells.mixed[held]
         if not mixed.any():
             return 0.0
+        # Only cells of several probabilities on an edge can have rows in the wrong bin. With unequal weights the place
+        # of an edge is itself uncertain, so that all cells near it count.
         cut = np.isin(blocks.prob, edges_of(options, blocks)[1:-1]) & mixed
         if not np.allclose(blocks.square * blocks.rows, blocks.weight**2, rtol=1e-12) or not blocks.even:
             cut |= self._near_cuts(blocks, len(edges_of(options, blocks)) - 1)
@@ -131,6 +133,6 @@ ECE_MASSES, CLASSWISE_MASSES = _mass_sums("binned"), _mass_sums("each")
 
 
 def cuts_between_rows(options: Options) -> bool:
-    """Whether nothing but where the rows are cut decides on the bin of a row."""
+    """Whether the bin of a row depends on the cuts alone, so that cells suffice."""
     rule = convention(options.convention)
     return rule.side != "truncated" and rule.least == "kept" and not rule.last_own

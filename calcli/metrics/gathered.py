@@ -33,12 +33,12 @@ class Gathered:
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows: every score of the same ones."""
         self._weight += scored[0].total_weight
-        for row in self._chosen:
-            metric, per_row = row.load_sums(self._options), row.load_rows()
-            if metric is not None:
-                _add(self._sums, row.name, [metric.gather(one, self._options) for one in scored])
+        for metric in self._chosen:
+            additive, per_row = metric.load_sums(self._options), metric.load_rows()
+            if additive is not None:
+                _add(self._sums, metric.name, [additive.gather(one, self._options) for one in scored])
             if per_row is not None:
-                _add(self._paired, row.name, [paired_sums(one, scored[0], per_row) for one in scored[1:]])
+                _add(self._paired, metric.name, [paired_sums(one, scored[0], per_row) for one in scored[1:]])
 
     def __iadd__(self, other: Gathered) -> Self:
         """What rows elsewhere add up to, in the same metrics of the same scores."""
@@ -51,15 +51,15 @@ class Gathered:
 
     def measured(self) -> list[dict[str, Measured]]:
         """The metrics of each score."""
-        found = {row.name: self._finished(row) for row in self._chosen}
+        found = {metric.name: self._finished(metric) for metric in self._chosen}
         return [{name: finite(values[place]) for name, values in found.items()} for place in range(len(self._nothing))]
 
-    def _finished(self, row: MetricSpec) -> list[Measured]:
-        metric = row.load_sums(self._options)
-        if metric is not None and self._weight > 0:
-            return metric.finish(self._sums[row.name], self._options)
+    def _finished(self, metric: MetricSpec) -> list[Measured]:
+        additive = metric.load_sums(self._options)
+        if additive is not None and self._weight > 0:
+            return additive.finish(self._sums[metric.name], self._options)
         reason = MANY if self._weight > 0 else "the weights add up to zero"
-        return [replace(row.load()(none, self._options), reason=reason) for none in self._nothing]
+        return [replace(metric.load()(none, self._options), reason=reason) for none in self._nothing]
 
     def difference(self, score: int, metric: str) -> Paired | None:
         """The score at a place from 1 less the first, in a metric that is a mean over rows; None for others."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import IntArray
 from calcli.metrics.base import Scored
+from calcli.numeric.sums import totals
 
 POWER = 1.959963984540054 + 0.8416212335729143
 """The normal quantiles at 97.5 % and 80 %: a gap of so many standard errors is found in 80 % of tests at 5 %."""
@@ -56,12 +57,9 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
     top = scored.moderate.top
     weight = np.ones(len(top)) if top.weight is None else top.weight
 
-    def add(values: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(groups, values, minlength=count), dtype=np.float64)
-
-    rows, total = add((weight > 0).astype(np.float64)), add(weight)
-    gap = add(weight * (top.label - top.prob))
-    variance = add(weight**2 * top.prob * (1.0 - top.prob))
+    rows, total = totals(groups, (weight > 0).astype(np.float64), count), totals(groups, weight, count)
+    gap = totals(groups, weight * (top.label - top.prob), count)
+    variance = totals(groups, weight**2 * top.prob * (1.0 - top.prob), count)
     p = [_p_value(*values) for values in zip(total, gap, variance, strict=True)]
     adjusted = holm(p)
     return tuple(

@@ -4,8 +4,11 @@ In a view the rows are shuffled and cut into bins of equal row count; the view's
 |mean p - mean y|, bins counting by their weight. MVCE is the root of the mean square (or another norm) over views.
 
 It measures the mean error, over noise of about sqrt(2/pi S^2/c) in bins of c rows, S^2 the variance of p - y. Errors
-that cancel, as those of symmetric over-confidence do, only change the noise a little. So it always comes with its
-floor: what the same probabilities would show if they were calibrated.
+that cancel, such as symmetric over-confidence, hardly change it. So it is always reported with its floor: the value
+for the same probabilities if they were calibrated.
+
+In closed form (`calcli.numeric.losses.shuffled_gap`) it needs a few sums over the rows. It is sampled where the normal
+approximation of a bin's mean is poor: few rows of the rarer label in a bin, or a norm other than 1 and 2.
 """
 
 from __future__ import annotations
@@ -15,12 +18,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, spans
 from calcli.metrics.additive import Additive
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
-from calcli.numeric.spans import spans
 
 BIN_SIZE = 1000.0
 LEAST_BINS = 32
@@ -30,12 +32,12 @@ ENOUGH = 4.0
 """The closed form is right to 3 % where a bin expects at least so many rows of the rarer label."""
 
 SAMPLED_BINS = 20_000
-"""Sampled in place of the closed form, MVCE stops shuffling after so many bins: its standard error is then 0.5 %."""
+"""Where it is sampled in place of the closed form, as many views as have this many bins: a standard error of 0.5 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSums:
-    """What the closed form needs of the rows, e = p - y. Sums over parts of the rows add up to those over all.
+    """The sums that the closed form needs, e = p - y. Sums over parts of the rows add up to those over all.
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class ErrorSums:
 
 
 def error_columns(scored: Scored, label: FloatArray) -> FloatArray:
-    """What each row adds to the fields of `ErrorSums`, shape (fields, n), if its label were `label`."""
+    """The contribution of each row to the fields of `ErrorSums` with the labels `label`, shape (fields, n)."""
     weight = np.ones(len(scored)) if scored.weight is None else scored.weight
     prob, square = scored.prob, np.square(weight)
     columns = (
@@ -130,6 +132,7 @@ def mvce(scored: Scored, options: Options) -> Measured:
     if scored.nothing:
         nothing = Definition("lower", reduction=_reduction(scored.binary), norm=options.norm)
         return Measured(None, nothing, reason=scored.nothing)
+    # The closed form, or else its definition with the number of views to sample.
     rows = scored.top.held
     found = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
     bins, views = found.definition.bins, found.definition.views
@@ -185,7 +188,7 @@ def _reduction(binary: bool) -> str:
 
 
 def settled(scored: Sequence[Scored], options: Options) -> Options:
-    """Options by which the MVCE of scores of the same rows is all of one kind: if one must be sampled, all are."""
+    """Options with which the MVCE of scores of the same rows is computed in one way: if one is sampled, all are."""
     rare = [ErrorSums.of(one.top.held).rarer for one in scored if not one.binary and one.nothing is None]
     return replace(options, rarer=min(rare)) if rare else options
 
@@ -196,7 +199,7 @@ def default_bin_size(rows: float) -> float:
 
 
 def _plan(sums: ErrorSums, bins: int, options: Options) -> tuple[int | None, str | None]:
-    """How many views to sample, None for the closed form, and what to say about it."""
+    """The number of views to sample (None for the closed form), and the text of the definition."""
     if options.mvce == "sampled":
         return options.views, f"sampled: {options.views} shuffles"
     if bins == 1:
@@ -230,7 +233,7 @@ def sampled(scored: Scored, bins: int, views: int, norm: float, rng: np.random.G
 
 
 def sampled_floor(scored: Scored, bins: int, views: int, norm: float, rng: np.random.Generator) -> float:
-    """MVCE from `views` shuffles, each with labels drawn anew from the probabilities and the mean error taken out."""
+    """MVCE from `views` shuffles, each with labels drawn from the probabilities, and with the mean error subtracted."""
     found = []
     for _ in range(views):
         errors = scored.prob.copy()
@@ -243,14 +246,14 @@ def sampled_floor(scored: Scored, bins: int, views: int, norm: float, rng: np.ra
 
 
 def _weigh(errors: FloatArray, scored: Scored) -> None:
-    """Make errors, in place, what each row adds to the mean error."""
+    """Turn errors in place into the contributions of rows to the mean error, w e / sum w."""
     if scored.weight is not None:
         errors *= scored.weight
     errors /= scored.total_weight
 
 
 def _view(errors: FloatArray, bins: int, rng: np.random.Generator) -> float:
-    """The error of one view. `errors` is left shuffled: a shuffle of a shuffle is as good as a fresh one."""
+    """The error of one view. `errors` stays shuffled, which the next shuffle does not mind."""
     rng.shuffle(errors)
     starts = np.arange(bins) * len(errors) // bins
     return float(np.abs(np.add.reduceat(errors, starts)).sum())

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, LabelArray
+from calcli.batch import FloatArray, IntArray, LabelArray, spans
 from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit
-from calcli.numeric.spans import spans
 
 _ONE_CLASS = "the rows are all of one class"
 _ACCURACY = Definition("higher", reduction="top label")

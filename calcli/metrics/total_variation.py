@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from calcli.batch import spans
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.numeric.spans import spans
 
 
 def tv(scored: Scored, options: Options) -> Measured:

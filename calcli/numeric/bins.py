@@ -10,13 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
+from calcli.numeric.sums import totals
 
 _FEW_EDGES = 32
 """Up to so many edges, comparing with each of them in turn is faster than a binary search."""
-
-_CHUNK = 1 << 15
-"""Rows that are compared at a time: they stay in the processor's cache while all edges pass by."""
 
 
 def width_edges(count: int) -> FloatArray:
@@ -49,25 +47,54 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
         if not held.all():
             prob, weight = prob[held], weight[held]
         if weight.min() < weight.max():
-            return _weighted_quantiles(prob, weight, share)
+            value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
+            return weighted_quantiles(value, rows, totals(group, weight), share)
     edges: FloatArray = np.percentile(prob, share * 100.0)
     return edges
 
 
-def _weighted_quantiles(prob: FloatArray, weight: FloatArray, share: FloatArray) -> FloatArray:
-    """Quantiles of type 7, with every row at the middle of its weight.
+def weighted_quantiles(
+    value: FloatArray, rows: FloatArray | IntArray, weight: FloatArray, share: FloatArray, *, snap: float = 0.0
+) -> FloatArray:
+    """Quantiles of type 7 of weighted rows that are pooled by their value.
 
     Rows that share a value share their weight evenly, so that their order does not matter.
+
+    Parameters
+    ----------
+    value, rows, weight
+        The distinct values in rising order, how many rows have each of them, and the weight of these rows.
+    share
+        Where the quantiles are asked for.
+    snap
+        A quantile so near the share of an order statistic is that order statistic, not missed by rounding.
     """
-    value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
-    mass = np.bincount(group, weight)
-    half = mass / rows / 2.0
-    above = np.cumsum(mass)
-    first = above - mass + half  # where the first of the rows with this value stands,
-    last = above - half  # and the last of them
-    place = np.maximum.accumulate(np.column_stack([first, last]).ravel())  # rounding may have swapped neighbours
-    place = (place - place[0]) / (place[-1] - place[0])
-    quantiles: FloatArray = np.interp(share, place, np.repeat(value, 2))
+    half = weight / rows / 2.0
+    above = np.cumsum(weight)
+    # Of the rows with one value the first and the last stand at the middles of their own weights.
+    place = np.column_stack([above - weight + half, above - half]).ravel()
+    place = np.maximum.accumulate(place)  # rounding may have swapped neighbours
+    span = place[-1] - place[0]
+    place = (place - place[0]) / span if span > 0 else np.linspace(0.0, 1.0, len(place))
+    value = np.repeat(value, 2)
+    quantiles: FloatArray = np.interp(share, place, value)
+    if snap:
+        nearest = np.searchsorted(place, share - snap)
+        quantiles = np.where(np.abs(place[nearest] - share) <= snap, value[nearest], quantiles)
+    return quantiles
+
+
+def repeated_quantiles(value: FloatArray, rows: FloatArray, share: FloatArray) -> FloatArray:
+    """``np.percentile(np.repeat(value, rows), 100 share)`` bit for bit, without the repetition."""
+    n = round(float(rows.sum()))
+    virtual = (n - 1) * (share * 100.0 / 100.0)  # numpy's own order of operations: an edge often equals a value
+    low = np.floor(virtual)
+    part = virtual - low
+    above = np.cumsum(rows)
+    first = value[np.searchsorted(above, low, side="right")]
+    second = value[np.searchsorted(above, np.minimum(low + 1, n - 1), side="right")]
+    gap = second - first
+    quantiles: FloatArray = np.where(part >= 0.5, second - gap * (1.0 - part), first + gap * part)
     return quantiles
 
 
@@ -78,10 +105,10 @@ def assign(prob: FloatArray, edges: FloatArray) -> IntArray:
     if len(inner) > _FEW_EDGES:
         place[:] = np.searchsorted(inner, prob, side="left")
         return place
-    for start in range(0, len(prob), _CHUNK):
-        chunk = prob[start : start + _CHUNK]
-        passed: NDArray[np.uint8] = np.zeros(len(chunk), dtype=np.uint8)
+    for some in spans(len(prob)):
+        chunk = prob[some]
+        edges_below: NDArray[np.uint8] = np.zeros(len(chunk), dtype=np.uint8)
         for edge in inner:
-            passed += chunk > edge
-        place[start : start + _CHUNK] = passed
+            edges_below += chunk > edge
+        place[some] = edges_below
     return place

@@ -1,9 +1,9 @@
 """Fitting sigmoid(theta . f(z)) for any smooth functions f of one score, from sums over rows.
 
-The rows are kept as in `moments`: the moments of the scores in narrow cells, here for all rows and for the positive
-ones alike, because f need not be linear. Sums over rows of w g(z) are then sums over cells of Taylor coefficients of g
-times moments, and the Taylor coefficients of the log-loss come from those of f by the rules of `jets`. Rows themselves
-are cells with no extent, so that the same code sums over rows where cells are too coarse.
+The rows are summed as in `moments`: the moments of the scores in narrow cells, here up to order 4 for the positive rows
+too, because f need not be linear. Sums over rows of w g(z) are then sums over cells of Taylor coefficients of g times
+moments, and the Taylor coefficients of the log-loss come from those of f by the rules of `taylor`. Single rows are
+cells of width 0, so that the same code sums over rows where cells are too coarse.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric import moments
-from calcli.numeric import taylor as jets
+from calcli.numeric import moments, taylor
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion
 
 Basis = Callable[[FloatArray, int], FloatArray]
-"""Points and an order to the jets of the functions f there, shape (functions, order + 1, points)."""
+"""From points and an order to the Taylor coefficients of the functions f, shape (functions, order + 1, points)."""
 
 COARSE = 0.1
-"""Cells within which theta . f(z) varies by more than twice this are too coarse: the error is then above 1e-7."""
+"""Cells within which theta . f(z) varies by more than twice this are too coarse: the error would exceed 1e-7."""
 
 
 def gather(z: FloatArray, label: IntArray, weight: FloatArray | None) -> dict[str, FloatArray]:
@@ -36,7 +35,7 @@ def gather(z: FloatArray, label: IntArray, weight: FloatArray | None) -> dict[st
 
 @dataclass(frozen=True)
 class Points:
-    """Where rows are: cells with the moments of their rows, or the rows themselves.
+    """Points of expansion: cells with the moments of their rows, or single rows.
 
     Attributes
     ----------
@@ -45,7 +44,7 @@ class Points:
     moments
         Sums of w (score - z)^k, shape (order + 1, points).
     extent
-        How far the rows of a cell are spread.
+        The width over which the rows of a cell are spread.
     """
 
     z: FloatArray
@@ -75,13 +74,13 @@ class Points:
         return float(self.moments[0].sum())
 
     def total(self, jet: FloatArray) -> FloatArray:
-        """The sums over rows of functions, given by their jets around the points (last two axes)."""
+        """The sums over rows of functions, given their Taylor coefficients around the points (last two axes)."""
         return np.asarray((jet * self.moments).sum(axis=(-2, -1)))
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows with labels, ready to be fitted."""
+    """The rows of a fit: all of them, and the positive ones."""
 
     everyone: Points
     positive: Points
@@ -89,12 +88,12 @@ class Sample:
 
     @classmethod
     def of_cells(cls, sums: Mapping[str, FloatArray]) -> Sample:
-        """From what `gather` gave, added up."""
+        """From the sums of `gather`."""
         everyone, positive = sums["all"], sums["positive"]
         return cls(Points.of_cells(everyone), Points.of_cells(positive), _separated(everyone[0], positive[0]))
 
     def by_rows(self, z: FloatArray, label: IntArray, weight: FloatArray) -> Sample:
-        """The same sample row by row."""
+        """The same sample with each row as a point of its own."""
         chosen = label == 1
         return Sample(Points.of_rows(z, weight), Points.of_rows(z[chosen], weight[chosen]), self.separated)
 
@@ -104,7 +103,7 @@ class Sample:
         return float(self.everyone.z.min()), float(self.everyone.z.max())
 
     def targets(self, *, smooth: bool) -> tuple[float, float]:
-        """What a negative and a positive row are fitted to: 0 and 1, or Platt's smoothed targets."""
+        """The targets of negative and of positive rows: 0 and 1, or smoothed (Platt 1999)."""
         if not smooth:
             return 0.0, 1.0
         positive = self.positive.weight
@@ -118,6 +117,8 @@ class Sample:
 
     def log_loss(self, basis: Basis, *, smooth: bool) -> Callable[[FloatArray], Expansion]:
         """The mean log-loss of sigmoid(theta . f), with its gradient and Hessian in theta."""
+        # The loss of a row is softplus(u) - target u, and linear in the target: its second part is theta . aim, where
+        # aim is the sum of target f over rows, the same at every step.
         rows = self.everyone
         low, high = self.targets(smooth=smooth)
         f = basis(rows.z, rows.order)
@@ -127,9 +128,11 @@ class Sample:
         weight = rows.weight
 
         def expand(theta: FloatArray) -> Expansion:
+            # Taylor coefficients of u = theta . f, then of s = sigmoid(u) and of its derivative; the gradient is the
+            # sum of s f, the Hessian that of s' f f^T, each over all products of coefficients up to the order.
             u = np.tensordot(theta, f, axes=1)
-            s, slope = jets.sigmoid(u)
-            value = float(rows.total(jets.softplus(u, s))) - float(theta @ aim)
+            s, slope = taylor.sigmoid(u)
+            value = float(rows.total(taylor.softplus(u, s))) - float(theta @ aim)
             gradient = np.tensordot(f, _transposed(s, rows.moments), axes=2) - aim
             bend = _transposed(slope, rows.moments)
             hessian = np.sum([f[:, a] @ _against(bend[a:], f).T for a in range(len(bend))], axis=0)
@@ -146,7 +149,7 @@ class Sample:
 
 
 def _transposed(jet: FloatArray, sums: FloatArray) -> FloatArray:
-    """What turns the coefficients f_l of any function into the total of its product with `jet`.
+    """The weights of the coefficients f_l of a function in the sum over rows of its product with `jet`.
 
     The total of f g is the sum over i + l <= order of f_l g_i m_{i+l}: row l is the sum over i of g_i m_{i+l}.
     """
@@ -162,7 +165,7 @@ def _against(bend: FloatArray, f: FloatArray) -> FloatArray:
 
 
 def _separated(everyone: FloatArray, positive: FloatArray) -> bool:
-    """Whether no negative row lies in a higher cell than any positive one: then no finite map is the best one."""
+    """Whether a threshold separates the classes, up to one shared cell: then no finite map minimises the loss."""
     negative = everyone - positive > 1e-9 * everyone
     if not negative.any() or not positive.any():
         return True

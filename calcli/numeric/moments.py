@@ -1,4 +1,4 @@
-"""What a table of log-odds scores adds up to.
+"""Moments of log-odds scores in narrow cells: sufficient sums for fitting sigmoid(a z + b) to any number of rows.
 
 Fitting a smooth map of one score needs, at every step of Newton's method, sums over all rows of smooth functions of
 the score. The log-odds axis is cut into narrow cells, and each cell keeps the first moments of its rows; a smooth
@@ -18,11 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
 from calcli.numeric.links import sigmoid, softplus
 from calcli.numeric.solve import Expansion
-from calcli.numeric.spans import spans
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 CELLS_PER_UNIT = 512
 LIMIT = 1e6
@@ -32,7 +31,7 @@ ORDER = 4
 """The highest moment kept."""
 
 _TOGETHER = 1 << 16
-"""Rows that are added up at a time: few enough for the cache, and many beside the cells."""
+"""Rows that are summed at a time: few enough for the cache, and many compared with the cells."""
 
 _HALF = int(np.ceil(np.arcsinh(LIMIT) * CELLS_PER_UNIT)) + 1
 _CENTRES = np.sinh((np.arange(2 * _HALF) - _HALF + 0.5) / CELLS_PER_UNIT)
@@ -48,15 +47,17 @@ def gather(z: FloatArray, label: IntArray, weight: FloatArray | None) -> dict[st
 
 
 def _add(z: FloatArray, label: IntArray, weight: FloatArray | None, moments: FloatArray, positive: FloatArray) -> None:
-    """Add up more rows."""
+    """Add rows to the sums in place."""
     z = np.clip(z, -LIMIT, LIMIT)
     cell = (np.floor(np.arcsinh(z) * CELLS_PER_UNIT) + _HALF).astype(np.int64)
     offset = z - _CENTRES[cell]
+    # Moments of all rows about the centres of their cells: small numbers, so that nothing cancels.
     moments[0] += totals(cell, weight, moments.shape[1])
     term = offset.copy() if weight is None else weight * offset
     for order in range(1, ORDER + 1):
         moments[order] += totals(cell, term, moments.shape[1])
         term *= offset
+    # The term y u of the log-loss is linear in z: of the positive rows two moments suffice.
     chosen = label == 1
     cell, offset = cell[chosen], offset[chosen]
     if weight is not None:
@@ -94,7 +95,7 @@ class ScoreMoments:
 
     @classmethod
     def of(cls, sums: Mapping[str, FloatArray]) -> ScoreMoments:
-        """From what `gather` gave, added up."""
+        """From the sums of `gather`: cells that hold rows, with moments about their means."""
         held = sums["all"][0] > 0
         m0, m1, m2, m3, m4 = sums["all"][:, held]
         y0, y1 = sums["positive"][:, held]
@@ -135,6 +136,8 @@ class ScoreMoments:
         z = self.mean
         u = a * z + b
         s = sigmoid(u)
+        # With d = z_i - mean of a row: softplus(u + a d) = sum_k softplus^(k)(u) (a d)^k / k!; summing over the rows of
+        # a cell replaces d^k by the k-th central moment m_k, and m_1 is 0.
         # Derivatives of softplus at u, of order 1 to 5. s2 is written so that it keeps its digits where s is near 1.
         s2 = s * sigmoid(-u)
         s3 = s2 * (1 - 2 * s)
@@ -142,7 +145,8 @@ class ScoreMoments:
         s5 = s3 * (1 - 12 * s2)
         a2, a3, a4 = a * a / 2, a**3 / 6, a**4 / 24
         value = softplus(u) * m0 + a2 * s2 * m2 + a3 * s3 * m3 + a4 * s4 * m4
-        # d/db raises every derivative by one; d/da does the same for the mean and adds what multiplies the distance.
+        # d/db raises every derivative by one; d/da multiplies by z = mean + d: the mean times d/db (`slope`), and d
+        # raises every moment by one (`along`). The Hessian follows in the same way.
         slope = s * m0 + a2 * s3 * m2 + a3 * s4 * m3 + a4 * s5 * m4
         along = a * s2 * m2 + a2 * s3 * m3 + a3 * s4 * m4
         bend = s2 * m0 + a2 * s4 * m2

@@ -17,7 +17,7 @@ class Pooled(NamedTuple):
     positive: FloatArray
 
 
-class Blocks(NamedTuple):
+class IsotonicBlocks(NamedTuple):
     """Isotonic regression: the first and last distinct score of each block, and the level that rises from one to the
     next.
     """
@@ -51,7 +51,7 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
     return Pooled(score, total, np.asarray(positive))
 
 
-def isotonic_blocks(pooled: Pooled) -> Blocks:
+def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
     """The non-decreasing levels of least squared error, by pooling adjacent violators.
 
     Neighbours with equal rates share a level in any case (a block's last rate is not above its level, the next one's
@@ -66,7 +66,7 @@ def isotonic_blocks(pooled: Pooled) -> Blocks:
     block = np.flatnonzero(np.concatenate([[True], np.diff(levels) > SAME]))
     first = run[block]
     # Rounding in the means could leave a level outside [0, 1] by an ulp.
-    return Blocks(first, np.append(first[1:], len(rate)) - 1, np.clip(levels[block], 0.0, 1.0))
+    return IsotonicBlocks(first, np.append(first[1:], len(rate)) - 1, np.clip(levels[block], 0.0, 1.0))
 
 
 class Running(NamedTuple):
@@ -109,8 +109,3 @@ class Running(NamedTuple):
         place = np.unique(np.minimum(over - 1 + nearer, len(score) - 2))
         cuts: FloatArray = score[place] + (score[place + 1] - score[place]) / 2.0
         return cuts
-
-
-def mass_cuts(pooled: Pooled, count: int) -> FloatArray:
-    """The inner edges of `count` bins of equal weight; see `Running.mass_cuts`."""
-    return Running.of(pooled).mass_cuts(count)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
-from calcli.numeric.spans import spans
+from calcli.batch import FloatArray, IntArray, spans
 
 
 def weight_below(values: FloatArray, weight: FloatArray | None = None) -> FloatArray:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
 from calcli.numeric.rng import stream
-from calcli.numeric.spans import spans
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)

@@ -122,7 +122,7 @@ def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
 
 def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
     """What each metric is, as far as it takes to tell it from others of its name."""
-    summaries = {row.name: row.summary for row in catalog.rows()}
+    summaries = {metric.name: metric.summary for metric in catalog.specs()}
     return [(name, "; ".join([summaries.get(name, name), *_details(one)])) for name, one in defined.items()]
 
 

@@ -6,32 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from calcli.metrics import catalog
+from calcli.reporting.typesetting import decimals
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
-    from calcli.reports.schema import Report
-
-RAW = "raw"
+    from calcli.reports.schema import Difference, Report
 
 
 class Numbers(NamedTuple):
-    """One score, by metric: the values, and where they are known, what a calibrated score would show, how probable
-    the value is for one, and why there is no value.
-    """
+    """One score, by metric: the values, and where known, the noise floor, the p-value, and why a value is missing."""
 
     name: str
     values: Mapping[str, float | None]
     floors: Mapping[str, float]
     ps: Mapping[str, float]
     reasons: Mapping[str, str]
-
-
-class Change(NamedTuple):
-    """How much a metric differs from that of the raw score, with a 95 % interval where there is one."""
-
-    value: float | None
-    lo: float | None = None
-    hi: float | None = None
 
 
 class Findings(NamedTuple):
@@ -43,15 +32,15 @@ class Findings(NamedTuple):
         The raw one first.
     directions
         ``lower``, ``higher`` or ``target``, by metric, in the order in which they are shown.
-    changes
-        By score and metric.
+    differences
+        From the raw score, by score and metric.
     place
-        On which rows, to go into a sentence.
+        On which rows, as the end of a sentence.
     """
 
     scores: tuple[Numbers, ...]
     directions: Mapping[str, str]
-    changes: Mapping[tuple[str, str], Change]
+    differences: Mapping[tuple[str, str], Difference]
     place: str = ""
 
     @property
@@ -66,9 +55,24 @@ class Findings(NamedTuple):
     def calibrated(self) -> tuple[Numbers, ...]:
         return self.scores[1:]
 
+    @property
+    def digits(self) -> int:
+        """Decimals of the whole table, so that the decimal points are aligned."""
+        return decimals([value for score in self.scores for value in score.values.values() if value is not None])
+
+    def floors_and_ps(self, metric: str) -> list[tuple[str, list[float | None]]]:
+        """The noise floors and the p-values of a metric, one for each score; each only where a score has one."""
+        lines = [
+            ("floor", [score.floors.get(metric) for score in self.scores]),
+            ("p", [score.ps.get(metric) for score in self.scores]),
+        ]
+        return [(name, values) for name, values in lines if any(value is not None for value in values)]
+
 
 def of_report(report: Report) -> Findings:
-    """What a report says."""
+    """The numbers of a report."""
+    from calcli.reports.schema import RAW  # not at the top: `apply` shows no report and must start fast
+
     scores = tuple(
         Numbers(
             score.name,
@@ -80,31 +84,31 @@ def of_report(report: Report) -> Findings:
         for score in report.scores
         if score.status == "ok"
     )
-    changes = {
-        (one.score, one.metric): Change(one.value, one.lo, one.hi) for one in report.differences if one.versus == RAW
-    }
+    differences = {(one.score, one.metric): one for one in report.differences if one.versus == RAW}
     directions = {name: definition.direction for name, definition in report.definitions.items()}
-    return Findings(scores, directions, changes, " on held-out rows" if report.command in {"fit", "refit"} else "")
+    return Findings(scores, directions, differences, " on held-out rows" if report.command in {"fit", "refit"} else "")
 
 
 def of_manifest(manifest: Manifest) -> Findings:
-    """What an artifact remembers of its fit; floors only if it was written with them."""
+    """The numbers of a fit, as its manifest has them; floors only if it was written with them."""
+    from calcli.reports.schema import RAW, Difference
+
     fit = cast("dict[str, Any]", manifest.fit)
     definitions = cast("dict[str, dict[str, Any]]", manifest.definitions)
     floors = cast("dict[str, dict[str, float]]", fit.get("floors", {}))
     sides = (("before", RAW), ("after", manifest.method))
     scores = tuple(Numbers(name, fit[side], floors.get(side, {}), {}, {}) for side, name in sides if fit.get(side))
-    changes = {
-        (manifest.method, metric): Change(one["value"], one["lo"], one["hi"])
+    differences = {
+        (manifest.method, metric): Difference(manifest.method, RAW, metric, one["value"], one["lo"], one["hi"])
         for metric, one in fit.get("difference", {}).items()
     }
     measured = scores[0].values if scores else {}
     order = [*catalog.names(), *definitions]  # JSON objects come back in the order of the alphabet
     known = sorted((name for name in definitions if name in measured), key=order.index)
     directions = {name: definitions[name]["direction"] for name in known}
-    return Findings(scores, directions, changes, " on held-out rows")
+    return Findings(scores, directions, differences, " on held-out rows")
 
 
 def missing(scores: Sequence[Numbers]) -> list[str]:
-    """Why there is no number, where there is none."""
+    """Why values are missing."""
     return [f"{metric} of {score.name}: {reason}" for score in scores for metric, reason in score.reasons.items()]

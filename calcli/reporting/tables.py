@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calcli.reporting.typesetting import NOTHING, decimals, number, signed
+from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
-    from calcli.reports.schema import Report
+    from calcli.reports.schema import Difference, Report
 
 GROUPS = (
     ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
@@ -23,6 +23,13 @@ class Table(NamedTuple):
     title: str
     header: list[str]
     rows: list[list[str]]
+
+
+def difference_cells(difference: Difference | None, digits: int) -> list[str]:
+    """A difference and its interval; empty where there is none."""
+    if difference is None or difference.value is None:
+        return ["", ""]
+    return [signed(difference.value, digits), interval(difference.lo, difference.hi, digits)]
 
 
 def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]]]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from calcli.reporting.findings import Change, Findings, Numbers
+from calcli.reporting.findings import Findings, Numbers
 from calcli.reporting.typesetting import decimals, glued
+
+if TYPE_CHECKING:
+    from calcli.reports.schema import Difference
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
@@ -39,22 +42,22 @@ class Verdict(NamedTuple):
 def verdict(found: Findings, score: Numbers) -> Verdict:
     """Whether a score is better than the raw one: by log-loss, and by the interval of the difference."""
     for metric, words in DECISIVE.items():
-        change = found.changes.get((score.name, metric))
+        difference = found.differences.get((score.name, metric))
         before, after = found.raw.values.get(metric), score.values.get(metric)
-        if change is not None and change.value is not None and before is not None and after is not None:
-            return _judged(score.name, (words, found.place), (before, after), change)
+        if difference is not None and difference.value is not None and before is not None and after is not None:
+            return _judged(score.name, (words, found.place), (before, after), difference)
     if any(metric in found.metrics for metric in DECISIVE):
         return Verdict("unknown", f"Whether {score.name} is better cannot be said: its log-loss is not defined here.")
     return Verdict("unknown", f"Whether {score.name} is better cannot be said: add nll to --metrics.")
 
 
-def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], change: Change) -> Verdict:
+def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], difference: Difference) -> Verdict:
     words, place = measure
     digits = decimals(list(values))
     before, after = (f"{value:.{digits}f}" for value in values)
-    size = _size(values[0], change)
+    size = _size(values[0], difference)
     moved = f"{place} from {before} to {after} ({size})"
-    kind = _kind(change)
+    kind = _kind(difference)
     answer = {
         "better": f"lowers the {words}",
         "worse": "WORSE than no calibration",
@@ -68,8 +71,8 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], ch
     return Verdict(kind, text, answer, size)
 
 
-def _kind(change: Change) -> Kind:
-    value, lo, hi = change.value or 0.0, change.lo, change.hi
+def _kind(difference: Difference) -> Kind:
+    value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
     if value == 0 and not lo and not hi:
         return "same"
     if lo is None or hi is None or lo <= 0 <= hi:
@@ -111,9 +114,9 @@ def best(found: Findings, judged: list[Verdict]) -> str:
     return f"{lowest}; the raw score has {before:.{digits}f}. Against that:"
 
 
-def _size(before: float, change: Change) -> str:
+def _size(before: float, difference: Difference) -> str:
     """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part."""
-    value, lo, hi = change.value or 0.0, change.lo, change.hi
+    value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
     unit, scale = (" %", 100 / before) if before > 0 else ("", 1.0)
     known = [abs(scale * part) for part in (value, lo, hi) if part is not None]
     digits = 1 if max(known) >= 1 else 2

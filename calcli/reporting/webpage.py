@@ -14,7 +14,7 @@ from calcli.reporting import leaderboard as ranking
 from calcli.reporting import verdict as judge
 from calcli.reporting.findings import Findings
 from calcli.reporting.markup import paragraph, section, table, terms, text
-from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed
+from calcli.reporting.typesetting import NOTHING, glued, number
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -103,34 +103,32 @@ def _gates(report: Report) -> str:
 
 
 def _numbers(found: Findings) -> str:
-    """A metric a line, beside a single score its difference; a score a line where they are many."""
-    digits = decimals([value for score in found.scores for value in score.values.values() if value is not None])
+    """A metric a line, with the difference if there is one calibrated score; a score a line where there are many."""
     notes = "".join(paragraph(reason, "note") for reason in findings.missing(found.scores))
-    return (_by_metric if len(found.scores) <= BESIDE else _by_score)(found, digits) + notes
+    return (_by_metric if len(found.scores) <= BESIDE else _by_score)(found) + notes
 
 
-def _by_metric(found: Findings, digits: int) -> str:
+def _by_metric(found: Findings) -> str:
     alone = found.calibrated[0] if len(found.calibrated) == 1 else None
+    digits = found.digits
     rows: list[list[str]] = []
     kinds: dict[int, str] = {}
     for metric in found.metrics:
         row = [metric, found.directions[metric], *(number(one.values.get(metric), digits) for one in found.scores)]
-        change = found.changes.get((alone.name, metric)) if alone is not None else None
         if alone is not None:
-            known = change is not None and change.value is not None
-            row += [signed(change.value, digits), interval(change.lo, change.hi, digits)] if known else ["", ""]  # type: ignore[union-attr, arg-type]
+            row += tables.difference_cells(found.differences.get((alone.name, metric)), digits)
         rows.append(row)
-        for name, values in (("floor", [one.floors for one in found.scores]), ("p", [one.ps for one in found.scores])):
-            if any(metric in each for each in values):
-                kinds[len(rows)] = "under-it"
-                more = [number(each.get(metric), digits) if metric in each else "" for each in values]
-                rows.append([name, "", *more, *([""] * 2 if alone is not None else [])])
+        for name, values in found.floors_and_ps(metric):
+            kinds[len(rows)] = "under-it"
+            cells = ["" if value is None else number(value, digits) for value in values]
+            rows.append([name, "", *cells, *([""] * 2 if alone is not None else [])])
     header = ["", "better", *(score.name for score in found.scores)]
     return table([*header, *(["change", "95 % interval"] if alone is not None else [])], rows, words=2, kinds=kinds)
 
 
-def _by_score(found: Findings, digits: int) -> str:
+def _by_score(found: Findings) -> str:
     header = ["", *(f"{metric} ({found.directions[metric]})" for metric in found.metrics)]
+    digits = found.digits
     rows = [[one.name, *(number(one.values.get(metric), digits) for metric in found.metrics)] for one in found.scores]
     return table(header, rows)
 

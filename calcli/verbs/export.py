@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from calcli import expressions as terms
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
-from calcli.export.inputs import given, log_odds
+from calcli.export.inputs import log_odds, table_inputs
 from calcli.expressions import Term
 from calcli.fitting.model import Model, load
 from calcli.methods.formula import formula_of
@@ -79,8 +79,8 @@ def _as_sql(request: ExportRequest, outputs: Mapping[str, Term]) -> str:
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
     """The columns that `apply` adds, by name; null where it gives null."""
-    table = given(model.binding)
+    table = table_inputs(model.binding)
     prob = formula_of(model.calibrator, table.score, table.features)
     values = prob if scale == "prob" else log_odds(prob)
     names = CalibratedColumns(column, model.calibrator, model.binding, scale).names
-    return {name: terms.choose(table.good, value, None) for name, value in zip(names, values, strict=True)}
+    return {name: terms.choose(table.valid, value, None) for name, value in zip(names, values, strict=True)}

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from calcli.diagrams.captions import amount, axes, caption, decimals, extent, percent, short, ticks
+from calcli.diagrams.captions import amount, axes, axis_end, caption, decimals, percent, short, ticks
 from tests.support.curves import OVER, bars, line, rejection
 
 
@@ -78,9 +78,9 @@ def test_axes_say_what_is_shown() -> None:
 
 
 def test_rare_classes_fill_the_picture() -> None:
-    assert extent([bars(*OVER)]) == 1.0
-    assert extent([line("smooth", (0.001, 0.002, 1.0), (0.031, 0.02, 1.0))]) == 0.05
-    assert extent([rejection(0.19, 0.1)]) == 0.2
+    assert axis_end([bars(*OVER)]) == 1.0
+    assert axis_end([line("smooth", (0.001, 0.002, 1.0), (0.031, 0.02, 1.0))]) == 0.05
+    assert axis_end([rejection(0.19, 0.1)]) == 0.2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from calcli.diagrams import curves as made
 from calcli.diagrams.canvas import Canvas, Line, cells, shortened
 from calcli.diagrams.curves import Curve
-from calcli.diagrams.terminal import Look, abreast, draw
+from calcli.diagrams.terminal import TerminalStyle, abreast, draw
 from tests.support.curves import OVER, bars, line, rejection, sample, traced
 
 
@@ -19,7 +19,7 @@ def text(lines: list[Line]) -> str:
 
 
 def picture(*curves: Curve, **look) -> str:
-    return text(draw(curves, "clicked", Look(**look)))
+    return text(draw(curves, "clicked", TerminalStyle(**look)))
 
 
 SMALL = """\
@@ -114,7 +114,7 @@ def test_nothing_is_wider_than_the_screen(width: int, kind: made.Kind, small: bo
     curves = [made.Curve(name, *parts) for name in names for parts in [_parts(kind)]]
     for color in (True, False):
         for unicode in (True, False):
-            found = draw(curves, "clicked", Look(width, color, unicode, small))
+            found = draw(curves, "clicked", TerminalStyle(width, color, unicode, small))
             assert max(cells(line) for line in text(found).splitlines()) <= width
             assert unicode or text(found).replace("プラット", "").isascii()
             assert color or not any(piece.paper for one in found for piece in one)
@@ -129,7 +129,7 @@ def _parts(kind: made.Kind) -> tuple:
 def test_bars_are_as_high_as_they_should_be(bins: int) -> None:
     """The filled letters of a column, an eighth for each of their levels, are the share that came true."""
     curve = traced(sample(4000), bins=bins)
-    found = draw([curve], "y", Look(color=True))
+    found = draw([curve], "y", TerminalStyle(color=True))
     rows = next(place for place, one in enumerate(found) if "┼" in one[0].text)
     plot, width = found[:rows], len(found[rows][0].text) - found[rows][0].text.index("┼") - 1
     middle = [(place + 0.5) / width for place in range(width)]
@@ -149,17 +149,17 @@ def test_bars_are_as_high_as_they_should_be(bins: int) -> None:
 
 
 def test_colours_are_errors() -> None:
-    found = draw([bars(*OVER)], "clicked", Look(color=True))
+    found = draw([bars(*OVER)], "clicked", TerminalStyle(color=True))
     inks = {piece.ink for one in found for piece in one}
     assert {"bar", "over", "under", "dim", "bold", "bad"} <= inks
     assert not {ink for ink in inks if ink.endswith("chance")}
-    pale = draw([bars(*OVER, off=False, chance=True)], "clicked", Look(color=True))
+    pale = draw([bars(*OVER, off=False, chance=True)], "clicked", TerminalStyle(color=True))
     assert {"over-chance", "under-chance", "good"} <= {piece.ink for one in pale for piece in one}
 
 
 def test_a_letter_shows_bar_and_error_at_once() -> None:
     """Over five bins 0.9 is 18 rows; 0.875 is 17.5: half a letter of bar before the colour of the error."""
-    found = draw([bars(*OVER[:4], (0.9, 0.875, 40))], "clicked", Look(color=True))
+    found = draw([bars(*OVER[:4], (0.9, 0.875, 40))], "clicked", TerminalStyle(color=True))
     boundary = [piece for piece in found[2] if piece.ink == "bar"]
     assert [(piece.text[0], piece.paper) for piece in boundary] == [("▄", "over")]
 
@@ -185,7 +185,7 @@ def test_the_curves_of_rejection_have_names_where_there_are_no_colours() -> None
     plot = plain.split("least sure first")[0]
     assert plot.count("a") >= 3
     assert plot.count("b") >= 3
-    colored = draw([first, second], "y", Look(color=True))
+    colored = draw([first, second], "y", TerminalStyle(color=True))
     assert {"line-0", "line-1"} <= {piece.ink for one in colored for piece in one}
 
 
@@ -208,8 +208,8 @@ def test_a_narrow_terminal_gets_a_small_picture() -> None:
 
 def test_how_many_fit_side_by_side() -> None:
     curves = [bars(*OVER)] * 5
-    assert [abreast(curves, Look(width)) for width in (80, 100, 150, 200)] == [1, 2, 3, 4]
-    assert abreast(curves, Look(80, small=True)) == 2
+    assert [abreast(curves, TerminalStyle(width)) for width in (80, 100, 150, 200)] == [1, 2, 3, 4]
+    assert abreast(curves, TerminalStyle(80, small=True)) == 2
 
 
 def test_bins_of_equal_weight_that_share_a_column_are_shown_together() -> None:

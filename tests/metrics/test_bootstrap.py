@@ -10,7 +10,7 @@ from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
 from tests.support.strategies import any_rows, binary_rows
 
-RESAMPLED = [row for row in catalog.rows() if row.kind != "test"]
+RESAMPLED = [metric for metric in catalog.specs() if metric.kind != "test"]
 dyadic = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])  # sums of these are exact, so that ties stay ties
 
 
@@ -19,11 +19,11 @@ def literal(rows: Scored, counts) -> Scored:
     return rows.take(np.repeat(np.arange(len(rows)), counts.astype(int)))
 
 
-def value(row: catalog.MetricSpec, rows: Scored, options: Options) -> float | None:
-    if row.name == "mvce":
+def value(metric: catalog.MetricSpec, rows: Scored, options: Options) -> float | None:
+    if metric.name == "mvce":
         sums = mvce.ErrorSums.of(rows.top)
         return mvce.closed_of(sums, options) if sums.weight > 0 else None
-    return catalog.measure([row], rows, options)[row.name].value
+    return catalog.measure([metric], rows, options)[metric.name].value
 
 
 def drawn(data, rows: Scored):
@@ -31,20 +31,20 @@ def drawn(data, rows: Scored):
 
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
-@pytest.mark.parametrize("row", RESAMPLED, ids=lambda row: row.name)
+@pytest.mark.parametrize("metric", RESAMPLED, ids=lambda metric: metric.name)
 @settings(max_examples=25)
 @given(any_rows(least=2, weighted=False), st.data())
-def test_counts_give_what_the_drawn_rows_give(row, binning, rows, data):
+def test_counts_give_what_the_drawn_rows_give(metric, binning, rows, data):
     if data.draw(st.booleans()):
         weight = np.array(data.draw(st.lists(dyadic, min_size=len(rows), max_size=len(rows))))
         rows = replace(rows, weight=weight)
     counts, options = drawn(data, rows), Options(bins=data.draw(st.integers(1, 6)), binning=binning)
-    resampler = Resampler(rows, [row], options)
-    found = resampler.resampled(counts, [row.name]).get(row.name)
+    resampler = Resampler(rows, [metric], options)
+    found = resampler.resampled(counts, [metric.name]).get(metric.name)
     if found is None:  # nothing to draw from, or few rows of a label: MVCE would be sampled
-        assert row.name == "mvce" or rows.nothing
+        assert metric.name == "mvce" or rows.nothing
         return
-    expected = value(row, literal(rows, counts), options)
+    expected = value(metric, literal(rows, counts), options)
     if expected is None:
         assert np.isnan(found)
     else:
@@ -55,15 +55,15 @@ def test_counts_give_what_the_drawn_rows_give(row, binning, rows, data):
 def test_mvce_from_counts(weighted):
     rng = np.random.default_rng(0)
     rows = Scored(rng.integers(0, 2, 500), rng.random(500), rng.integers(0, 4, 500) / 2 if weighted else None)
-    counts, row = rng.integers(0, 4, 500).astype(float), catalog.find("mvce")
-    resampler = Resampler(rows, [row], Options(bin_size=40))
-    expected = value(row, literal(rows, counts), Options(bin_size=40))
+    counts, metric = rng.integers(0, 4, 500).astype(float), catalog.find("mvce")
+    resampler = Resampler(rows, [metric], Options(bin_size=40))
+    expected = value(metric, literal(rows, counts), Options(bin_size=40))
     assert resampler.resampled(counts, ["mvce"])["mvce"] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("row", [row for row in RESAMPLED if row.kind == "gap"], ids=lambda row: row.name)
+@pytest.mark.parametrize("metric", [one for one in RESAMPLED if one.kind == "gap"], ids=lambda metric: metric.name)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_other_labels_give_what_rows_with_these_labels_give(row, classes):
+def test_other_labels_give_what_rows_with_these_labels_give(metric, classes):
     rng = np.random.default_rng(1)
     prob = rng.random(300) if classes == 2 else rng.dirichlet(np.ones(3), 300)
     clusters = Clusters(rng.integers(0, 7, 300), 7, "drawn")
@@ -73,9 +73,9 @@ def test_other_labels_give_what_rows_with_these_labels_give(row, classes):
         label = uniform < prob
     else:
         label = np.array([np.searchsorted(np.cumsum(p), u, "right") for p, u in zip(prob, uniform, strict=True)])
-    resampler = Resampler(rows, [row], options)
-    expected = value(row, replace(rows, label=label.astype(np.int64)), options)
-    assert resampler.calibrated(uniform, [row.name])[row.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    resampler = Resampler(rows, [metric], options)
+    expected = value(metric, replace(rows, label=label.astype(np.int64)), options)
+    assert resampler.calibrated(uniform, [metric.name])[metric.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @given(binary_rows(least=2), st.integers(0, 2**32 - 1))

@@ -20,32 +20,32 @@ def test_names_are_distinct_and_found():
     assert [catalog.find(name).name for name in names] == list(names)
 
 
-@pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: row.name)
-def test_targets_exist_and_measure(row):
-    assert row.load()(ROWS, Options(views=2)).value is not None
-    per_row = row.load_rows()
-    assert (per_row is None) == (row.rows is None)
-    pooled = row.load_blocks()
-    if pooled is not None and row.reduction not in {"each", "confidence"}:
-        assert pooled(ROWS.blocks, Options()) == pytest.approx(row.load()(ROWS, Options()).value, rel=1e-12)
-    of_clusters = row.load_clusters()
+@pytest.mark.parametrize("metric", catalog.specs(), ids=lambda metric: metric.name)
+def test_targets_exist_and_measure(metric):
+    assert metric.load()(ROWS, Options(views=2)).value is not None
+    per_row = metric.load_rows()
+    assert (per_row is None) == (metric.rows is None)
+    pooled = metric.load_blocks()
+    if pooled is not None and metric.reduction not in {"each", "confidence"}:
+        assert pooled(ROWS.blocks, Options()) == pytest.approx(metric.load()(ROWS, Options()).value, rel=1e-12)
+    of_clusters = metric.load_clusters()
     if of_clusters is not None:
-        assert of_clusters(ClusterSums.of(ROWS)) == row.load()(ROWS, Options()).value
+        assert of_clusters(ClusterSums.of(ROWS)) == metric.load()(ROWS, Options()).value
     if per_row is not None:
-        assert row.load()(ROWS, Options()).value == pytest.approx(per_row(ROWS).mean())
+        assert metric.load()(ROWS, Options()).value == pytest.approx(per_row(ROWS).mean())
 
 
 def test_choosing():
-    assert [row.name for row in catalog.choose("default")] == ["nll", "brier", "auc", "ece", "mvce"]
-    assert [row.name for row in catalog.choose(" ece, nll,ece ")] == ["ece", "nll"]
-    assert [row.name for row in catalog.choose(["auc", "default"])][:2] == ["auc", "nll"]
-    assert catalog.choose("all", clusters=True) == catalog.rows()
+    assert [metric.name for metric in catalog.choose("default")] == ["nll", "brier", "auc", "ece", "mvce"]
+    assert [metric.name for metric in catalog.choose(" ece, nll,ece ")] == ["ece", "nll"]
+    assert [metric.name for metric in catalog.choose(["auc", "default"])][:2] == ["auc", "nll"]
+    assert catalog.choose("all", clusters=True) == catalog.specs()
 
 
 def test_metrics_over_clusters_are_chosen_where_there_are_some():
     cece = catalog.find("cece")
     assert cece in catalog.choose("default", clusters=True)
-    assert {row.name for row in catalog.rows()} - {row.name for row in catalog.choose("all")} == {
+    assert {metric.name for metric in catalog.specs()} - {metric.name for metric in catalog.choose("all")} == {
         "cece", "cece_ada", "cece_mce"
     }  # fmt: skip
     assert catalog.choose("nll,cece")[1] is cece
@@ -74,7 +74,7 @@ def nan_metric(scored, options):
 
 
 def test_numbers_that_are_none_never_leave(monkeypatch):
-    row = replace(catalog.find("nll"), target=f"{__name__}:nan_metric")
-    found = catalog.measure([row], ROWS, Options())["nll"]
+    metric = replace(catalog.find("nll"), target=f"{__name__}:nan_metric")
+    found = catalog.measure([metric], ROWS, Options())["nll"]
     assert (found.value, found.floor, found.p, found.per_class) == (None, None, None, (0.5, None))
     assert found.reason == "the result is not a finite number"

@@ -17,12 +17,12 @@ from calcli.metrics.ranking import Cells
 from tests.support.scored import gathered, rows_of
 from tests.support.strategies import any_rows, binary_rows
 
-SUMMED = [row for row in catalog.rows() if row.sums is not None]
+SUMMED = [metric for metric in catalog.specs() if metric.sums is not None]
 PLAIN = Options(bin_size=1)  # the closed form holds for few rows in one bin only
 
 
 def test_the_default_metrics_can_be_summed():
-    assert {row.name for row in SUMMED} >= {row.name for row in catalog.choose("default", clusters=True)}
+    assert {metric.name for metric in SUMMED} >= {metric.name for metric in catalog.choose("default", clusters=True)}
 
 
 def test_without_clusters_sums_say_why_there_is_no_number():

@@ -14,7 +14,7 @@ from calcli.metrics.base import Measured, Options, Scored
 from tests.support.strategies import any_rows, binary_rows, weights
 
 every = pytest.mark.parametrize("name", catalog.names())
-unshuffled = pytest.mark.parametrize("name", [row.name for row in catalog.rows() if row.family != "shuffled"])
+unshuffled = pytest.mark.parametrize("name", [metric.name for metric in catalog.specs() if metric.family != "shuffled"])
 FEW = Options(views=3)
 
 COUNTED = ("nll", "brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
@@ -96,7 +96,7 @@ def test_a_row_of_weight_two_is_two_rows(name, rows, data):
     assert same(measured(name, with_weight(rows, count.astype(float))), measured(name, repeated))
 
 
-@pytest.mark.parametrize("name", sorted({row.name for row in catalog.rows()} - SIDED - {"mvce"}))
+@pytest.mark.parametrize("name", sorted({metric.name for metric in catalog.specs()} - SIDED - {"mvce"}))
 @briefly
 @given(binary_rows(), st.data())
 def test_swapping_the_classes(name, rows, data):

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from calcli.numeric.pooled import Running, by_score, isotonic_blocks, mass_cuts
+from calcli.numeric.pooled import Running, by_score, isotonic_blocks
 
 
 def test_equal_scores_are_one() -> None:
@@ -37,7 +37,7 @@ def test_blocks_are_those_of_pooling_adjacent_violators(rows: list[tuple[int, in
 @given(st.integers(1, 200), st.integers(1, 40))
 def test_bins_of_single_rows_differ_by_no_more_than_one(rows: int, count: int) -> None:
     score = np.arange(float(rows))
-    cuts = mass_cuts(by_score(score, np.zeros(rows, dtype=np.int64), np.ones(rows)), count)
+    cuts = Running.of(by_score(score, np.zeros(rows, dtype=np.int64), np.ones(rows))).mass_cuts(count)
     held = np.bincount(np.searchsorted(cuts, score, side="left"), minlength=len(cuts) + 1)
     assert len(held) == min(rows, count)
     assert np.ptp(held) <= 1
@@ -51,13 +51,15 @@ def test_a_weight_is_as_many_rows(rows: list[tuple[int, int]], count: int) -> No
     label = np.zeros(len(rows), dtype=np.int64)
     repeated = np.repeat(score, weight.astype(int))
     plain = by_score(repeated, np.zeros(len(repeated), dtype=np.int64), np.ones(len(repeated)))
-    np.testing.assert_array_equal(mass_cuts(by_score(score, label, weight), count), mass_cuts(plain, count))
+    np.testing.assert_array_equal(
+        Running.of(by_score(score, label, weight)).mass_cuts(count), Running.of(plain).mass_cuts(count)
+    )
 
 
 @given(st.lists(st.integers(0, 12), min_size=2, max_size=80), st.integers(2, 10))
 def test_no_other_cut_is_nearer_to_its_share(rows: list[int], count: int) -> None:
     score = np.array(rows, dtype=float)
-    cuts = mass_cuts(by_score(score, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows))), count)
+    cuts = Running.of(by_score(score, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows)))).mass_cuts(count)
     distinct = np.unique(score)
     if len(distinct) < 2:
         assert len(cuts) == 0

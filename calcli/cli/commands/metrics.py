@@ -22,5 +22,5 @@ calcli metrics --format json"""
 def metrics(arguments: Arguments) -> None:
     """List the ways to measure, or describe one."""
     name = arguments["name"]
-    chosen = catalog.rows() if name is None else (catalog.find(name),)
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
     output.metrics(chosen, arguments["form"], arguments.console(), details=name is not None)

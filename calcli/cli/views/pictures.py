@@ -74,8 +74,8 @@ def readings(result: DiagramResult, screen: Screen) -> list[str]:
     return lines
 
 
-def _look(screen: Screen) -> terminal.Look:
-    return terminal.Look(width=screen.width, color=screen.color, unicode=screen.unicode)
+def _look(screen: Screen) -> terminal.TerminalStyle:
+    return terminal.TerminalStyle(width=screen.width, color=screen.color, unicode=screen.unicode)
 
 
 def _colored(lines: Sequence[Line], screen: Screen) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, shown_width
 from calcli.cli.views import blocks
-from calcli.reporting.findings import Change, Findings, Numbers
-from calcli.reporting.typesetting import decimals, interval, number, signed
+from calcli.reporting.findings import Findings, Numbers
+from calcli.reporting.tables import difference_cells
+from calcli.reporting.typesetting import number
 
 
 def table(numbers: Findings, screen: Screen) -> list[str]:
@@ -31,27 +32,25 @@ def _by_metric(numbers: Findings, screen: Screen) -> list[str]:
 
 def _metric_lines(numbers: Findings, screen: Screen, single: Numbers | None, extra: int) -> list[str]:
     """The table with `extra` columns on the change of the single calibrated score; floors and p-values are dim."""
-    digits = _digits(numbers)
-    floors, ps = [score.floors for score in numbers.scores], [score.ps for score in numbers.scores]
+    digits = numbers.digits
     header = ["", "better", *(score.name for score in numbers.scores), *("change", "95 % interval")[:extra]]
     rows = [header]
     dim = {0}
     for metric in numbers.metrics:
         values = [number(score.values.get(metric), digits) for score in numbers.scores]
-        change = _change(numbers.changes.get((single.name, metric)), digits) if single is not None else []
+        difference = None if single is None else numbers.differences.get((single.name, metric))
+        change = [] if single is None else difference_cells(difference, digits)
         rows.append([metric, numbers.directions[metric], *values, *change[:extra]])
-        for label, columns in (("floor", floors), ("p", ps)):
-            if any(metric in values for values in columns):
-                dim.add(len(rows))
-                cells = [number(column.get(metric), digits) for column in columns]
-                rows.append([f"  {label}", "", *cells, *[""] * extra])
+        for label, known in numbers.floors_and_ps(metric):
+            dim.add(len(rows))
+            rows.append([f"  {label}", "", *(number(value, digits) for value in known), *[""] * extra])
     lines = aligned(rows, "ll" + "r" * (len(header) - 2))
     return [screen.dim(line) if place in dim else line for place, line in enumerate(lines)]
 
 
 def _by_score(numbers: Findings, screen: Screen) -> list[str]:
     """A line for each score; metrics that do not fit into the width continue in another block."""
-    digits = _digits(numbers)
+    digits = numbers.digits
     columns: list[list[str]] = []
     for metric in numbers.metrics:
         values = [number(score.values.get(metric), digits) for score in numbers.scores]
@@ -80,14 +79,3 @@ def _split(names: Sequence[str], columns: Sequence[list[str]], width: int) -> li
         groups[-1].append(column)
         left -= taken
     return groups
-
-
-def _digits(numbers: Findings) -> int:
-    """Decimals of the whole table, so that the points line up."""
-    return decimals([value for score in numbers.scores for value in score.values.values() if value is not None])
-
-
-def _change(change: Change | None, digits: int) -> list[str]:
-    if change is None or change.value is None:
-        return ["", ""]
-    return [signed(change.value, digits), interval(change.lo, change.hi, digits)]

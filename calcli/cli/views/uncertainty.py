@@ -10,7 +10,7 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import wrapped
 from calcli.cli.views import blocks, scores
 from calcli.reporting import facts
-from calcli.reporting.findings import Change, Findings, Numbers
+from calcli.reporting.findings import Findings, Numbers
 from calcli.reporting.typesetting import NOTHING
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def _numbers(report: Report, *, reverse: bool) -> Findings:
         for score in report.scores
     ]
     directions = {name: definition.direction for name, definition in report.definitions.items()}
-    changes = {(gap.score, gap.metric): Change(gap.value, gap.lo, gap.hi) for gap in report.differences}
-    return Findings(tuple(reversed(numbers) if reverse else numbers), directions, changes)
+    differences = {(difference.score, difference.metric): difference for difference in report.differences}
+    return Findings(tuple(reversed(numbers) if reverse else numbers), directions, differences)
 
 
 def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) -> list[str]:

@@ -14,13 +14,13 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
 from calcli.numeric.links import sigmoid
-from calcli.numeric.pooled import by_score, mass_cuts
+from calcli.numeric.pooled import Running, by_score
 from calcli.state import State
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(batch.score, batch.labels, batch.weight)
-    cuts = mass_cuts(pooled, int(number(params, "bins")))
+    cuts = Running.of(pooled).mass_cuts(int(number(params, "bins")))
     place = np.searchsorted(cuts, batch.score, side="left")
     least = number(params, "rows")
     everyone = platt.fit(batch, sides, {}, seed)

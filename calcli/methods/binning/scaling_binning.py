@@ -13,7 +13,7 @@ from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, number
 from calcli.methods.scaling import platt
-from calcli.numeric.pooled import by_score, mass_cuts
+from calcli.numeric.pooled import Running, by_score
 from calcli.state import State, nest, unnest
 
 
@@ -21,7 +21,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     scaling = platt.fit(batch, sides, {}, seed)
     scaled = platt.predict(scaling, batch, sides)
     pooled = by_score(scaled, batch.labels, batch.weight)
-    cuts = mass_cuts(pooled, int(number(params, "bins")))
+    cuts = Running.of(pooled).mass_cuts(int(number(params, "bins")))
     place = np.searchsorted(cuts, pooled.score, side="left")
     mean = np.bincount(place, pooled.weight * pooled.score) / np.bincount(place, pooled.weight)
     return nest({"platt": scaling, "bins": State(arrays={"cuts": cuts, "mean": mean})})

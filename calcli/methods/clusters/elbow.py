@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 COUNTS = tuple(range(5, 101, 5))
 ROWS_EACH = 200

@@ -10,7 +10,7 @@ import numpy as np
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.methods.clusters.elbow import homogeneity
 from calcli.numeric import bins
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 BINS = 15
 TELLING = 3

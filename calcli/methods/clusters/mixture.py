@@ -22,7 +22,7 @@ from calcli.methods.clusters.partition import Shares
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 
 Part: TypeAlias = Calibrator | FloatArray | None

@@ -25,7 +25,7 @@ from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.rng import stream
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
 TAUS = (0.0, 3.0, 10.0, 30.0, 100.0)

@@ -25,7 +25,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import held_out_folds, least_loss
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 DEPTH = 3
 TREES = 40

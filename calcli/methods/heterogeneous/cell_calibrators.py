@@ -13,7 +13,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 from calcli.state import State
 
 

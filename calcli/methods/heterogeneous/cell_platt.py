@@ -16,7 +16,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.numeric.links import sigmoid, softplus
 from calcli.numeric.moments import LIMIT
-from calcli.numeric.totals import totals
+from calcli.numeric.sums import totals
 
 STEPS = 100
 NEAR = 1e-12

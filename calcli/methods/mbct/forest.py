@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, spans
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Codes, Places
@@ -18,7 +18,6 @@ from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
-from calcli.numeric.spans import spans
 
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),

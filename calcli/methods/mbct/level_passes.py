@@ -13,12 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, spans
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Cells, Children, Codes, Places, Rule, Splits, Table, split_search, update
 from calcli.methods.mbct.nodes import Growth, Nodes, Rows
 from calcli.methods.trees.compiled import on_threads
-from calcli.numeric.spans import spans
 from calcli.numeric.threads import threads
 
 BLOCK = 1 << 18

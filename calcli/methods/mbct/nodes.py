@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Cells, Codes, Flags, Places, RowArrays, Rule
-from calcli.numeric import exact, losses
+from calcli.numeric import losses, sums
 
 Mask = NDArray[np.bool_]
 SplitLoss = Literal["nll", "mvce", "mvce-sampled", "ece", "ece-sweep"]
@@ -150,5 +150,5 @@ class Growth:
 def cells_of(rows: Rows, offsets: Places) -> Cells:
     """The cells of these rows; `offsets` as in `Cells`."""
     squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
-    grids = np.array([exact.grid(rows.mass), exact.grid(squares)])
+    grids = np.array([sums.grid(rows.mass), sums.grid(squares)])
     return Cells(offsets.astype(np.uint32), grids, len(rows.weight) > 0)
