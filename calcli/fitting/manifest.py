@@ -55,7 +55,7 @@ def keep(
     refused = None if guard is None else _refusal(guard, report, learned.spec.name)
     path = target if refused is None else None
     report = report if path is None else replace(report, artifact=str(path))
-    manifest = write(path, request.recipe, learned, binding, report, side_inputs)
+    manifest = write(path, request, learned, binding, report, side_inputs)
     return FitResult(binding, path, Model.of(path, manifest, binding, None, learned.calibrator), report, refused)
 
 

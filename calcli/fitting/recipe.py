@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from calcli.artifacts.manifest import JsonObject
@@ -23,9 +23,29 @@ BUDGET = 300.0
 """Default time limit of the comparison that `auto` makes, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The settings of a fit, as they were requested; an artifact keeps them. `FitRequest` documents the fields."""
+    """The settings of a fit, as they were requested; an artifact keeps them.
+
+    Attributes
+    ----------
+    method
+        A name of the catalog, or ``auto`` for the one that does best on held-out rows, no calibration among them.
+    params
+        Parameters that differ from the defaults or the preset, as ``KEY`` or ``METHOD.KEY``.
+    holdout
+        ``cv:5``, ``0.1``, ``none``; None is 5-fold up to a million rows and one 90/10 split above.
+    exact
+        Let outputs be exactly 0 or 1 where the method says so.
+    prior_shift
+        The positives' share where the scores will be used; for more classes ``a=0.5,b=0.3,c=0.2``.
+    guard
+        A metric; if it is worse than without calibration on held-out rows, nothing is kept.
+    criterion
+        The metric by which ``auto`` chooses: a mean over rows, never a calibration error.
+    budget
+        Seconds that ``auto`` may compare methods.
+    """
 
     method: str
     params: Mapping[str, ParamValue] = field(default_factory=dict)
@@ -41,7 +61,9 @@ class Recipe:
     bad_rows: BadRows = "fail"
 
     def to_json(self) -> JsonObject:
-        return as_json(asdict(self))
+        """The recipe alone, of a request too."""
+        settings = {setting.name: getattr(self, setting.name) for setting in fields(Recipe)}
+        return as_json(settings | {"flags": asdict(self.flags)})
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Recipe:
@@ -57,7 +79,7 @@ class Recipe:
         except (KeyError, TypeError, AttributeError) as error:
             raise ArtifactError(f"the artifact's recipe cannot be read: {error!r}", hint="fit it again") from error
 
-    def check(self, sides: SideFiles) -> None:
+    def check_settings(self, sides: SideFiles) -> None:
         """Refuse, before any rows are read, a method, preset, parameter, side input or criterion that cannot be."""
         if self.method != AUTO:
             catalog.find(self.method)

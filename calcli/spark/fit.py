@@ -46,7 +46,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     # What is asked, before Spark is started.
     chosen, guard = request.check()
     spec = _spec(request.method)
-    params = request.recipe.resolve(spec)
+    params = request.resolve(spec)
     paths = paths_of(request.data, request.input_format)
     if request.output is None:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{spec.name}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect as introspection
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
@@ -73,25 +73,23 @@ def _verb(
     return verb
 
 
-def _signature(request: Any, hints: Mapping[str, Any]) -> introspection.Signature:
-    """The request's fields, with a new value where a field has a factory."""
-    parameters = []
-    for field in fields(request):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        parameters.append(
-            introspection.Parameter(
-                field.name,
-                introspection.Parameter.POSITIONAL_OR_KEYWORD,
-                default=introspection.Parameter.empty if default is MISSING else default,
-                annotation=hints[field.name],
-            )
+def _signature(request: Callable[..., object], hints: Mapping[str, Any]) -> introspection.Signature:
+    """That of the request, with types, and a new value where a field has a factory."""
+    factories = {field.name: field.default_factory for field in fields(cast(Any, request))}
+    parameters = [
+        parameter.replace(
+            annotation=hints[name],
+            default=parameter.default if (factory := factories[name]) is MISSING else factory(),
         )
+        for name, parameter in introspection.signature(request).parameters.items()
+    ]
     return introspection.Signature(parameters, return_annotation=hints["return"])
 
 
 def _descriptions(request: Any) -> str:
-    """The request's `Attributes`, and after them the parameters that all verbs describe alike."""
-    attributes = introspection.cleandoc(request.__doc__).partition("Attributes\n----------\n")[2]
+    """The `Attributes` of the request and of what it extends, and the parameters that all verbs describe alike."""
+    documents = (introspection.cleandoc(kind.__doc__ or "") for kind in request.__mro__[:-1])
+    attributes = "\n".join(document.partition("Attributes\n----------\n")[2] for document in documents)
     headings = [line for line in attributes.splitlines() if line and not line.startswith(" ")]
     described = {name for heading in headings for name in heading.split(", ")}
     shared = [f"{field.name}\n    {_SHARED[field.name]}" for field in fields(request) if field.name not in described]

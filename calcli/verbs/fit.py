@@ -25,7 +25,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
 
     # Check the request before any rows are read.
     chosen, guard = request.check()
-    recipe, features = request.recipe, request.recipe.needs_features
+    features = request.needs_features
     with open_source(request.data, format=request.input_format) as source:
         # Bind columns to roles.
         target = target_of(source, request.output, request.method)
@@ -42,7 +42,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         classes = class_names(binding)
 
         # Learn: select a method, predict held-out rows, fit.
-        learned = learn(recipe, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
+        learned = learn(request, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
         if learned.choice is not None:
             listener.note(learned.choice.why)
         for remark in learned.calibrator.remarks():

@@ -94,7 +94,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     # Open the artifact, and check its recipe before any rows are read.
     old, path = load_model(request.artifact), Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
-    recipe.check(request.sides)
+    recipe.check_settings(request.sides)
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
     features = recipe.needs_features or old.needs_features

@@ -91,7 +91,12 @@ def test_edges_that_are_left_out_are_counted(town: pl.DataFrame) -> None:
     """Beside counts by joins."""
     listener, train = Recorder(), pl.read_parquet("train.parquet")["house"]
     sides, flags = SideFiles(edges="streets.parquet"), HOUSE
-    run_fit(FitRequest("train.parquet", "recal", "kept", TOLD, sides=sides, flags=flags, holdout="none"), listener)
+    run_fit(
+        FitRequest(
+            "train.parquet", method="recal", output="kept", params=TOLD, sides=sides, flags=flags, holdout="none"
+        ),
+        listener,
+    )
     edges = pl.read_parquet("streets.parquet")
     src, dst = (pl.col(end).is_in(train.implode()) for end in ("src", "dst"))
     left = edges.height - edges.filter(src & dst).height
@@ -184,7 +189,7 @@ def test_the_rules_say_what_relates_the_rows(town: pl.DataFrame) -> None:
 def test_a_long_fit_says_how_far_it_has_come(town: pl.DataFrame) -> None:
     listener = Recorder()
     told = {"relation": "column:village", "epochs": "25"}
-    run_fit(FitRequest("train.parquet", "recal", "kept", told, holdout="none"), listener)
+    run_fit(FitRequest("train.parquet", method="recal", output="kept", params=told, holdout="none"), listener)
     assert listener.steps[:3] == [(0, f"epoch {epoch} at rate 0.01") for epoch in (0, 10, 20)]
 
 

@@ -42,7 +42,8 @@ PUBLIC = [name for name in calcli.__all__ if name != "__version__"]
 def test_a_signature_is_the_fields_of_the_request(name: str, request_type: Any) -> None:
     parameters = inspect.signature(getattr(calcli, name)).parameters
     hints = get_type_hints(request_type)
-    assert list(parameters) == [field.name for field in fields(request_type)]
+    assert list(parameters) == list(inspect.signature(request_type).parameters)
+    assert parameters.keys() == {field.name for field in fields(request_type)}
     for field in fields(request_type):
         parameter = parameters[field.name]
         assert parameter.annotation == hints[field.name]
