@@ -74,7 +74,7 @@ class Recipe:
                 for key, value in kept["flags"].items()
                 if key in Flags.__match_args__
             }
-            known = {key: value for key, value in kept.items() if key in cls.__match_args__}
+            known = {field.name: kept[field.name] for field in fields(cls) if field.name in kept}
             return cls(**{**known, "flags": Flags(**flags)})
         except (KeyError, TypeError, AttributeError) as error:
             raise ArtifactError(f"the artifact's recipe cannot be read: {error!r}", hint="fit it again") from error
