@@ -1,4 +1,4 @@
-"""What chance does to the points of a curve."""
+"""Bands of a curve: the range of each point by chance."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from calcli.diagrams.curves import Bands, Point
 from calcli.numeric.binomial import rate_interval
 
 LEVEL = 0.95
-"""What bands hold."""
+"""The probability that a band covers."""
 
 FEWEST = 5.0
-"""Fewer rows than these say nothing of a score: a single one that was sure and wrong is not to be the headline."""
+"""Points of fewer rows are never called off: one confident error would make the headline."""
 
 ROUNDING = 1e-12
 """Values that differ by no more are equal."""
 
 
 def effective_rows(weight: FloatArray, square: FloatArray) -> FloatArray:
-    """As many rows of equal weight tell as much: (sum w)^2 / sum w^2. None where a square is too small for a float."""
+    """Kish's effective number of rows, (sum w)^2 / sum w^2; 0 where a square underflows."""
     return np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
 
 
 class Band(NamedTuple):
-    """What chance does.
+    """The band of a curve.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def bands_of(expected: FloatArray, y: FloatArray, worth: FloatArray, bands: Band
 
 
 def few_outside(off: NDArray[np.bool_]) -> bool:
-    """Whether so many of the values are off by chance, more often than one time in forty."""
+    """Whether chance puts so many of the values outside their band more often than one time in forty."""
     return len(off) == 0 or bool(off.mean() <= rate_interval(np.array([1.0 - LEVEL]), np.array([len(off)]))[1][0])
 
 

@@ -1,4 +1,4 @@
-"""What a picture says in words: axes, numbers, and one sentence that reads it."""
+"""The texts of pictures: axes, legends, numbers, and a caption in one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIDES = {"over": "less often than predicted", "under": "more often than predicte
 
 
 class Caption(NamedTuple):
-    """What to see in a picture.
+    """The caption of a picture.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Caption(NamedTuple):
 
 
 def caption(curve: Curve) -> Caption:
-    """What to see in a curve, if one has ten seconds."""
+    """The caption of a curve."""
     if not curve.points:
         return Caption("nothing", "Nothing to see", ": there are no rows")
     if curve.kind == "rejection":
@@ -153,7 +153,7 @@ def axes(curve: Curve, label: str) -> tuple[str, str]:
 
 
 def axis_end(curves: Sequence[Curve]) -> float:
-    """Up to where the axes have to go, from 0: a round number, so that rare classes are not lost in a corner."""
+    """The end of the axes, which begin at 0: a round number, so that rare classes fill the plot."""
     rejected = bool(curves) and curves[0].kind == "rejection"
     reach = [one.y if rejected else max(one.x, one.y) for curve in curves for one in curve.points]
     reach += [end for curve in curves for _, end in curve.edges]
@@ -183,12 +183,12 @@ def decimals(values: Sequence[float]) -> int:
 
 
 def error_name(curve: Curve) -> str:
-    """What the one number of a curve is."""
+    """The name of a curve's error."""
     return {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
 
 
 def rate_text(curves: Sequence[Curve]) -> str:
-    """What bars are."""
+    """What the y value of bars is."""
     classes = {curve.of for curve in curves}
     if len(classes) > 1:
         return "how often it happened"
@@ -209,7 +209,7 @@ def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
 
 
 def band_text(bands: Bands) -> str:
-    """What bands are."""
+    """What the bands show."""
     if bands == "consistency":
         return "a calibrated score's range (95 %)"
     return "range over rows drawn anew (95 %)"

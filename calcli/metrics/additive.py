@@ -1,4 +1,4 @@
-"""Metrics of rows that are never all there: what parts of them add up to, and the number that follows from the sums."""
+"""Metrics of rows that are not all held in memory: sums over parts of the rows, and the metric from their total."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Additive(Generic[S]):
     Attributes
     ----------
     gather
-        What some rows add to them.
+        The sums over some rows.
     finish
         The metric of several scores of the same rows, by one definition, from the sums of each.
     """
@@ -37,16 +37,16 @@ class Additive(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class OfProblems(Generic[S]):
-    """The sums of each binary problem that a metric is made of.
+    """The sums of each binary problem of a metric.
 
     Attributes
     ----------
     binary
         Whether there are two classes.
     parts
-        Those whose numbers become one.
+        The problems whose numbers are combined.
     rest
-        Of each class against the others, for `Measured.per_class`; empty where that is what `parts` are.
+        Each class against the others, for `Measured.per_class`; empty where `parts` are these already.
     """
 
     binary: bool

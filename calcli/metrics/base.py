@@ -1,4 +1,4 @@
-"""What a metric gets and what it gives.
+"""The input and the output of a metric.
 
 A metric is a function ``metric(scored, options) -> Measured``. It gets plain arrays and never imports a method. What
 several metrics need (the order of the predictions, the top label) is computed once, by `Scored`.
@@ -26,7 +26,7 @@ CONVENTIONS = (
     "sklearn", "kumar", "guo", "pycalib", "netcal", "torchmetrics", "mcgrad", "probcal", "relplot", "mapie", "calzone",
     "google",
 )  # fmt: skip
-"""Whose bins the ECE family has; `calcli.metrics.conventions` says how they differ."""
+"""The conventions of libraries for the bins of the ECE family; see `calcli.metrics.conventions`."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Which of the many numbers of this name it is. Fields that do not apply are None."""
+    """What exactly was computed. Fields that do not apply are None."""
 
     direction: Direction
     bins: int | None = None
@@ -109,9 +109,9 @@ class Measured:
     value
         None where it is not defined.
     reason
-        Why there is no value, or what it leaves out.
+        Why there is no value, or which classes it leaves out.
     floor
-        What a perfectly calibrated score would show on as many rows, for metrics that are never zero.
+        The expected value for a calibrated score on these rows, for metrics that are never zero.
     p
         The p-value of a test, for metrics that are one.
     per_class
@@ -150,12 +150,12 @@ class Clusters:
     sha256: str | None = None
 
     def take(self, rows: Rows) -> Clusters:
-        """Those of some rows."""
+        """The clusters of some rows."""
         return Clusters(self.place[rows], self.count, self.source, self.sha256)
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """What the definition of a metric says of them."""
+        """The clusters as the definition of a metric states them."""
         return {"source": self.source, "k": self.count, "sha256": self.sha256}
 
 
@@ -185,7 +185,7 @@ class Scored:
 
     @classmethod
     def nothing_of(cls, classes: int) -> Scored:
-        """No rows at all."""
+        """A score of no rows."""
         return cls(np.zeros(0, np.int64), np.zeros((0,) if classes == 2 else (0, classes)))
 
     def __len__(self) -> int:
@@ -223,25 +223,25 @@ class Scored:
         return self._weigh(values) / self.total_weight
 
     def mean_of(self, rows: Callable[[Scored], FloatArray]) -> float:
-        """The weighted mean of what `rows` gives for each row, without ever holding it for all of them."""
+        """The weighted mean of `rows`, computed chunk by chunk."""
         return self.sum_of(rows) / self.total_weight
 
     def sum_of(self, rows: Callable[[Scored], FloatArray]) -> float:
-        """The sum over rows of w times what `rows` gives for each."""
+        """The weighted sum of `rows`, computed chunk by chunk."""
         return math.fsum(part._weigh(rows(part)) for part in self.parts())
 
     def _weigh(self, values: FloatArray) -> float:
         return float((values if self.weight is None else self.weight * values).sum())
 
     def parts(self) -> Iterator[Scored]:
-        """These rows, some at a time and in order, with labels that can be counted with."""
+        """The rows in chunks and in order, with labels as int64."""
         for rows in spans(len(self)):
             part = self.take(rows)
             yield replace(part, label=part.label.astype(np.int64, copy=False))
 
     @property
     def moderate(self) -> Scored:
-        """These rows, with weights so large or small that their squares would overflow or vanish scaled to one."""
+        """The rows with weights whose squares would overflow or underflow scaled to a maximum of one."""
         largest = 1.0 if self.weight is None or len(self) == 0 else float(self.weight.max())
         if self.weight is None or largest == 0.0 or 1e-100 < largest < 1e100:
             return self

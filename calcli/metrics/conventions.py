@@ -1,7 +1,7 @@
-"""Whose bins: how libraries differ in what they call the expected calibration error.
+"""How libraries differ in the bins of the expected calibration error.
 
-Generic probabilities give the same number everywhere. Values on an edge, at 0 and at 1 do not: fifteen rows with such
-values have four different errors. A convention says which; the number of bins stays what was asked for.
+They agree on generic probabilities, but not on values on an edge, at 0 and at 1: fifteen rows with such values have
+four different errors. A convention decides these; the number of bins stays as requested.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calcli.numeric import bins
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """What becomes of a value on an edge.
+    """The bin of a value on an edge.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The metrics of several scores of more rows than are held, from sums over parts of the rows."""
+"""Metrics of several scores of more rows than are held in memory, from sums over parts of the rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MANY = "it needs all rows at once, and so many are not held"
 
 
 class Gathered:
-    """What the rows so far add up to, for each of the metrics.
+    """The sums over the rows so far, for each metric and score.
 
     Parameters
     ----------
     chosen, options
         The metrics, and how they are computed.
     nothing
-        No rows, of each score.
+        A `Scored` without rows for each score.
     """
 
     def __init__(self, chosen: Sequence[MetricSpec], options: Options, nothing: Sequence[Scored]) -> None:
@@ -31,7 +31,7 @@ class Gathered:
         self._paired: dict[str, list[PairedSums]] = {}
 
     def add(self, scored: Sequence[Scored]) -> None:
-        """More rows: every score of the same ones."""
+        """Add rows: every score of the same rows."""
         self._weight += scored[0].total_weight
         for metric in self._chosen:
             additive, per_row = metric.load_sums(self._options), metric.load_rows()
@@ -41,7 +41,7 @@ class Gathered:
                 _add(self._paired, metric.name, [paired_sums(one, scored[0], per_row) for one in scored[1:]])
 
     def __iadd__(self, other: Gathered) -> Self:
-        """What rows elsewhere add up to, in the same metrics of the same scores."""
+        """Add the sums over other rows of the same metrics and scores."""
         self._weight += other._weight
         for name, sums in other._sums.items():
             _add(self._sums, name, sums)

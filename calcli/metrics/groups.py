@@ -1,4 +1,4 @@
-"""Miscalibration by group: what each group shows, and what it could show at all.
+"""Miscalibration by group, with the smallest gap that each group could detect.
 
 The test of a group is that of calibration in the large: under a calibrated score the sum of w (y - p) has mean 0 and
 variance sum w^2 p (1 - p), and is close to normal. A group so small that this test would miss a large gap says nothing

@@ -1,4 +1,4 @@
-"""Two scores on the same rows: is one better, and how sure is that."""
+"""The paired difference of two scores on the same rows, with its interval and p-value."""
 
 from __future__ import annotations
 

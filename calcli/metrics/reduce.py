@@ -1,4 +1,4 @@
-"""From more than two classes to binary problems, and back to one number."""
+"""Reduction of multiclass problems to binary ones, and of their metrics to one number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def problems(scored: Scored, reduction: Reduction, options: Options) -> tuple[Sc
 
 
 def over_classes(reduction: Reduction) -> bool:
-    """Whether the problems of more than two classes are each of them against the rest."""
+    """Whether the problems are one-vs-rest."""
     return reduction in {"macro", "each", "sum"}
 
 
@@ -52,7 +52,7 @@ class OfClasses(Protocol):
 
 
 def reduction_text(rows: OfClasses, reduction: Reduction, options: Options) -> str:
-    """What the definition says of it."""
+    """The reduction as the definition states it."""
     top = "top label"
     if rows.binary and reduction != "each":
         return top if reduction == "binned" and convention(options.convention).top else "positive class"

@@ -1,4 +1,4 @@
-"""Tests of calibration: is the score further from the labels than chance would have it?"""
+"""Tests of calibration: whether the gap between score and labels exceeds chance."""
 
 from __future__ import annotations
 

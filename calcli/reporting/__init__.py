@@ -1,1 +1,1 @@
-"""What a report says to people: in words, and as a page."""
+"""Reports for people: verdicts, tables, the HTML page."""

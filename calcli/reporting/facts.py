@@ -1,4 +1,4 @@
-"""What stands below the numbers: on which rows, which column played which part, how each metric is defined."""
+"""The facts below the numbers: the rows, the roles of the columns, the definitions of the metrics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _percent(share: float) -> str:
 
 
 def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
-    """Which column plays which part, as the ``binding`` object of a report says it."""
+    """The roles of the columns, from the ``binding`` object of a report."""
     pairs: list[Pair] = []
     classes = [spelled(each) for each in binding["classes"]]
     if not classes:
@@ -90,7 +90,7 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def origin(source: Mapping[str, Any]) -> str:
-    """Where a score comes from, as a report says it; of an artifact also what it was fitted on."""
+    """The source of a score; of an artifact also what it was fitted on."""
     match source["kind"]:
         case "raw":
             return "the score as it came, without calibration"
@@ -121,7 +121,7 @@ def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
 
 
 def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
-    """What each metric is, as far as it takes to tell it from others of its name."""
+    """The definition of each metric, in short."""
     summaries = {metric.name: metric.summary for metric in catalog.specs()}
     return [(name, "; ".join([summaries.get(name, name), *_details(one)])) for name, one in defined.items()]
 
@@ -147,7 +147,7 @@ def _bins(one: Mapping[str, Any]) -> str:
 
 
 def drift(found: Mapping[str, Any]) -> str:
-    """What has become of the calibration since the fit, and on what evidence."""
+    """The result of the drift test, with its evidence."""
     nights = f"{found['nights']} night{'s' if found['nights'] != 1 else ''}"
     evidence = f"evidence {found['evidence']:.3g} after {nights}; {found['threshold']:.0f} is enough"
     if not found["drifted"]:

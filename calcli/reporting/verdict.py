@@ -1,4 +1,4 @@
-"""The answer in words: is it better than no calibration?"""
+"""The verdict on a score in words: whether it is better than no calibration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ a mean error of 2.6 standard errors, as one calibrated score in a hundred has.""
 
 
 class Verdict(NamedTuple):
-    """What is to be said of one score.
+    """The verdict on one score.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ def _kind(difference: Difference) -> Kind:
 
 
 def alone(found: Findings) -> Verdict:
-    """What can be said of a raw score without any other: whether it is right on average."""
+    """The verdict on a raw score without any other: whether it is right on average."""
     mvce, floor = found.raw.values.get("mvce"), found.raw.floors.get("mvce")
     if mvce is None or not floor:
         return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures another beside it.")
