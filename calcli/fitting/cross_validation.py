@@ -1,4 +1,4 @@
-"""Predictions for rows that the calibrator has not seen: the base of every before/after comparison."""
+"""Cross-validation: predictions for held-out rows, from calibrators that have not seen them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from calcli.methods.spec import MethodSpec
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPredictions:
-    """Held-out predictions.
-
-    Attributes
-    ----------
-    prob
-        Calibrated probabilities of the rows that were held out, in order.
-    fit_seconds, apply_seconds
-        Time spent, over all splits.
-    """
+    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took."""
 
     prob: FloatArray
     fit_seconds: float
@@ -35,7 +27,7 @@ class HeldOutPredictions:
 
 @dataclass(frozen=True, slots=True)
 class FoldPredictions:
-    """What one split adds to it: the predictions of its rows, in order."""
+    """Calibrated probabilities of the test rows of one split, in order."""
 
     split: int
     prob: FloatArray
@@ -54,10 +46,7 @@ def predict_held_out(
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
 ) -> tuple[HeldOutPredictions, Calibrator]:
-    """Fit on some rows and predict others, for each split; `done` is called after each.
-
-    The calibrator is the one that was fitted last: with a single split, the only one.
-    """
+    """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
     parts: dict[int, FoldPredictions] = {}
     for part, fitted in predict_splits(spec, batch, params, splits, range(len(splits)), seed, sides, post_processing):
         parts[part.split], last = part, fitted
@@ -66,7 +55,7 @@ def predict_held_out(
 
 
 def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Splits) -> HeldOutPredictions:
-    """The parts of all splits as one."""
+    """The predictions of all splits in the order of the rows."""
     prob = np.empty(batch.score.shape)
     for part in parts.values():
         prob[splits.tests[part.split]] = part.prob
@@ -87,7 +76,7 @@ def predict_splits(
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
 ) -> Iterator[tuple[FoldPredictions, Calibrator]]:
-    """For some of the splits, what was predicted, and by which calibrator."""
+    """The predictions and the calibrator of each of the splits `which`."""
     sums: list[Sums] = []
     for split in which:
         started = time.perf_counter()
@@ -103,7 +92,7 @@ def predict_splits(
 
 
 def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:
-    """Whether what sums over all parts but one are made of is gathered for all splits together."""
+    """Whether each fold's sums are gathered once, so that every split fits from those of the other folds."""
     return splits.partition and spec.from_sums(batch.classes)
 
 

@@ -79,7 +79,7 @@ def write(
     report: Report,
     side_inputs: LoadedSideInputs,
 ) -> Manifest:
-    """Write an artifact, if there is a path for it, and give its manifest."""
+    """The manifest of a calibrator's artifact, which is written if there is a path for it."""
     spec, choice = learned.spec, learned.choice
     manifest = manifest_of(
         report.data,
@@ -114,7 +114,7 @@ def manifest_of(
     **others: Any,
 ) -> Manifest:
     """The manifest of a calibrator or an ensemble, all but the payloads; `others` are attributes of `Manifest`."""
-    rows = {"rows": data.rows - data.rows_bad, "weight_sum": data.weight_sum, "label_rate": data.label_rate}
+    rows = data.rows - data.rows_bad
     return Manifest(
         calcli=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -126,7 +126,7 @@ def manifest_of(
             for feature in binding.features
         ),
         recipe=as_json(recipe),
-        fit=as_json(rows | fit),
+        fit=as_json({"rows": rows, "weight_sum": data.weight_sum, "label_rate": data.label_rate, **fit}),
         definitions=as_json(definitions),
         data=as_json({"files": data.files}),
         requires=(),
@@ -136,7 +136,7 @@ def manifest_of(
 
 
 def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
-    """How rows were held out, every metric before, after and in difference, and what later checks go by."""
+    """The holdout, every metric before, after and their difference, and what refits and drift tests compare with."""
     values = {score.name: {name: metric.value for name, metric in score.metrics.items()} for score in report.scores}
     floors = {
         score.name: {name: metric.floor for name, metric in score.metrics.items() if metric.floor is not None}
@@ -150,11 +150,7 @@ def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
     }
     label_check, drift = learned.label_check, learned.drift_baseline
     return {
-        "holdout": {
-            "scheme": str(holdout),
-            "rows": learned.held_out_rows,
-            "refit_on_all": holdout.refit_on_all,
-        },
+        "holdout": {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all},
         "before": values.get(RAW, {}),
         "after": values.get(name, {}),
         "difference": differences,
@@ -165,11 +161,11 @@ def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
 
 
 def versions(*more: str) -> JsonObject:
-    """The versions of Python, of what calcli always uses, and of `more` packages."""
-    found: JsonObject = {"python": platform.python_version()}
+    """The versions of Python, of the packages that calcli always uses, and of `more`."""
+    installed: JsonObject = {"python": platform.python_version()}
     for name in (*_PACKAGES, *more):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:  # a source tree that was never installed
-            found[name] = None
-    return found
+            installed[name] = None
+    return installed

@@ -23,12 +23,12 @@ from calcli.tables.source import Data, open_source
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A calibrator as an artifact keeps it: what was fitted, and how columns are bound to it.
+    """A calibrator as an artifact keeps it, with the binding of its columns.
 
     Attributes
     ----------
     binding
-        The columns that predicting reads; the fit may have looked at more features.
+        The columns that predicting reads; the fit may have read more features.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Model:
         """From the binding of the fit."""
         reads = calibrator.reads
         if reads is not None:
-            fitted = replace(fitted, features=tuple(one for one in fitted.features if one.name in reads))
+            fitted = replace(fitted, features=tuple(feature for feature in fitted.features if feature.name in reads))
         return cls(path, manifest, fitted, sha256, calibrator)
 
     @property
@@ -72,14 +72,14 @@ class Model:
 
     @property
     def fitted(self) -> Mapping[str, Json]:
-        """When it was fitted, on what, and what it was told to be."""
-        told = self.manifest
+        """When, on what and with which parameters it was fitted."""
+        manifest = self.manifest
         return {
-            "created": told.created,
-            "rows": told.fit["rows"],
-            "files": told.data["files"],
-            "preset": told.preset,
-            "params": told.params,
+            "created": manifest.created,
+            "rows": manifest.fit["rows"],
+            "files": manifest.data["files"],
+            "preset": manifest.preset,
+            "params": manifest.params,
         }
 
     @property
@@ -107,7 +107,7 @@ def load(path: str | Path, *, edges: Data | None = None) -> Model:
     path
         The directory.
     edges
-        An edge list in place of that of the fit, for rows which that one did not know.
+        An edge list in place of that of the fit, for rows that are not in it.
     """
     model = opened(store.read(Path(path)))
     if edges is None:
@@ -118,7 +118,7 @@ def load(path: str | Path, *, edges: Data | None = None) -> Model:
 
 
 def opened(artifact: Artifact) -> Model:
-    """The calibrator that an artifact holds, once it has predicted something."""
+    """The calibrator that an artifact holds; a damaged one is found by predicting with it."""
     model = read_calibrator(artifact)
     try:
         model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -126,67 +126,58 @@ def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions]:
         yield fold
 
 
-@dataclass(slots=True)
-class _MethodProgress:
-    """The predictions and the errors of a candidate so far, by split."""
-
-    spec: MethodSpec
-    folds: dict[int, FoldPredictions] = field(default_factory=dict)
-    errors: dict[int, str] = field(default_factory=dict)
-
-
 class Progress:
-    """How far all candidates have come."""
+    """The predictions and the errors of all candidates so far, by split."""
 
     def __init__(self, work: SharedWork, listener: Listener) -> None:
-        self._work = work
-        self._listener = listener
-        self._entries = [_MethodProgress(spec) for spec, _ in work.candidates]
+        self._work, self._listener = work, listener
+        self._specs = [spec for spec, _ in work.candidates]
+        self._folds: list[dict[int, FoldPredictions]] = [{} for _ in self._specs]
+        self._errors: list[dict[int, str]] = [{} for _ in self._specs]
 
     def tasks(self, name: str | None = None) -> Iterator[FoldTask]:
         """The open tasks of one candidate or of all, as of the moment when the next one is asked for."""
-        for candidate, entry in enumerate(self._entries):
-            if self._lacks_features(entry.spec) or name not in (None, entry.spec.name):
+        every = range(len(self._work.splits))
+        for candidate, spec in enumerate(self._specs):
+            if spec.lacks_columns(self._work.batch) or name not in (None, spec.name):
                 continue
-            every = range(len(self._work.splits))
-            once = gathers_once(entry.spec, self._work.batch, self._work.splits)
+            once = gathers_once(spec, self._work.batch, self._work.splits)
             for splits in [tuple(every)] if once else [(split,) for split in every]:
-                if not entry.errors and not entry.folds.keys() >= set(splits):
+                if not self._errors[candidate] and not self._folds[candidate].keys() >= set(splits):
                     yield FoldTask(candidate, splits)
 
     def follow(self, events: Generator[Progressed[FoldTask, FoldPredictions] | Finished[FoldTask], None, None]) -> None:
         """Record predictions and errors as they come, and report each fold to the listener."""
+        count = len(self._work.splits)
         with closing(events):  # an interrupt ends the running tasks at once
             for event in events:
-                entry = self._entries[event.task.candidate]
+                candidate = event.task.candidate
+                folds, errors = self._folds[candidate], self._errors[candidate]
                 if isinstance(event, Progressed):
-                    entry.folds[event.value.split] = event.value
-                    if not entry.errors:
-                        self._advance(entry, 1, f"fold {len(entry.folds)} of {len(self._work.splits)}")
+                    folds[event.value.split] = event.value
+                    if not errors:
+                        self._advance(candidate, 1, f"fold {len(folds)} of {count}")
                 elif event.error is not None:
-                    if not entry.errors:
-                        self._advance(entry, len(self._work.splits) - len(entry.folds), "failed")
-                    entry.errors[event.task.splits[0]] = event.error
+                    if not errors:
+                        self._advance(candidate, count - len(folds), "failed")
+                    errors[event.task.splits[0]] = event.error
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcome of each candidate, when nothing more is run."""
-        return tuple(self._outcome(entry) for entry in self._entries)
+        return tuple(map(self._outcome, range(len(self._specs))))
 
-    def _outcome(self, entry: _MethodProgress) -> Outcome:
-        if entry.errors:  # that of the first split, whichever came first
-            return Outcome(entry.spec, "failed", reason=entry.errors[min(entry.errors)])
-        missing = len(self._work.splits) - len(entry.folds)
-        if missing:
-            self._advance(entry, missing, "skipped")
-            reason = _NO_FEATURES if self._lacks_features(entry.spec) else _OUT_OF_TIME
-            return Outcome(entry.spec, "skipped", reason=reason)
-        return Outcome(entry.spec, "ok", join_folds(entry.folds, self._work.batch, self._work.splits))
+    def _outcome(self, candidate: int) -> Outcome:
+        spec, folds, errors = self._specs[candidate], self._folds[candidate], self._errors[candidate]
+        if errors:  # that of the first split, whichever came first
+            return Outcome(spec, "failed", reason=errors[min(errors)])
+        if missing := len(self._work.splits) - len(folds):
+            self._advance(candidate, missing, "skipped")
+            reason = _NO_FEATURES if spec.lacks_columns(self._work.batch) else _OUT_OF_TIME
+            return Outcome(spec, "skipped", reason=reason)
+        return Outcome(spec, "ok", join_folds(folds, self._work.batch, self._work.splits))
 
-    def _lacks_features(self, spec: MethodSpec) -> bool:
-        return spec.lacks_columns(self._work.batch)
-
-    def _advance(self, entry: _MethodProgress, steps: int, text: str) -> None:
-        self._listener.advance(steps, f"{entry.spec.name}, {text}")
+    def _advance(self, candidate: int, steps: int, text: str) -> None:
+        self._listener.advance(steps, f"{self._specs[candidate].name}, {text}")
 
 
 @dataclass(frozen=True, slots=True)

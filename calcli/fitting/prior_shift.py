@@ -1,4 +1,4 @@
-"""Scores that will be used where the classes come in other proportions: undersampled training rows, another country."""
+"""Prior-probability shift: scores that will be used at other class rates, as after undersampling."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from calcli.batch import FloatArray
 from calcli.errors import FitError, UsageError, unknown_name
 
 SUM_SLACK = 1e-6
-"""How far from 1 the rates may add up to."""
+"""How far the sum of the rates may be from 1."""
 
 
 def prior_ratio_of(text: str | None, share: FloatArray, classes: Sequence[str]) -> tuple[float, ...] | None:
-    """For each class its rate there over its rate here; None where nothing was asked.
+    """The target rate of each class over its rate among the calibration rows; None without ``--prior-shift``.
 
-    `share` is the weight of the rows of each class here.
+    `share` is the weight of the calibration rows of each class.
     """
     if text is None:
         return None

@@ -14,6 +14,7 @@ from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.methods.base import ParamValue
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.metrics.catalog import MetricSpec
 from calcli.reports.guard import Guard
 from calcli.reports.schema import Report
 from calcli.tables.binding import Binding, Flags
@@ -81,7 +82,7 @@ class FitRequest:
         """The settings that a refit repeats."""
         return Recipe(**{name: getattr(self, name) for name in Recipe.__match_args__})
 
-    def check(self) -> tuple[tuple[metrics.MetricSpec, ...], Guard | None]:
+    def check(self) -> tuple[tuple[MetricSpec, ...], Guard | None]:
         """The metrics and the guard; refuses, before any rows are read, what cannot be."""
         chosen = metrics.choose(self.metrics)
         self.recipe.check(self.sides)

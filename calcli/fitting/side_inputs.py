@@ -1,7 +1,7 @@
-"""Side inputs: what a method may use beside the rows that it calibrates.
+"""Side inputs: model files, partition and embedding data, edge lists.
 
-They are read here and handed on by content. An artifact keeps those that its method needs again to predict; the others
-must be named again when it is refitted, for a path may hold something else by then.
+An artifact keeps the content of those that its method needs to predict. The others must be named again at a refit: by
+then a path may hold something else.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from calcli.tables.source import Data, Source, open_source
 
 @dataclass(frozen=True, slots=True)
 class SideFiles:
-    """Where the side inputs are, as they were asked for; None where there is none.
+    """The places of the side inputs; None where there is none.
 
     Attributes
     ----------
     model
         A file that CatBoost, XGBoost or LightGBM wrote.
     partition_data
-        Rows with labels from which a partition is learned: those that the model was trained on, as a rule.
+        Rows with labels from which a partition is learned, usually the training rows of the model.
     embedding_data
         Rows that are clustered together with those to calibrate.
     edges
-        Pairs of ids of rows that are linked.
+        Pairs of ids of linked rows.
     """
 
     model: str | Path | None = None
@@ -48,7 +48,7 @@ class SideFiles:
 
     @property
     def roles(self) -> tuple[Side, ...]:
-        """Those that are given."""
+        """The roles of those that are given."""
         given: dict[Side, object] = {
             "model": self.model,
             "partition-data": self.partition_data,
@@ -57,12 +57,12 @@ class SideFiles:
         }
         return tuple(role for role, value in given.items() if value is not None)
 
-    def check(self, rows: Iterable[MethodSpec], flags: Flags) -> None:
-        """Refuse what none of these methods would use, and edges of rows that have no ids."""
-        usable = {role for row in rows for role in row.sides}
+    def check(self, specs: Iterable[MethodSpec], flags: Flags) -> None:
+        """Refuse side inputs that none of these methods uses, and edges of rows without ids."""
+        usable = {role for spec in specs for role in spec.sides}
         for role in self.roles:
             if role not in usable:
-                users = [row.name for row in catalog.rows() if role in row.sides]
+                users = [spec.name for spec in catalog.rows() if role in spec.sides]
                 raise UsageError(
                     f"--{role} is not used here", hint=f"methods that use it: {', '.join(users) or 'none'}"
                 )
@@ -75,30 +75,29 @@ NO_SIDE_FILES = SideFiles()
 
 @dataclass(frozen=True, slots=True)
 class LoadedSideInputs:
-    """The side inputs, and what a manifest says of each."""
+    """The side inputs, and their entries of a manifest."""
 
     sides: SideInputs = NO_SIDE_INPUTS
     facts: tuple[JsonObject, ...] = field(default=())
 
-    def kept(self, row: MethodSpec) -> dict[str, State]:
-        """What the artifact of this method keeps of them, by role."""
-        kept: dict[str, State] = {
-            role: State(blobs={f"{role}.bin": self.sides.blobs[role]}) for role in row.keeps if role in self.sides.blobs
-        }
-        if self.sides.edges is not None and "edges" in row.keeps:
+    def kept(self, spec: MethodSpec) -> dict[str, State]:
+        """Those that the artifact of a method keeps, by role."""
+        blobs = self.sides.blobs
+        kept = {role: State(blobs={f"{role}.bin": blobs[role]}) for role in map(str, spec.keeps) if role in blobs}
+        if self.sides.edges is not None and "edges" in spec.keeps:
             kept["edges"] = State(arrays={"pairs": self.sides.edges.pairs, **pack_texts(self.sides.edges.nodes)})
         return kept
 
-    def facts_of(self, row: MethodSpec) -> tuple[JsonObject, ...]:
-        """What the manifest of this method's artifact says of them."""
-        return tuple(fact for fact in self.facts if fact["role"] in row.sides)
+    def facts_of(self, spec: MethodSpec) -> tuple[JsonObject, ...]:
+        """The entries of those that a method uses."""
+        return tuple(fact for fact in self.facts if fact["role"] in spec.sides)
 
 
 NOTHING_LOADED = LoadedSideInputs()
 
 
 def load_side_inputs(files: SideFiles, binding: Binding) -> LoadedSideInputs:
-    """Read what was asked for; tables must have the features and labels of `binding`."""
+    """Read the side inputs; tables must have the features and labels of `binding`."""
     sides, facts = NO_SIDE_INPUTS, list[JsonObject]()
     if files.model is not None:
         content, fact = read_model(files.model)
@@ -112,58 +111,57 @@ def load_side_inputs(files: SideFiles, binding: Binding) -> LoadedSideInputs:
             sides |= SideInputs(batches={role: load_auxiliary(source, binding, label=label)})
             facts += _facts(role, source)
     if files.edges is not None:
-        edges, more = read_edges(files.edges)
+        edges, entries = read_edges(files.edges)
         sides |= SideInputs(edges=edges)
-        facts += more
+        facts += entries
     return LoadedSideInputs(sides, tuple(facts))
 
 
 def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
-    """The bytes of a model's file, and what a manifest says of it."""
+    """The bytes of a model's file, and its entry of a manifest."""
     content = _content(Path(path))
     return content, _fact("model", Path(path).name, hashlib.sha256(content).hexdigest())
 
 
 def read_edges(data: Data) -> tuple[Edges, list[JsonObject]]:
-    """An edge list, and what a manifest says of it."""
+    """An edge list, and its entries of a manifest."""
     with open_source(data) as source:
         return load_edges(source), _facts("edges", source)
 
 
 def sides_again(files: SideFiles, binding: Binding, kept: SideInputs, facts: Iterable[JsonObject]) -> LoadedSideInputs:
     """The side inputs of a refit: those that are named now, and those that the artifact keeps."""
-    again = load_side_inputs(files, binding)
-    known = list(facts)
-    for fact in known:
+    new, old = load_side_inputs(files, binding), list(facts)
+    for fact in old:
         role = fact["role"]
         if role not in files.roles and role not in kept.roles:
             raise UsageError(
                 f"the artifact was fitted with --{role} ({fact['name']}), which it does not keep",
                 hint=f"name it again: --{role} FILE",
             )
-    old = tuple(fact for fact in known if fact["role"] not in files.roles)
-    return LoadedSideInputs(kept | again.sides, (*old, *again.facts))
+    reused = [fact for fact in old if fact["role"] not in files.roles]
+    return LoadedSideInputs(kept | new.sides, (*reused, *new.facts))
 
 
 def kept_sides(states: Mapping[str, State], facts: Iterable[JsonObject]) -> SideInputs:
     """The side inputs that an artifact keeps."""
     kept = {role: states[role] for role in (str(fact["role"]) for fact in facts) if role in states}
-    listed = kept.pop("edges", None)
-    edges = None if listed is None else _kept_edges(listed)
+    edge_list = kept.pop("edges", None)
+    edges = None if edge_list is None else _kept_edges(edge_list)
     return SideInputs(blobs={role: next(iter(state.blobs.values())) for role, state in kept.items()}, edges=edges)
 
 
 def _kept_edges(kept: State) -> Edges:
-    found = Edges(unpack_texts(kept.arrays), kept.arrays["pairs"].astype(np.int64))
-    outside = (found.pairs < -1) | (found.pairs >= len(found.nodes))
-    if found.pairs.ndim != 2 or found.pairs.shape[1] != 2 or outside.any():
+    edges = Edges(unpack_texts(kept.arrays), kept.arrays["pairs"].astype(np.int64))
+    outside = (edges.pairs < -1) | (edges.pairs >= len(edges.nodes))
+    if edges.pairs.ndim != 2 or edges.pairs.shape[1] != 2 or outside.any():
         raise ValueError("the edges link what is none of their nodes")
-    return found
+    return edges
 
 
 def _facts(role: str, source: Source) -> list[JsonObject]:
-    found = [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
-    return found or [_fact(role, "a frame", None)]  # without a word of it in the manifest it would not be found again
+    facts = [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+    return facts or [_fact(role, "a frame", None)]  # `kept_sides` finds only roles that the manifest lists
 
 
 def _fact(role: str, name: str, sha256: str | None) -> JsonObject:

@@ -17,7 +17,7 @@ from calcli.numeric.rng import stream
 Mask = NDArray[np.bool_]
 
 CROSS_VALIDATED_ROWS = 1_000_000
-"""Up to so many rows the default is 5-fold cross-validation, above it one 90/10 split."""
+"""Up to so many rows the default is 5-fold cross-validation, above that one 90/10 split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Holdout:
 
     @property
     def refit_on_all(self) -> bool:
-        """Whether the artifact is a fit on all rows, not the one that was evaluated."""
+        """Whether the artifact is fitted on all rows; otherwise it is the calibrator that was evaluated."""
         return self.kind != "share"
 
     @classmethod
     def parse(cls, text: str | None, rows: int) -> Holdout:
-        """The scheme that `text` names; None is the default for so many rows."""
+        """From ``--holdout``; None is the default for so many rows."""
         if text is None:
             return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", share=0.1)
         if text == "none":
@@ -61,14 +61,14 @@ class Holdout:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Rows to predict, and the rows to fit on before, several times.
+    """Test and training rows, one mask each per split.
 
     Attributes
     ----------
     tests
-        Which rows are predicted each time; no row twice.
+        The rows that are predicted; no row is in two of them.
     trains
-        Which rows are fitted on; None where it is all that are not predicted.
+        The rows that are fitted on; None for all that are not in the test.
     """
 
     tests: tuple[Mask, ...]
@@ -82,25 +82,25 @@ class Splits:
 
     @property
     def predicted(self) -> Mask:
-        """The rows that get a prediction."""
+        """The rows of all tests."""
         rows: Mask = np.logical_or.reduce(self.tests)
         return rows
 
     @property
     def partition(self) -> bool:
-        """Whether every row is predicted, from all the others in other parts."""
+        """Whether these are the folds of a cross-validation: each is predicted from all others."""
         return self.trains is None and len(self.tests) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedFolds:
-    """Folds of rows that are nowhere all together: they follow from a key of each row, drawn from 0 .. `keys` - 1."""
+    """Folds of rows on a cluster: a row's fold follows from its key, which is drawn from 0 .. `keys` - 1."""
 
     holdout: Holdout
     keys: int
 
     def of(self, key: NDArray[np.integer]) -> IntArray:
-        """The fold of each row: one of `tests`, or a greater number."""
+        """The fold of each row; those above `tests` are only fitted on."""
         wide = key.astype(np.int64)
         if self.holdout.kind == "cv":
             return wide * self.holdout.folds // self.keys
@@ -108,12 +108,12 @@ class KeyedFolds:
 
     @property
     def tests(self) -> range:
-        """The folds that are predicted, each from all others."""
+        """The folds that are predicted, each from all other rows."""
         return range({"cv": self.holdout.folds, "share": 1, "none": 0}[self.holdout.kind])
 
 
 def split_rows(label: IntArray, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
-    """The splits of a scheme; rows of one group (0 .. G-1) are never on both sides."""
+    """Random splits, stratified by label, or by group: then rows of a group (0 .. G-1) stay together."""
     if len(label) < 2:
         raise FitError("one row cannot be held out and fitted on", hint="try: --holdout none")
     count = holdout.folds if holdout.kind == "cv" else max(2, round(1 / holdout.share))
@@ -136,9 +136,9 @@ def split_rows(label: IntArray, holdout: Holdout, seed: int, groups: IntArray | 
 
 
 def split_by_time(moment: IntArray, count: int) -> Splits:
-    """Forward in time: of `count` + 1 spans of rows, each but the first is predicted from all that lie before.
+    """Forward validation: of `count` + 1 time spans, each but the first is predicted from all earlier ones.
 
-    `moment` is the rank of each row's time; rows of one moment are never on both sides.
+    `moment` is the rank of each row's time; rows with equal times stay together.
     """
     order = np.sort(moment)
     edges = np.unique(order[(np.arange(1, count + 1) * len(order)) // (count + 1)])

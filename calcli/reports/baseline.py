@@ -1,4 +1,4 @@
-"""`--baseline`: a report that was written before, against which every number is held."""
+"""`--baseline`: an earlier report with which every number of a new one is compared."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from calcli.reports.schema import SCHEMA, Change, Report
 from calcli.state import Json
 
 Place = tuple[str | None, str | None, str]
-"""The column and the value of a group, both None for all rows, and the name of a score."""
+"""The column and the value of a group (both None for all rows), and the name of a score."""
 
-_ALIKE = 0.1
-"""Shuffled bins whose sizes differ by no more are alike: what they show by chance differs by half as much."""
+_TOLERANCE = 0.1
+"""Tolerated relative difference of the sizes of shuffled bins: their values by chance differ by half as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the old report says.
+    """The numbers of the earlier report.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Baseline:
     definitions
         By metric.
     values
-        By score, of all rows and of each group, and then by metric.
+        By place, then by metric.
     """
 
     path: str
@@ -47,21 +47,21 @@ class Baseline:
         """From the JSON that ``calcli evaluate --format json`` printed."""
         content = _content(path)
         try:
-            found = cast("dict[str, Any]", strictjson.loads_object(content))
+            report = cast("dict[str, Any]", strictjson.loads_object(content))
         except ValueError as error:
             raise _no_report(path, f"it is no JSON: {error}") from error
-        if found.get("schema") != SCHEMA:
-            raise _no_report(path, f"its schema is {found.get('schema')!r}, not {SCHEMA!r}")
-        if found.get("command") != "evaluate":
-            raise _no_report(path, f"it is one of {found.get('command')!r}")
+        if report.get("schema") != SCHEMA:
+            raise _no_report(path, f"its schema is {report.get('schema')!r}, not {SCHEMA!r}")
+        if report.get("command") != "evaluate":
+            raise _no_report(path, f"it is one of {report.get('command')!r}")
         try:
             return cls(
                 path=str(path),
                 sha256=hashlib.sha256(content).hexdigest(),
-                version=str(found["version"]),
-                classes=_classes(found["binding"]),
-                definitions={name: dict(one) for name, one in found["definitions"].items()},
-                values=dict(_values(found)),
+                version=str(report["version"]),
+                classes=_classes(report["binding"]),
+                definitions={name: dict(definition) for name, definition in report["definitions"].items()},
+                values=dict(_values(report)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _no_report(path, "it does not hold what a report holds") from error
@@ -71,7 +71,7 @@ class Baseline:
         return {"path": self.path, "sha256": self.sha256, "version": self.version}
 
     def changes(self, report: Report) -> tuple[Change, ...]:
-        """Each number of a report beside the one of the same name here."""
+        """The change of each number of a report."""
         plain = cast("dict[str, Any]", report.to_json())
         classes = _classes(plain["binding"])
         if classes != self.classes:
@@ -79,31 +79,30 @@ class Baseline:
                 f"--baseline {self.path} is of the classes {_listed(self.classes)}, not {_listed(classes)}",
                 hint="give one that was measured on the same classes",
             )
-        different = {name: self._different(name, one) for name, one in report.definitions.items()}
+        differences = {
+            metric: _difference(definition, self.definitions[metric]) if metric in self.definitions else None
+            for metric, definition in report.definitions.items()
+        }
         return tuple(
-            self._change(place, metric, value, different[metric])
+            self._change(place, metric, value, differences[metric])
             for place, metrics in _values(plain)
             for metric, value in metrics.items()
         )
 
-    def _different(self, metric: str, definition: Definition) -> str | None:
-        """In what the metric is another one of the same name here, if it is."""
-        return _difference(definition, self.definitions[metric]) if metric in self.definitions else None
-
-    def _change(self, place: Place, metric: str, new: float | None, different: str | None) -> Change:
+    def _change(self, place: Place, metric: str, new: float | None, difference: str | None) -> Change:
         by, group, score = place
-        held = self.values.get(place)
-        old = None if held is None else held.get(metric)
-        found = Change(score, metric, by, group, old, new, change=None)
-        if different is not None:
-            return replace(found, comparable=False, reason=f"{metric} is another one in the baseline: {different}")
+        values = self.values.get(place)
+        old = None if values is None else values.get(metric)
+        change = Change(score, metric, by, group, old, new, change=None)
+        if difference is not None:
+            return replace(change, comparable=False, reason=f"{metric} is another one in the baseline: {difference}")
         if old is not None and new is not None:
-            return replace(found, change=new - old)
-        if held is None:
-            return replace(found, reason=f"the baseline has no {f'score {score!r}' if by is None else 'such group'}")
-        if metric not in held:
-            return replace(found, reason=f"the baseline has no {metric}")
-        return replace(found, reason=f"it has no value {'here' if new is None else 'in the baseline'}")
+            return replace(change, change=new - old)
+        if values is None:
+            return replace(change, reason=f"the baseline has no {f'score {score!r}' if by is None else 'such group'}")
+        if metric not in values:
+            return replace(change, reason=f"the baseline has no {metric}")
+        return replace(change, reason=f"it has no value {'here' if new is None else 'in the baseline'}")
 
 
 def _content(path: str | Path) -> bytes:
@@ -126,7 +125,7 @@ def _no_report(path: str | Path, why: str) -> UsageError:
 
 def _classes(binding: Mapping[str, Any]) -> tuple[object, ...]:
     classes, positive = list(binding["classes"]), binding["positive"]
-    return tuple(classes) if positive is None else tuple(sorted(classes, key=lambda one: one == positive))
+    return tuple(classes) if positive is None else tuple(sorted(classes, key=lambda name: name == positive))
 
 
 def _listed(classes: tuple[object, ...]) -> str:
@@ -136,25 +135,26 @@ def _listed(classes: tuple[object, ...]) -> str:
 def _values(report: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, float | None]]]:
     """The numbers of a report, of all rows and of each group."""
     for score in report["scores"]:
-        yield (None, None, score["name"]), _plain(score["metrics"])
+        yield (None, None, score["name"]), _numbers(score["metrics"])
     for group in report["groups"]:
-        yield (group["by"], group["group"], group["score"]), _plain(group["metrics"])
+        yield (group["by"], group["group"], group["score"]), _numbers(group["metrics"])
 
 
-def _plain(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    return {name: None if one["value"] is None else float(one["value"]) for name, one in metrics.items()}
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    values = {name: metric["value"] for name, metric in metrics.items()}
+    return {name: None if value is None else float(value) for name, value in values.items()}
 
 
 def _difference(here: Definition, there: Mapping[str, Json]) -> str | None:
-    """The first thing that makes two definitions different metrics.
+    """The first difference that makes two definitions different metrics.
 
-    Bins of shuffled rows follow from the number of rows. What is sampled or approximated is the same number, less
-    precisely.
+    The number of shuffled bins follows from the number of rows, so their size is compared. Sampling and approximation
+    only change the precision.
     """
     shuffled = here.binning == "shuffled"
     for key in ("direction", "binning", "edge", "reduction", "norm", "clusters", "bin_size" if shuffled else "bins"):
         ours, theirs = getattr(here, key), there.get(key)
-        if ours == theirs or (key == "bin_size" and _alike(ours, theirs)):
+        if ours == theirs or (key == "bin_size" and _close(ours, theirs)):
             continue
         if key == "clusters":
             return "its clusters are others"
@@ -162,9 +162,5 @@ def _difference(here: Definition, there: Mapping[str, Json]) -> str | None:
     return None
 
 
-def _alike(one: object, other: object) -> bool:
-    return (
-        isinstance(one, int | float)
-        and isinstance(other, int | float)
-        and abs(one - other) <= _ALIKE * max(abs(one), abs(other))
-    )
+def _close(a: object, b: object) -> bool:
+    return isinstance(a, int | float) and isinstance(b, int | float) and abs(a - b) <= _TOLERANCE * max(abs(a), abs(b))

@@ -1,4 +1,4 @@
-"""From the rows of several scores to their curves."""
+"""The curves of several scores, from chunks of rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
 
 TOP, ALL = "top", "all"
-"""In place of a class: the one that is predicted; each one."""
+"""In place of a class: the predicted one; every one."""
 
 
 class CurveBuilder:
-    """Traces the curves of several scores as their rows go by.
+    """Sums up rows for the curves of several scores.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class CurveBuilder:
     names
         The classes, in the order of their index.
     kinds
-        What is traced.
+        The kinds of the curves.
     classes
         Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
     """
@@ -43,7 +43,7 @@ class CurveBuilder:
     ) -> None:
         self._unit: float | None = None
         places = _chosen(classes, names)
-        self._tracers = [
+        self._sums = [
             (
                 score,
                 of,
@@ -56,29 +56,29 @@ class CurveBuilder:
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
-        scored = [self._moderate(one) for one in scored]
+        scored = [self._in_units(rows) for rows in scored]
         problems: dict[tuple[int, int | None], Scored] = {}
-        for score, of, each in self._tracers:
+        for score, of, sums in self._sums:
             if (score, of) not in problems:
                 problems[score, of] = problem(scored[score], of)
-            each.add(problems[score, of])
+            sums.add(problems[score, of])
 
     def __iadd__(self, other: CurveBuilder) -> Self:
-        """What was traced elsewhere, of the same scores; weights must be counted in the same unit."""
+        """Add the sums of other rows of the same scores; the units of weight must agree."""
         if other._unit not in (None, self._unit or other._unit):
             raise ValueError(f"weights in units of {self._unit} and of {other._unit} do not add up")
         self._unit = self._unit or other._unit
-        for (_, _, own), (_, _, more) in zip(self._tracers, other._tracers, strict=True):
-            own.join(more)
+        for (_, _, sums), (_, _, others) in zip(self._sums, other._sums, strict=True):
+            sums.join(others)
         return self
 
     def curves(self) -> tuple[Curve, ...]:
-        """Those of all rows so far: by kind, by class, by score."""
-        curves = (each.curve() for _, _, each in self._tracers)
+        """The curves of all rows so far: by kind, by class, by score."""
+        curves = (sums.curve() for _, _, sums in self._sums)
         return tuple(curves if self._unit in (None, 1.0) else (_times(curve, self._unit) for curve in curves))
 
-    def _moderate(self, rows: Scored) -> Scored:
-        """The rows with weights whose squares are numbers: in units of the first ones, if those are huge or tiny."""
+    def _in_units(self, rows: Scored) -> Scored:
+        """The rows with weights that can be squared: huge or tiny ones in units of the first rows' largest."""
         if rows.weight is None or len(rows) == 0:
             return rows
         if self._unit is None:
@@ -93,17 +93,17 @@ def _times(curve: Curve, unit: float) -> Curve:
 
 
 def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:
-    """The index of each class that is asked for, each once; None for the one that is predicted."""
+    """The indices of the requested classes, each once; None for the predicted class."""
     if not classes:
         return [1] if len(names) == 2 else [None]
-    found: list[int | None] = []
+    indices: list[int | None] = []
     for text in classes:
         if text in names:
-            found.append(names.index(text))
+            indices.append(names.index(text))
         elif text == ALL:
-            found += range(len(names))
+            indices += range(len(names))
         elif text == TOP:
-            found.append(None)
+            indices.append(None)
         else:
             raise UsageError(f"--class: {unknown_name('class', text, [*names, TOP, ALL])}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(indices))

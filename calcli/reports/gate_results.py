@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import cast
 
 from calcli.artifacts.plain_json import as_json
 from calcli.errors import UsageError, unknown_name
@@ -97,14 +97,8 @@ def _scores(term: Term, report: Report) -> list[str]:
     return [name for name in names if name != RAW] or names
 
 
-class _Number(NamedTuple):
-    group: str | None
-    value: float | None
-    why: str | None
-
-
-def _numbers(term: Term, score: str, report: Report) -> list[_Number]:
-    """The numbers of a score that a term names, with their groups, and the reason where a number is undefined."""
+def _numbers(term: Term, score: str, report: Report) -> list[tuple[str | None, float | None, str | None]]:
+    """For all rows or for each group that a term names: the group, the number, and why that is undefined."""
     if term.metric not in report.definitions:
         raise UsageError(
             f"--fail-if {term}: {unknown_name('measured metric', term.metric, list(report.definitions))}",
@@ -112,60 +106,55 @@ def _numbers(term: Term, score: str, report: Report) -> list[_Number]:
         )
     if term.field.startswith("diff") and score == RAW:
         raise UsageError(f"--fail-if {term}: a difference is that to {RAW}, which it has none to itself")
-    value = report.score(score).metrics.get(term.metric)
-    why = report.score(score).reason if value is None else value.reason
     if term.column is None:
-        if term.field == "change":
-            return [_changed(term, score, None, report)]
-        return [_Number(None, _of_score(term, score, report), why)]
-    columns = dict.fromkeys(str(row["by"]) for row in report.groups)
+        return [(None, *_number(term, score, None, None, report))]
+    columns = dict.fromkeys(str(entry["by"]) for entry in report.groups)
     if term.column not in columns:
         raise UsageError(f"--fail-if {term}: {unknown_name('group column', term.column, columns)}", hint="try: --by")
-    rows = [row for row in report.groups if row["by"] == term.column and row["score"] == score]
+    groups = [entry["group"] for entry in report.groups if (entry["by"], entry["score"]) == (term.column, score)]
     if term.group is not None:
-        names = [str(row["group"]) for row in rows]
+        names = [str(group) for group in groups]
         if term.group not in names:
             raise UsageError(f"--fail-if {term}: {unknown_name('group', term.group, names)}")
-        rows = [row for row in rows if str(row["group"]) == term.group]
+        groups = [group for group in groups if str(group) == term.group]
+    return [(str(group), *_number(term, score, term.column, group, report)) for group in groups]
+
+
+def _number(term: Term, score: str, by: str | None, group: Json, report: Report) -> tuple[float | None, str | None]:
+    """A number of all rows or of one group, and why it is undefined."""
     if term.field == "change":
-        return [_changed(term, score, row, report) for row in rows]
-    return [_Number(str(row["group"]), _of_group(term, row, report), why) for row in rows]
-
-
-def _of_score(term: Term, score: str, report: Report) -> float | None:
+        return _change(term, score, by, group, report)
+    metric = report.score(score).metrics.get(term.metric)
+    why = report.score(score).reason if metric is None else metric.reason
     if not term.field.startswith("diff"):
-        value = report.score(score).metrics.get(term.metric)
-        return None if value is None else cast("float | None", getattr(value, term.field))
-    for each in report.differences:
-        if (each.score, each.versus, each.metric) == (score, RAW, term.metric):
-            return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[term.field]
+        return _value(report, score, by, group, term.metric, term.field), why
+    if by is None:
+        for each in report.differences:
+            if (each.score, each.versus, each.metric) == (score, RAW, term.metric):
+                return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[term.field], why
+        return None, why
+    # Within a group it is the difference of the two values, and has no interval.
+    value, base = (_value(report, name, by, group, term.metric, "value") for name in (score, RAW))
+    return None if term.field != "diff" or value is None or base is None else value - base, why
+
+
+def _value(report: Report, score: str, by: str | None, group: Json, metric: str, field: str) -> float | None:
+    if by is None:
+        value = report.score(score).metrics.get(metric)
+        return None if value is None else cast("float | None", getattr(value, field))
+    for entry in report.groups:
+        if (entry["score"], entry["by"], entry["group"]) == (score, by, group):
+            return cast("Mapping[str, Mapping[str, float | None]]", entry["metrics"]).get(metric, {}).get(field)
     return None
 
 
-def _of_group(term: Term, row: Mapping[str, Json], report: Report) -> float | None:
-    """A number of a group; the difference of two groups' values has no interval."""
-    if not term.field.startswith("diff"):
-        return _in_group(row, term.metric, term.field)
-    place = (row["by"], row["group"])
-    raw = next((each for each in report.groups if each["score"] == RAW and (each["by"], each["group"]) == place), None)
-    value = _in_group(row, term.metric, "value")
-    base = None if raw is None else _in_group(raw, term.metric, "value")
-    return None if term.field != "diff" or value is None or base is None else value - base
-
-
-def _in_group(row: Mapping[str, Json], metric: str, field: str) -> float | None:
-    metrics = cast("Mapping[str, Mapping[str, float | None]]", row["metrics"])
-    return metrics.get(metric, {}).get(field)
-
-
-def _changed(term: Term, score: str, row: Mapping[str, Json] | None, report: Report) -> _Number:
-    """The change of a score, or of a group of its rows; one between different metrics is refused."""
-    by, group = (None, None) if row is None else (row["by"], row["group"])
+def _change(term: Term, score: str, by: str | None, group: Json, report: Report) -> tuple[float | None, str | None]:
+    """The change since the baseline; one between different metrics is refused."""
     for change in report.changes:
         if (change.score, change.metric, change.by, change.group) == (score, term.metric, by, group):
             if not change.comparable:
                 raise UsageError(
                     f"--fail-if {term}: {change.reason}", hint="write the baseline anew with these options"
                 )
-            return _Number(None if row is None else str(group), change.change, change.reason)
+            return change.change, change.reason
     raise ValueError(f"the report has no change of {term.metric} of {score}")

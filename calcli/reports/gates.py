@@ -7,10 +7,9 @@
     term = [score "."] metric ["." field] ["@" column ["=" value]]
     field = lo | hi | p | diff | diff.lo | diff.hi | change
 
-A comparison is about one number or several: without a score, every score but the raw one (the raw one if it is alone);
-without a value, every group of the column. It is true if it is true of any of them. `diff` is the score less the raw
-one, `change` the number less that of the same score in the baseline. Names with spaces or signs in them stand in
-quotes.
+Without a score a comparison is about every score but the raw one (the raw one if it is alone), without a value about
+every group of the column; it is true if it is true of any number. `diff` is the score minus the raw one, `change` the
+number minus that of the same score in the baseline. Names with spaces or operators in them are quoted.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Field = Literal["value", "lo", "hi", "p", "diff", "diff.lo", "diff.hi", "change"
 Op = Literal["<", "<=", ">", ">="]
 
 FIELDS: tuple[Field, ...] = get_args(Field)[1:]
-"""What can stand after the metric."""
+"""The fields that can follow a metric."""
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+)
@@ -36,14 +35,14 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LONG = 60
-"""Of longer expressions an error shows so many letters before and after the place."""
+"""Of longer expressions an error shows so many characters before and after the position."""
 
 _PLAIN = re.compile(r"""[^\s<>=@."'\\]+""")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is compared."""
+    """The number or numbers of a comparison."""
 
     metric: str
     score: str | None = None
@@ -70,13 +69,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A condition: any of the alternatives, each of which is all of its comparisons."""
+    """A condition: a disjunction of conjunctions of comparisons."""
 
     alternatives: tuple[tuple[Comparison, ...], ...]
     expr: str = ""
 
     def __str__(self) -> str:
-        return " or ".join(" and ".join(map(str, together)) for together in self.alternatives)
+        return " or ".join(" and ".join(map(str, comparisons)) for comparisons in self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +87,12 @@ class _Token:
 
 
 def parse(expr: str) -> Gate:
-    """The gate that an expression means, or a `UsageError` that says where it is none."""
+    """Parse a gate; a `UsageError` names the position of a mistake."""
     return _Parser(expr).gate()
 
 
 class _Parser:
-    """Reads tokens from the left, one rule of the grammar to a method."""
+    """Recursive descent: one method for each rule of the grammar."""
 
     def __init__(self, expr: str) -> None:
         self.expr = expr
@@ -133,7 +132,7 @@ class _Parser:
         return token
 
     def _touches(self) -> bool:
-        """Whether nothing stands between this token and the one before it."""
+        """Whether no space precedes this token."""
         return self.at > 0 and self.tokens[self.at - 1].end == self.token.start
 
     def _is(self, kind: str, *texts: str) -> bool:
@@ -150,7 +149,7 @@ class _Parser:
                 alternatives.append([self._comparison()])
             else:
                 raise self._expected("'and', 'or' or the end")
-        return Gate(tuple(tuple(together) for together in alternatives), self.expr)
+        return Gate(tuple(map(tuple, alternatives)), self.expr)
 
     def _comparison(self) -> Comparison:
         term = self._term()
@@ -192,14 +191,14 @@ class _Parser:
         return self._next().text
 
     def _dotted(self, what: str) -> str:
-        """A name that may have dots in it."""
+        """A name that may contain dots."""
         text = "" if self._is("mark", ".") else self._part(what)
         while self._touches() and (self._is("mark", ".") or (text.endswith(".") and self.token.kind == "name")):
             text += self._next().text
         return text
 
     def _named(self, parts: list[str], start: int, column: str | None, group: str | None) -> Term:
-        """Read from the right: the field, the metric, and what is left is the score, whose name may have dots."""
+        """From the right: the field, the metric, and the rest is the score, whose name may contain dots."""
         field: Field = "value"
         for size in (2, 1):
             tail = ".".join(parts[-size:])
@@ -208,14 +207,14 @@ class _Parser:
                 break
         metric, score = parts[-1], ".".join(parts[:-1]) if len(parts) > 1 else None
         if metric not in catalog.names():
-            known = [*catalog.names(), *(FIELDS if score is not None else ())]
+            names = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
-            raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, known)}", hint="try: calcli metrics")
+            raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")
         return Term(metric, score, field, column, group)
 
 
 def _quoted(name: str) -> str:
-    """A name as it can be read again."""
+    """A name, quoted where the parser needs it."""
     if all(_PLAIN.fullmatch(part) for part in name.split(".")):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""The guard: is the calibrated score worse than another one, in a metric, on rows that neither was fitted on?"""
+"""The guard: whether a score is worse than a reference in a metric, on rows that neither was fitted on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVEN = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What must not get worse, and by how much it may.
+    """The metric that must not get worse, and the tolerance.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Guard:
 
     @classmethod
     def of(cls, name: str, measured: Sequence[metrics.MetricSpec], *, strict: bool = False) -> Guard:
-        """The guard of a metric that is measured anyway."""
+        """The guard of a metric that must be among the measured ones."""
         metric = metrics.find(name)
         if metric not in measured:
             raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")

@@ -1,4 +1,4 @@
-"""How well scores tell the classes apart: what shuffled labels, or labels that have not come in yet, take away."""
+"""Whether the raw scores rank the labels: shuffled labels, or labels that have not come in yet, end that."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from calcli.state import Json
 
 @dataclass(frozen=True, slots=True)
 class LabelCheck:
-    """The area under the ROC curve of raw scores, and its standard error for scores that say nothing.
+    """The AUC of raw scores, and its standard error under the hypothesis that scores and labels are independent.
 
-    That error is sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947); with more than two classes the area is the
-    mean of each against the rest, and the mean of the errors bounds its own.
+    That error is sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947). With more than two classes the AUC is the mean
+    of one-vs-rest AUCs, and the mean of their errors bounds its error.
     """
 
     auc: float
@@ -27,38 +27,38 @@ class LabelCheck:
 
     @classmethod
     def of(cls, batch: Batch) -> LabelCheck | None:
-        """Of these rows; None where all labels are of one class."""
+        """From rows; None where all labels are of one class."""
         area = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
         return cls._of(area, np.bincount(batch.labels, minlength=batch.classes).astype(float))
 
     @classmethod
     def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> LabelCheck | None:
-        """The same from sums over rows, of which there are `count` of each class."""
+        """From sums over rows; `count` is the number of rows of each class."""
         (area,) = AUC_SUMS.finish([sums], Options())
         return cls._of(area.value, count)
 
     @classmethod
     def _of(cls, area: float | None, count: FloatArray) -> LabelCheck | None:
         rows = count.sum()
-        held = count[(count > 0) & (count < rows)]
-        if area is None or len(held) == 0:
+        present = count[(count > 0) & (count < rows)]
+        if area is None or len(present) == 0:
             return None
-        errors = np.sqrt((rows + 1) / (12 * held * (rows - held)))
+        errors = np.sqrt((rows + 1) / (12 * present * (rows - present)))
         return cls(area, float(errors.mean()))
 
     def beyond_chance(self, errors: float) -> bool:
-        """Whether the scores tell more than chance by so many standard errors."""
+        """Whether the AUC is above 0.5 by more than so many standard errors."""
         return self.auc - 0.5 > errors * self.error
 
     def to_json(self) -> dict[str, Json]:
         return {"auc": self.auc, "error": self.error}
 
     @classmethod
-    def from_json(cls, found: Json) -> LabelCheck | None:
-        """What `to_json` gave; None where there is nothing."""
-        if not isinstance(found, dict):
+    def from_json(cls, kept: Json) -> LabelCheck | None:
+        """From what `to_json` gave; None for anything else."""
+        if not isinstance(kept, dict):
             return None
-        area, error = found.get("auc"), found.get("error")
+        area, error = kept.get("auc"), kept.get("error")
         if isinstance(area, int | float) and isinstance(error, int | float):
             return cls(float(area), float(error))
         return None

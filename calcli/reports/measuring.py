@@ -1,4 +1,4 @@
-"""From predictions to the rows of a report: the one place where verbs meet metrics."""
+"""From predictions to a report: metrics, differences, groups, rejection curves, facts about the data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _LEAST = 1.001 * CLIP
-"""At most what a probability of 0 has become."""
+"""Probabilities up to it were clipped from 0."""
 
 
 class Labelled(Protocol):
@@ -65,13 +65,13 @@ class Candidate:
     seconds: Seconds = Seconds()
 
     def scored(self, rows: Labelled, clusters: Clusters | None = None, edges: IntArray | None = None) -> Scored:
-        """With the labels of the same rows, their clusters, and which of them are linked."""
+        """With the labels of its rows, their clusters, and pairs of linked rows."""
         return Scored(rows.labels, self.prob, rows.weight, clusters, edges)
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured: the report's `definitions`, `scores`, `differences` and `curves`."""
+    """The report's `definitions`, `scores`, `differences` and `curves`."""
 
     definitions: Mapping[str, Definition]
     scores: tuple[ScoreRow, ...]
@@ -92,99 +92,81 @@ def measure_all(
     edges: IntArray | None = None,
     kinds: Sequence[Kind] = ("reliability",),
 ) -> Measurements:
-    """Every metric of every score, and the differences of the scores to those `against`, on the same rows.
+    """Every metric of every score, their differences to the scores `against`, and their curves, on the same rows.
 
-    Without `against` each score is held against the first. Intervals of differences come from `resampling`; without,
-    from normal theory where the metric is a mean over rows. `kinds` are those of the curves.
+    The default of `against` is the first score. Intervals of differences come from `resampling`; without, from normal
+    theory where the metric is a mean over rows. `kinds` are those of the curves.
     """
-    # What metrics keep of the rows for each other, their order above all, is held for one score at a time.
-    options = settled(chosen, [one.scored(rows, clusters) for one in candidates], options)
-    measured = {one.name: measure(chosen, one.scored(rows, clusters, edges), options) for one in candidates}
-    scored = {one.name: one.scored(rows, clusters) for one in candidates}
-    drawn = None if resampling is None else _Drawn.of(scored, chosen, options, resampling)
-    if drawn is not None:
-        measured = {name: drawn.completed(name, values) for name, values in measured.items()}
+    # The metrics. A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
+    options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
+    measured = {
+        candidate.name: measure(chosen, candidate.scored(rows, clusters, edges), options) for candidate in candidates
+    }
+    scored = {candidate.name: candidate.scored(rows, clusters) for candidate in candidates}
+
+    # Their bootstrap intervals.
+    place, replicates = {name: index for index, name in enumerate(scored)}, None
+    if resampling is not None:
+        replicates = resampling.replicate(list(scored.values()), chosen, options)
+        measured = {
+            name: {metric: replicates.complete(place[name], metric, value) for metric, value in values.items()}
+            for name, values in measured.items()
+        }
+
+    # The differences.
+    def difference(metric: MetricSpec, name: str, versus: str) -> Difference:
+        value = less(measured[name][metric.name], measured[versus][metric.name])
+        if replicates is not None and value is not None:
+            interval = replicates.difference(place[name], place[versus], metric.name)
+            return Difference(name, versus, metric.name, value, *map(finite, interval))
+        per_row = None if value is None else metric.load_rows()
+        paired = None if per_row is None else paired_sums(scored[name], scored[versus], per_row).difference()
+        return normal_difference((name, versus), metric.name, value, paired)
+
+    first = candidates[0].name
+    differences = tuple(
+        difference(metric, name, versus)
+        for versus in dict.fromkeys(against or (first,))
+        for name in scored
+        if name != versus
+        for metric in chosen
+    )
+
+    # The curves.
+    curves = CurveBuilder(list(scored), classes, kinds)
+    curves.add(list(scored.values()))
     scores = tuple(
         score_row(candidate.name, candidate.source, measured[candidate.name], classes, candidate.seconds)
         for candidate in candidates
     )
-    first = candidates[0].name
-    differences = tuple(
-        _difference(
-            row, (name, versus), (one, scored[versus]), (measured[name][row.name], measured[versus][row.name]), drawn
-        )
-        for versus in dict.fromkeys(against or (first,))
-        for name, one in scored.items()
-        if name != versus
-        for row in chosen
-    )
     definitions = {name: value.definition for name, value in measured[first].items()}
-    tracing = CurveBuilder(list(scored), classes, kinds)
-    tracing.add(list(scored.values()))
-    return Measurements(definitions, scores, differences, tracing.curves())
+    return Measurements(definitions, scores, differences, curves.curves())
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How often rows are drawn anew, and in which units.
-
-    `groups` is the unit of each row; None draws single rows.
-    """
+    """The bootstrap: how many replicates, and the unit of each row in `groups`; None draws single rows."""
 
     replicates: int
     seed: int
     groups: IntArray | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Replicates of all metrics, by the name of the score."""
-
-    bootstrap: Bootstrap
-    place: Mapping[str, int]
-
-    @classmethod
-    def of(
-        cls, scored: Mapping[str, Scored], chosen: Sequence[MetricSpec], options: Options, how: Resampling
-    ) -> _Drawn:
+    def replicate(self, scored: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options) -> Bootstrap:
+        """The metrics of replicates of the rows."""
         from calcli.metrics.bootstrap import bootstrap
 
-        found = bootstrap(list(scored.values()), chosen, options, how.replicates, seed=how.seed, groups=how.groups)
-        return cls(found, {name: place for place, name in enumerate(scored)})
-
-    def completed(self, name: str, values: Mapping[str, Measured]) -> dict[str, Measured]:
-        """The measured values with what the replicates say of them."""
-        return {metric: self.bootstrap.complete(self.place[name], metric, value) for metric, value in values.items()}
-
-    def difference(self, names: tuple[str, str], metric: str) -> tuple[float | None, float | None, float | None]:
-        return self.bootstrap.difference(self.place[names[0]], self.place[names[1]], metric)
+        return bootstrap(scored, chosen, options, self.replicates, seed=self.seed, groups=self.groups)
 
 
-def _difference(
-    row: MetricSpec,
-    names: tuple[str, str],
-    scored: tuple[Scored, Scored],
-    measured: tuple[Measured, Measured],
-    drawn: _Drawn | None,
-) -> Difference:
-    """One score against another, with an interval where there is one."""
-    value = less(*measured)
-    if drawn is not None and value is not None:
-        return Difference(*names, row.name, value, *map(finite, drawn.difference(names, row.name)))
-    per_row = row.load_rows()
-    paired = None if value is None or per_row is None else paired_sums(*scored, per_row).difference()
-    return normal_difference(names, row.name, value, paired)
-
-
-def less(one: Measured, other: Measured) -> float | None:
-    """One number less another, if there are both."""
-    return None if one.value is None or other.value is None else finite(one.value - other.value)
+def less(measured: Measured, base: Measured) -> float | None:
+    """The difference of two values, if both are defined."""
+    return None if measured.value is None or base.value is None else finite(measured.value - base.value)
 
 
 def score_row(
     name: str, source: ScoreSource, measured: Mapping[str, Measured], classes: tuple[str, ...], seconds: Seconds
 ) -> ScoreRow:
-    """The report's entry of a score."""
+    """A score's entry of the report."""
     metrics = {metric: MetricValue.of(value, classes) for metric, value in measured.items()}
     return ScoreRow(name, source, metrics, seconds=seconds)
 
@@ -209,45 +191,45 @@ def measure_groups(
     """The report's `groups`: every metric of every score within each group of rows."""
     names, codes = groups
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
-    values = [_in_group(scored, chosen, options, codes == place) for place in range(len(names))]
-    found: list[dict[str, Json]] = []
+    measured = [_measure_subset(scored, chosen, options, codes == code) for code in range(len(names))]
+    entries: list[dict[str, Json]] = []
     for index, candidate in enumerate(candidates):
-        facts = by_group(scored[index], codes, len(names))
-        for place, (name, fact) in enumerate(zip(names, facts, strict=True)):
-            measured, count = values[place]
-            metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in measured[index].items()}
+        tests = by_group(scored[index], codes, len(names))
+        for name, test, (count, values) in zip(names, tests, measured, strict=True):
+            metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in values[index].items()}
             entry = {"by": by, "group": name, "rows": count, "score": candidate.name, "metrics": metrics}
-            more = {"detectable": fact.detectable, "p": fact.p, "p_adjusted": fact.p_adjusted}
-            found.append(as_json(entry | {key: finite(value) for key, value in more.items()}))
-    return found
+            numbers = {"detectable": test.detectable, "p": test.p, "p_adjusted": test.p_adjusted}
+            entries.append(as_json(entry | {key: finite(value) for key, value in numbers.items()}))
+    return entries
 
 
-def _in_group(
-    everyone: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options, inside: NDArray[np.bool_]
-) -> tuple[list[dict[str, Measured]], int]:
-    """The metrics of each score within a group, and how many rows it has."""
-    scored = [one.take(inside) for one in everyone]
-    options = settled(chosen, scored, options)
-    return [measure(chosen, one, options) for one in scored], int(inside.sum())
+def _measure_subset(
+    scored: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options, mask: NDArray[np.bool_]
+) -> tuple[int, list[dict[str, Measured]]]:
+    """The number of rows in a subset, and the metrics of each score on them."""
+    subsets = [score.take(mask) for score in scored]
+    options = settled(chosen, subsets, options)
+    return int(mask.sum()), [measure(chosen, subset, options) for subset in subsets]
 
 
 def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[dict[str, Json]]:
     """The report's `rejection`: x is the share of rows rejected, or the threshold of the uncertainty, y the error."""
-    scores = {candidate.name: candidate.scored(rows) for candidate in candidates}
-    return [
-        {"score": name, "class": None, "by": by, "x": at.at, "y": at.error, "n": at.n, "lo": at.lo, "hi": at.hi}
-        for name, scored in scores.items()
-        if scored.nothing is None
-        for by, points in (("rate", by_rate(scored)), ("threshold", by_threshold(scored)))
-        for at in points
-    ]
+    points: list[dict[str, Json]] = []
+    for candidate in candidates:
+        scored = candidate.scored(rows)
+        if scored.nothing is not None:
+            continue
+        for by, curve in (("rate", by_rate(scored)), ("threshold", by_threshold(scored))):
+            score: dict[str, Json] = {"score": candidate.name, "class": None, "by": by}
+            points += [score | {"x": at.at, "y": at.error, "n": at.n, "lo": at.lo, "hi": at.hi} for at in curve]
+    return points
 
 
 def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
-    """What the uncalibrated score says; where it came as probabilities, those very ones.
+    """The probabilities of the raw score; exactly the input where that is probabilities.
 
-    On the way through the log-odds a probability moves by a rounding error, and 0 and 1 are held inside the open
-    interval. That would put 0.3 on the other side of the edge of a bin, so it is undone.
+    Converted to log-odds and back, a probability has a rounding error, and 0 and 1 were clipped. Both are undone: 0.3
+    must not cross the edge of a bin.
     """
     prob = probabilities(batch.score)
     if binding.score.kind == "logit":
@@ -299,7 +281,7 @@ def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
 
 
 def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:
-    """The same from the weight of each class, or of parts of the rows where there are none."""
+    """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
     return DataFacts(
         files=tuple({"path": file.path, "bytes": file.bytes, "sha256": file.sha256} for file in source.files()),
         rows=rows,
@@ -310,7 +292,7 @@ def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: 
 
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
-    """How much the rows of each class weigh."""
+    """The total weight of each class."""
     return np.bincount(labels, weight, minlength=classes).astype(np.float64)
 
 

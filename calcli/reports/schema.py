@@ -1,4 +1,4 @@
-"""The report: what fit, evaluate and the other verbs found, in the shape that machines may rely on.
+"""The report: the results of fit, evaluate and the other verbs in a stable schema.
 
 `Report.to_json` gives the object of the contract, ``calcli.report/1``; docs/report.schema.json describes it. Keys are
 only ever added within version 1. Numbers that are not defined are null, never NaN.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, cast
+from typing import Literal
 
+from calcli.artifacts.plain_json import as_json
 from calcli.diagrams.curves import Curve, by_kind
 from calcli.metrics.base import Definition, Measured
 from calcli.state import Json
@@ -25,7 +26,7 @@ SourceKind = Literal["raw", "artifact", "column", "method", "ensemble"]
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """One metric of one score."""
+    """A metric of a score."""
 
     value: float | None
     lo: float | None = None
@@ -37,19 +38,12 @@ class MetricValue:
 
     @classmethod
     def of(cls, measured: Measured, classes: tuple[str, ...]) -> MetricValue:
-        """From what a metric gave, with class names in place of indices."""
+        """From a metric's result, with class names in place of indices."""
         per_class = None
         if measured.per_class is not None:
             per_class = {name: finite(value) for name, value in zip(classes, measured.per_class, strict=True)}
-        return cls(
-            value=finite(measured.value),
-            lo=finite(measured.lo),
-            hi=finite(measured.hi),
-            floor=finite(measured.floor),
-            p=finite(measured.p),
-            reason=measured.reason,
-            per_class=per_class,
-        )
+        numbers = {name: finite(getattr(measured, name)) for name in ("value", "lo", "hi", "floor", "p")}
+        return cls(**numbers, reason=measured.reason, per_class=per_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,7 @@ class ScoreSource:
     Attributes
     ----------
     fitted
-        Of an artifact, on what: ``created``, ``rows``, ``files``, ``preset`` and ``params``.
+        How an artifact was fitted: ``created``, ``rows``, ``files``, ``preset`` and ``params``.
     """
 
     kind: SourceKind
@@ -78,7 +72,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """One score (the raw one, an artifact's, a method's) with its metrics."""
+    """A score (the raw one, an artifact's, a method's) with its metrics."""
 
     name: str
     source: ScoreSource
@@ -132,7 +126,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ReportWarning:
-    """Something that a careful reader should see. The code is stable, the message is not."""
+    """A warning to the reader. The code is stable, the message is not."""
 
     code: str
     message: str
@@ -140,7 +134,7 @@ class ReportWarning:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What the numbers were measured on."""
+    """The rows that were measured."""
 
     files: tuple[Mapping[str, Json], ...]
     rows: int
@@ -149,74 +143,44 @@ class DataFacts:
     label_rate: float | Mapping[str, float] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
+    """The fields are the keys of the JSON object, in its order."""
+
     command: str
     version: str
     seed: int
+    artifact: str | None = None
+    chosen: str | None = None
     data: DataFacts
     binding: Mapping[str, Json]
     definitions: Mapping[str, Definition]
     scores: tuple[ScoreRow, ...]
     differences: tuple[Difference, ...] = ()
-    warnings: tuple[ReportWarning, ...] = ()
-    artifact: str | None = None
-    chosen: str | None = None
     groups: tuple[Mapping[str, Json], ...] = ()
     curves: tuple[Curve, ...] = ()
     rejection: tuple[Mapping[str, Json], ...] = ()
-    gates: tuple[Mapping[str, Json], ...] = ()
     drift: Mapping[str, Json] | None = None
     baseline: Mapping[str, Json] | None = None
     changes: tuple[Change, ...] = ()
+    gates: tuple[Mapping[str, Json], ...] = ()
+    warnings: tuple[ReportWarning, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
         plain = asdict(self)
         plain["curves"] = by_kind(curve for curve in self.curves if curve.kind != "smooth")
-        ordered = {"schema": SCHEMA} | {key: plain[key] for key in _KEYS}
-        return cast("dict[str, Json]", _listed(ordered))
+        return as_json({"schema": SCHEMA} | plain)
 
     def score(self, name: str) -> ScoreRow:
-        """The row of one score."""
+        """The entry of one score."""
         return next(row for row in self.scores if row.name == name)
 
     def value(self, score: str, metric: str) -> float | None:
-        """One number."""
+        """The value of a metric of a score."""
         return self.score(score).metrics[metric].value
-
-
-_KEYS = (
-    "command",
-    "version",
-    "seed",
-    "artifact",
-    "chosen",
-    "data",
-    "binding",
-    "definitions",
-    "scores",
-    "differences",
-    "groups",
-    "curves",
-    "rejection",
-    "drift",
-    "baseline",
-    "changes",
-    "gates",
-    "warnings",
-)
 
 
 def finite(value: float | None) -> float | None:
     """The number, or None where it is not one."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _listed(value: object) -> object:
-    """Tuples as lists, all the way down: equal to what reading the JSON back gives."""
-    if isinstance(value, Mapping):
-        return {key: _listed(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_listed(part) for part in value]
-    return value

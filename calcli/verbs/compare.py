@@ -51,11 +51,11 @@ class CompareRequest:
     criterion
         The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
-        Seconds; a method that has not finished by then is a row that says so.
+        Seconds; a method that has not finished by then is reported as skipped.
     every_curve
-        Whether the report's `curves` shall be of all kinds, as a page shows them.
+        Whether the report has curves of all kinds, as a page shows them.
     select
-        Where the method that `choose` chooses is kept, fitted on all rows.
+        Where the chosen method is kept, fitted on all rows.
     """
 
     data: Data
@@ -193,16 +193,10 @@ def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
+    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "bad_rows", "seed")
     return FitRequest(
-        data=request.data,
         method=choice.name,
         output=request.select,
         params={key: value for key, value in request.params.items() if key.rpartition(".")[0] == choice.name},
-        metrics=request.metrics,
-        options=request.options,
-        flags=request.flags,
-        sides=request.sides,
-        input_format=request.input_format,
-        bad_rows=request.bad_rows,
-        seed=request.seed,
+        **{name: getattr(request, name) for name in shared},
     )

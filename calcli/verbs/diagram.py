@@ -87,14 +87,14 @@ class DiagramRequest:
 
 @dataclass(frozen=True, slots=True)
 class DiagramResult:
-    """What there is to see.
+    """The curves and what they are of.
 
     Attributes
     ----------
     curves
         By class, then by score; in a page by kind first.
     label
-        The column that axes speak of.
+        The label column, for the captions of axes.
     """
 
     request: DiagramRequest = field(repr=False)
@@ -105,11 +105,11 @@ class DiagramResult:
 
     @property
     def shown(self) -> tuple[Curve, ...]:
-        """The curves of the kind that was asked for; a page has the others too."""
+        """The curves of the requested kind; a page has the others too."""
         return tuple(curve for curve in self.curves if curve.kind == self.request.kind)
 
     def to_json(self) -> dict[str, Json]:
-        """The numbers of the picture, and what to see in it."""
+        """The numbers of the picture, and captions of its curves."""
         return as_json(
             {
                 "schema": SCHEMA,
@@ -140,12 +140,16 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     form = form_of(request.output, request.output_format)
     named = NamedScores.parse(request.artifacts, request.scores)
     with open_source(request.data, format=request.input_format) as source:
-        entrants = bind_scores(source, request.flags, named, listener)
+        # Bind columns to roles, once for each score.
+        scores = bind_scores(source, request.flags, named, listener)
+        binding, name = replace(scores[0].binding, features=all_features(scores)), source.name
+
+        # Sum up the rows for the curves, in one pass.
         with stage(listener, "reading"):
-            traced = _traced(request, source, entrants, every_kind=form == "html")
-        binding = replace(entrants[0].binding, features=all_features(entrants))
-        name = source.name
-    result = DiagramResult(request, traced.curves, binding.label or "label", traced.data, binding)
+            curves, data = _traced(request, source, scores, every_kind=form == "html")
+    result = DiagramResult(request, curves, binding.label or "label", data, binding)
+
+    # Draw.
     if form is not None and request.output is not None:
         from calcli.tables.sink import write_bytes
 
@@ -154,37 +158,16 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     return result
 
 
-def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:
-    """What kind of file is asked for; None for no file."""
-    if output is None:
-        return None
-    listed = ", ".join(FORMS)
-    if given is None:
-        if str(output) == "-":
-            raise UsageError(
-                "a stream has no suffix that tells its format", hint=f"name it: --output-format {FORMS[0]}"
-            )
-        return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
-    for form in FORMS:
-        if given.lower() == form:
-            return form
-    raise UsageError(unknown_name("picture format", given, FORMS), hint=f"--output-format takes one of {listed}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Traced:
-    curves: tuple[Curve, ...]
-    data: DataFacts
-
-
-def _traced(request: DiagramRequest, source: Source, entrants: Sequence[ComparedScore], *, every_kind: bool) -> _Traced:
-    """All rows go by once; none is kept, unless bins of equal weight want to know them all."""
-    binding = entrants[0].binding
+def _traced(
+    request: DiagramRequest, source: Source, scores: Sequence[ComparedScore], *, every_kind: bool
+) -> tuple[tuple[Curve, ...], DataFacts]:
+    """The curves and the facts about the rows; rows are only kept for bins of equal weight."""
+    binding = scores[0].binding
     kinds: list[Kind] = [request.kind]
     if every_kind:
         kinds += [kind for kind in ("reliability", "smooth", "rejection") if kind != request.kind]
-    tracing = CurveBuilder(
-        [one.name for one in entrants],
+    builder = CurveBuilder(
+        [score.name for score in scores],
         class_names(binding),
         kinds,
         request.classes,
@@ -194,11 +177,28 @@ def _traced(request: DiagramRequest, source: Source, entrants: Sequence[Compared
     )
     tally = Tally(source.name, keep_going=request.bad_rows == "null")
     share = np.zeros(len(binding.classes))
-    for batches in read_together(source, [one.binding for one in entrants], tally, suspect=scale_checks(entrants)):
+    for batches in read_together(source, [score.binding for score in scores], tally, suspect=scale_checks(scores)):
         label, weight = batches[0].labels, batches[0].weight
         share += class_weights(label, weight, len(share))
-        tracing.add([Scored(label, one.predict(batch), weight) for one, batch in zip(entrants, batches, strict=True)])
-    return _Traced(tracing.curves(), facts_of(source, binding, tally.rows, tally.rows_bad, share))
+        pairs = zip(scores, batches, strict=True)
+        builder.add([Scored(label, score.predict(batch), weight) for score, batch in pairs])
+    return builder.curves(), facts_of(source, binding, tally.rows, tally.rows_bad, share)
+
+
+def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:
+    """The format of the file; None for no file."""
+    if output is None:
+        return None
+    listed = ", ".join(FORMS)
+    if given is None:
+        if str(output) == "-":
+            raise UsageError(
+                "a stream has no suffix that tells its format", hint=f"name it: --output-format {FORMS[0]}"
+            )
+        return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
+    if (form := given.lower()) in FORMS:
+        return form
+    raise UsageError(unknown_name("picture format", given, FORMS), hint=f"--output-format takes one of {listed}")
 
 
 def rendered(result: DiagramResult, form: Form, name: str) -> bytes:

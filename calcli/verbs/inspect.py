@@ -28,7 +28,7 @@ class Inspection:
     arrays
         Shape of each fitted array.
     sections
-        What was learned, where it was asked for and the method can say it.
+        The learned rules, if they were requested.
     """
 
     path: Path
@@ -40,14 +40,14 @@ class Inspection:
     def to_json(self) -> dict[str, Json]:
         """The manifest, and what was fitted."""
         shapes: dict[str, Json] = {name: list(shape) for name, shape in self.arrays.items()}
-        found: dict[str, Json] = {
+        plain: dict[str, Json] = {
             "schema": "calcli.inspection/1",
             "artifact": str(self.path),
             "manifest": self.manifest.as_dict(),
             "fitted": {"params": self.numbers, "arrays": shapes},
         }
         if self.sections:
-            found["rules"] = [
+            plain["rules"] = [
                 {
                     "title": section.title,
                     "note": section.note,
@@ -55,11 +55,11 @@ class Inspection:
                 }
                 for section in self.sections
             ]
-        return found
+        return plain
 
 
 def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
-    """Read an artifact, check every hash, and say what it holds; with `rules`, all that was learned."""
+    """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned."""
     artifact = store.read(path)
     if artifact.manifest.kind == "ensemble":
         return _ensemble(artifact, rules=rules)
@@ -79,7 +79,7 @@ def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
 
 
 def _ensemble(artifact: Artifact, *, rules: bool) -> Inspection:
-    """An ensemble that can be read; what was learned is trees by the thousand, and no handful of numbers."""
+    """An ensemble; its trees are too many to be shown as rules or numbers."""
     if rules:
         raise UsageError(
             "an ensemble has no rules to show", hint="its models can be opened with CatBoost: they are the .cbm files"

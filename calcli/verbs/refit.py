@@ -124,7 +124,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         compared = learned.restricted_to(unseen) if unseen.any() else learned
         rows = compared.held_out(loaded.batch)
         edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
-        in_place = ScoreSource("artifact", path=str(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
+        in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256, fitted=old.fitted)
         with stage(listener, "measuring"):
             candidates = [
                 Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
@@ -144,7 +144,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         )
 
     # Keep it, unless the labels look wrong or the guard refuses.
-    refused = no_longer_ranks(old, learned.label_check) or _refusal(guard, report, learned.spec.name)
+    refused = _label_refusal(old, learned.label_check) or _refusal(guard, report, learned.spec.name)
     if refused is not None:
         return RefitResult(path, replace(report, chosen=IN_PLACE), refused)
     write(path, recipe, compared, binding, report, side_inputs)
@@ -152,13 +152,13 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
 
 
 def rollback(artifact: str | Path) -> Path:
-    """Put the previous generation back in place; done twice, nothing has changed."""
+    """Put the previous generation back in place; a second rollback undoes the first."""
     store.rollback(artifact)
     return Path(artifact)
 
 
-def no_longer_ranks(old: Model, now: LabelCheck | None) -> str | None:
-    """Why these labels cannot be right; None where the scores still tell the classes apart, or never did."""
+def _label_refusal(old: Model, now: LabelCheck | None) -> str | None:
+    """Why the labels look wrong; None where the raw scores still rank them, or did not at the fit in place."""
     before = LabelCheck.from_json(old.manifest.fit.get("ranking"))
     if before is None or not before.beyond_chance(4):
         return None
@@ -173,25 +173,19 @@ def no_longer_ranks(old: Model, now: LabelCheck | None) -> str | None:
 
 
 def _seen_before(source: Source, loaded: Loaded, old: Model) -> Mask:
-    """The rows that come from files which the artifact in place was fitted on: it has an unfair advantage there."""
-    known = _hashes(old)
-    seen = np.zeros(loaded.rows, dtype=np.bool_)
-    start = 0
-    if known & {file.sha256 for file in source.files()}:
+    """The rows of files that the artifact in place was fitted on: on them it has an unfair advantage."""
+    files = old.manifest.data.get("files")
+    hashes = {file["sha256"] for file in files if isinstance(file, dict)} if isinstance(files, list) else set()
+    seen, start = np.zeros(loaded.rows, dtype=np.bool_), 0
+    if hashes & {file.sha256 for file in source.files()}:
         for file in source.files():
             rows = loaded.rows  # standard input comes alone
             if file.path is not None:
                 with open_source(file.path, format=source.format) as part:
                     rows = part.rows()
-            seen[start : start + rows] = file.sha256 in known
+            seen[start : start + rows] = file.sha256 in hashes
             start += rows
     return seen if loaded.row_numbers is None else seen[loaded.row_numbers]
-
-
-def _hashes(old: Model) -> set[str]:
-    """Of the files that the artifact in place was fitted on."""
-    files = old.manifest.data.get("files")
-    return {str(file["sha256"]) for file in files if isinstance(file, dict)} if isinstance(files, list) else set()
 
 
 def _warnings(seen: Mask, unseen: Mask) -> tuple[ReportWarning, ...]:

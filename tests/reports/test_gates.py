@@ -125,7 +125,17 @@ def row(name: str, ece: float | None, nll: float, **more: float) -> ScoreRow:
 def report(*rows: ScoreRow, groups=(), differences=()) -> Report:
     facts = DataFacts((), 10, 0, 10.0, 0.5)
     definitions = {"ece": Definition("lower"), "nll": Definition("lower")}
-    return Report("evaluate", "1", 0, facts, {}, definitions, rows, differences, groups=groups)
+    return Report(
+        command="evaluate",
+        version="1",
+        seed=0,
+        data=facts,
+        binding={},
+        definitions=definitions,
+        scores=rows,
+        differences=differences,
+        groups=groups,
+    )
 
 
 def group(value: str, score: str, ece: float | None) -> dict:
