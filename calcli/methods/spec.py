@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from calcli.errors import UsageError, unknown_name
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.methods.base import ExtendedMethod, Method, Params, ParamValue, SumsMethod
 
 Kind = Literal["float", "int", "bool", "choice", "text"]
+Family = Literal["scaling", "binning", "trees", "clusters", "graphs"]
 Side = Literal["model", "partition-data", "embedding-data", "edges"]
 
 
@@ -69,6 +70,45 @@ class Param:
         return text
 
 
+def number(
+    name: str,
+    default: ParamValue,
+    help: str,
+    low: float | None,
+    high: float | None,
+    *choices: str,
+) -> Param:
+    """A real number in a range, or one of the words."""
+    return Param(name, "float", default, help, low, high, choices)
+
+
+def integer(
+    name: str,
+    default: ParamValue,
+    help: str,
+    low: float | None,
+    high: float | None,
+    *choices: str,
+) -> Param:
+    """A whole number in a range, or one of the words."""
+    return Param(name, "int", default, help, low, high, choices)
+
+
+def choice(name: str, default: str, help: str, *choices: str) -> Param:  # noqa: A002
+    """One of the words."""
+    return Param(name, "choice", default, help, choices=choices)
+
+
+def text(name: str, default: ParamValue, help: str) -> Param:  # noqa: A002
+    """Any text."""
+    return Param(name, "text", default, help)
+
+
+def boolean(name: str, default: bool, help: str) -> Param:  # noqa: A002
+    """True or false."""
+    return Param(name, "bool", default, help)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodSpec:
     """The properties of a method, known without importing it.
@@ -111,7 +151,7 @@ class MethodSpec:
     """
 
     name: str
-    family: Literal["scaling", "binning", "trees", "clusters", "graphs"]
+    family: Family
     target: str
     summary: str
     reference: str
@@ -169,3 +209,13 @@ class MethodSpec:
                 raise UsageError(unknown_name(f"parameter of {self.name}", name, known))
             values[name] = known[name].parse(value)
         return values
+
+
+def in_family(family: Family, **shared: Any) -> Callable[..., MethodSpec]:
+    """A constructor of the specs of a family, whose methods are in modules of their names and have `shared` fields."""
+
+    def spec(name: str, simplicity: int, reference: str, summary: str, **fields: Any) -> MethodSpec:
+        target = f"calcli.methods.{family}.{name.replace('-', '_')}"
+        return MethodSpec(name, family, target, summary, reference, simplicity, **{**shared, **fields})
+
+    return spec

@@ -2,7 +2,7 @@
 
 from calcli.methods.binning.catalog import SPECS as BINNING
 from calcli.methods.scaling.catalog import SPECS as SCALING
-from calcli.methods.spec import MethodSpec, Param
+from calcli.methods.spec import MethodSpec, choice, integer, number, text
 
 _AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
@@ -19,76 +19,29 @@ _MBCT = MethodSpec(
     closed_form=True,
     auto="yes",
     params=(
-        Param(
-            "link", "choice", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", choices=("odds", "linear", "auto")
-        ),
-        Param("trees", "int", "auto", f"the most trees; how many, {_CHOSEN}", low=0, high=1000, choices=_AUTO),
-        Param("depth", "int", "auto", f"the most conditions of a leaf; {_CHOSEN}", low=1, high=12, choices=_AUTO),
-        Param(
-            "rate", "float", "auto", f"how much of a tree's step is taken; {_CHOSEN}", low=0.01, high=1, choices=_AUTO
-        ),
-        Param(
-            "lambda",
-            "float",
-            "auto",
-            f"odds: pull of b to that of the node above; {_CHOSEN}",
-            low=0,
-            high=1e6,
-            choices=_AUTO,
-        ),
-        Param(
-            "tau",
-            "float",
-            "auto",
-            f"linear: pull of k to that of the node above, in positives; {_CHOSEN}",
-            low=0,
-            high=1e6,
-            choices=_AUTO,
-        ),
-        Param(
+        choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
+        integer("trees", "auto", f"the most trees; how many, {_CHOSEN}", 0, 1000, *_AUTO),
+        integer("depth", "auto", f"the most conditions of a leaf; {_CHOSEN}", 1, 12, *_AUTO),
+        number("rate", "auto", f"how much of a tree's step is taken; {_CHOSEN}", 0.01, 1, *_AUTO),
+        number("lambda", "auto", f"odds: pull of b to that of the node above; {_CHOSEN}", 0, 1e6, *_AUTO),
+        number("tau", "auto", f"linear: pull of k to that of the node above, in positives; {_CHOSEN}", 0, 1e6, *_AUTO),
+        number(
             "min_rows",
-            "float",
             "auto",
             "beta, the least weight of a branch; eq13 is equation 13 of the paper",
-            low=1,
-            high=1e9,
-            choices=("auto", "eq13"),
+            1,
+            1e9,
+            "auto",
+            "eq13",
         ),
-        Param(
-            "split_loss",
-            "choice",
-            "nll",
-            "what a split must lower",
-            choices=("nll", "mvce", "mvce-sampled", "ece", "ece-sweep"),
-        ),
-        Param(
-            "start",
-            "choice",
-            "platt",
-            "what the trees start from: Platt scaling, or the raw score",
-            choices=("platt", "raw"),
-        ),
-        Param("features", "int", 16, "of more features the most important by CatBoost", low=1, high=1000),
-        Param("bins", "int", 32, "bins of equal mass for a number", low=2, high=1000),
-        Param("score_bins", "int", 10, "bins for the score", low=1, high=1000),
-        Param(
-            "score_binning",
-            "choice",
-            "mass",
-            "bins of the score of equal mass or equal width",
-            choices=("mass", "width"),
-        ),
-        Param(
-            "alpha",
-            "float",
-            0.05,
-            "the bound of theorem 1 holds with probability 1 - alpha; also in eq13",
-            low=1e-6,
-            high=0.5,
-        ),
-        Param(
-            "error", "float", 0.1, "in eq13: the share of the label rate that a leaf may be wrong by", low=1e-4, high=1
-        ),
+        choice("split_loss", "nll", "what a split must lower", "nll", "mvce", "mvce-sampled", "ece", "ece-sweep"),
+        choice("start", "platt", "what the trees start from: Platt scaling, or the raw score", "platt", "raw"),
+        integer("features", 16, "of more features the most important by CatBoost", 1, 1000),
+        integer("bins", 32, "bins of equal mass for a number", 2, 1000),
+        integer("score_bins", 10, "bins for the score", 1, 1000),
+        choice("score_binning", "mass", "bins of the score of equal mass or equal width", "mass", "width"),
+        number("alpha", 0.05, "the bound of theorem 1 holds with probability 1 - alpha; also in eq13", 1e-6, 0.5),
+        number("error", 0.1, "in eq13: the share of the label rate that a leaf may be wrong by", 1e-4, 1),
     ),
     presets={
         "paper": {
@@ -123,67 +76,61 @@ _HETEROGENEOUS = MethodSpec(
     explains=True,
     auto="yes",
     params=(
-        Param(
+        choice(
             "partition",
-            "choice",
             "forest",
             "one tree, the mean of several, or a sequence in which each mends what is left",
-            choices=("tree", "forest", "boosted"),
+            "tree",
+            "forest",
+            "boosted",
         ),
-        Param(
+        choice(
             "leaf",
-            "choice",
             "auto",
             "the calibrator of each cell; auto is platt for two classes and sms for more",
-            choices=("auto", *_LEAVES),
+            "auto",
+            *_LEAVES,
         ),
-        Param(
+        choice(
             "target",
-            "choice",
             "auto",
             "what trees tell apart: labels, or what the calibrator of all rows leaves of them; auto is residual, of "
             "partition-data label",
-            choices=("auto", "residual", "label"),
-        ),
-        Param("columns", "text", "", "split only on columns whose names begin so, as emb_"),
-        Param(
-            "trees",
-            "int",
             "auto",
-            "of a forest, 10 if auto; at most, of a boosted partition, 40 if auto",
-            low=1,
-            high=1000,
-            choices=_AUTO,
+            "residual",
+            "label",
         ),
-        Param(
+        text("columns", "", "split only on columns whose names begin so, as emb_"),
+        integer(
+            "trees", "auto", "of a forest, 10 if auto; at most, of a boosted partition, 40 if auto", 1, 1000, *_AUTO
+        ),
+        integer(
             "depth",
-            "int",
             "auto",
             "the most conditions of a cell; cross-validated if it is auto, 3 in a boosted partition",
-            low=0,
-            high=12,  # as many as `heterogeneous.tree.DEEPEST`
-            choices=_AUTO,
+            0,
+            12,
+            *_AUTO,
         ),
-        Param(
+        number(
             "min_rows",
-            "float",
             "auto",
             "the least weight of a cell; 15 for each class in a forest, else cross-validated, if it is auto",
-            low=1,
-            high=1e9,
-            choices=_AUTO,
+            1,
+            1e9,
+            *_AUTO,
         ),
-        Param(
+        number(
             "tau",
-            "float",
             "auto",
             "how strongly cells are drawn to the calibrator of all rows, 0: not at all, inf: wholly; cross-validated "
             "if it is auto",
-            low=0,
-            high=1e9,
-            choices=("auto", "inf"),
+            0,
+            1e9,
+            "auto",
+            "inf",
         ),
-        Param("rate", "float", 0.3, "boosted: how much of a tree's step is taken", low=0.01, high=1),
+        number("rate", 0.3, "boosted: how much of a tree's step is taken", 0.01, 1),
     ),
     presets={"paper": {"partition": "tree", "target": "label", "tau": 0.0}},
 )
@@ -200,18 +147,17 @@ _BOOST = MethodSpec(
     explains=True,
     auto="yes",
     params=(
-        Param(
+        integer(
             "rounds",
-            "int",
             "auto",
             "trees; up to 300 by cross-validation if it is auto, none among the choices",
-            low=0,
-            high=10_000,
-            choices=_AUTO,
+            0,
+            10_000,
+            *_AUTO,
         ),
-        Param("depth", "int", 4, "of each tree", low=1, high=10),
-        Param("rate", "float", 0.05, "how much of a tree's step is taken", low=0.001, high=1),
-        Param("l2", "float", 3.0, "how strongly the values of leaves are drawn to zero", low=0, high=1e6),
+        integer("depth", 4, "of each tree", 1, 10),
+        number("rate", 0.05, "how much of a tree's step is taken", 0.001, 1),
+        number("l2", 3.0, "how strongly the values of leaves are drawn to zero", 0, 1e6),
     ),
 )
 
