@@ -70,43 +70,29 @@ class Param:
         return text
 
 
-def number(
-    name: str,
-    default: ParamValue,
-    help: str,
-    low: float | None,
-    high: float | None,
-    *choices: str,
-) -> Param:
+def number(name: str, default: ParamValue, meaning: str, low: float, high: float | None, *words: str) -> Param:
     """A real number in a range, or one of the words."""
-    return Param(name, "float", default, help, low, high, choices)
+    return Param(name, "float", default, meaning, low, high, words)
 
 
-def integer(
-    name: str,
-    default: ParamValue,
-    help: str,
-    low: float | None,
-    high: float | None,
-    *choices: str,
-) -> Param:
+def integer(name: str, default: ParamValue, meaning: str, low: int, high: int, *words: str) -> Param:
     """A whole number in a range, or one of the words."""
-    return Param(name, "int", default, help, low, high, choices)
+    return Param(name, "int", default, meaning, low, high, words)
 
 
-def choice(name: str, default: str, help: str, *choices: str) -> Param:  # noqa: A002
+def choice(name: str, default: str, meaning: str, *words: str) -> Param:
     """One of the words."""
-    return Param(name, "choice", default, help, choices=choices)
+    return Param(name, "choice", default, meaning, choices=words)
 
 
-def text(name: str, default: ParamValue, help: str) -> Param:  # noqa: A002
+def text(name: str, default: ParamValue, meaning: str) -> Param:
     """Any text."""
-    return Param(name, "text", default, help)
+    return Param(name, "text", default, meaning)
 
 
-def boolean(name: str, default: bool, help: str) -> Param:  # noqa: A002
+def boolean(name: str, default: ParamValue, meaning: str) -> Param:
     """True or false."""
-    return Param(name, "bool", default, help)
+    return Param(name, "bool", default, meaning)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
