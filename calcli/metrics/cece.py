@@ -166,16 +166,7 @@ def cece_mce(scored: Scored, options: Options) -> Measured:
     return _MCE.measured(ClusterSums.of(scored), scored.nothing)
 
 
-def cece_of(sums: ClusterSums) -> float | None:
-    return _ECE.of(sums)
-
-
-def cece_ada_of(sums: ClusterSums) -> float | None:
-    return _ADA.of(sums)
-
-
-def cece_mce_of(sums: ClusterSums) -> float | None:
-    return _MCE.of(sums)
+cece_of, cece_ada_of, cece_mce_of = _ECE.of, _ADA.of, _MCE.of
 
 
 def _additive(form: Form) -> Additive[ClusterSums]:

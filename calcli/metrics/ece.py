@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -217,21 +218,12 @@ def debiased_of(blocks: Blocks, options: Options) -> float:
     return math.sqrt((gaps - noise) / blocks.total) if gaps - noise > 1e-13 * noise else 0.0
 
 
-def ece_of(blocks: Blocks, options: Options) -> float | None:
-    return _of_blocks(blocks, options, 1.0)
+def _of_blocks(blocks: Blocks, options: Options, norm: float) -> float | None:
+    return _norm(block_sums(blocks, options), norm)
 
 
-def rmsce_of(blocks: Blocks, options: Options) -> float | None:
-    return _of_blocks(blocks, options, 2.0)
-
-
-def mce_of(blocks: Blocks, options: Options) -> float | None:
-    return _of_blocks(blocks, options, math.inf)
+ece_of, rmsce_of, mce_of = (partial(_of_blocks, norm=norm) for norm in (1.0, 2.0, math.inf))
 
 
 def ada_ece_of(blocks: Blocks, options: Options) -> float | None:
-    return _of_blocks(blocks, replace(options, binning="mass"), 2.0)
-
-
-def _of_blocks(blocks: Blocks, options: Options, norm: float) -> float | None:
-    return _norm(block_sums(blocks, options), norm)
+    return rmsce_of(blocks, replace(options, binning="mass"))
