@@ -91,7 +91,7 @@ def _backtrack(
 def root_between(
     slope: Callable[[float], tuple[float, float]], low: float, high: float, start: float, *, tolerance: float = 1e-13
 ) -> float:
-    """Where an increasing function of one variable is zero: Newton's method, held inside a shrinking bracket.
+    """Where an increasing function of a positive variable is zero: Newton's method, held inside a shrinking bracket.
 
     `slope` gives the function and its derivative. A function that stays negative has its root at `high`, one that
     stays positive at `low`, and one that is zero at `start` keeps `start`. Where Newton's steps do not get shorter
