@@ -152,7 +152,7 @@ def _elsewhere() -> Iterator[tuple[str, list[str]]]:
 def _record(data: Path | None, only: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        here = Path(scratch)
+        here, before = Path(scratch), dict[str, str]()
         (here / SAMPLES).symlink_to(Path(__file__).resolve().parent.parent / "sample_data")
         if data is not None:
             (here / TABLES).symlink_to(data.resolve())
@@ -161,12 +161,14 @@ def _record(data: Path | None, only: str) -> dict[str, Any]:
                 continue
             started = time.perf_counter()
             done = _run(words, here)
+            files = _hashes(here)
             found[name] = {
                 "status": done.returncode,
                 "stdout": _plain(done.stdout),
                 "stderr": _without_numbers_of_time(done.stderr),
-                "written": _hashes(here),
+                "written": {path: digest for path, digest in files.items() if before.get(path) != digest},
             }
+            before = {path: digest for path, digest in files.items() if (here / path).exists()}
             print(f"{time.perf_counter() - started:7.1f} s  {done.returncode}  {name}", file=sys.stderr, flush=True)
     return found
 
@@ -179,7 +181,7 @@ def _run(words: list[str], here: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _hashes(here: Path) -> dict[str, str]:
-    """Every file beneath, then what is not an artifact is removed."""
+    """The hash of every file beneath, by its path; then what is not an artifact is removed."""
     found = {}
     for path in sorted(here.rglob("*")):
         name = str(path.relative_to(here))
