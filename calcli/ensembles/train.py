@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -98,7 +97,7 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
             for member, name in enumerate(names):
                 if name not in files:
                     with stage(listener, f"model {member + 1} of {settings.models}", settings.trees):
-                        files[name] = trainer.train_member(pool, settings, member, lambda: listener.advance(1))
+                        files[name] = trainer.train(pool, settings, "member", member, each=lambda: listener.advance(1))
                     saved.put(name, files[name])
                     listener.advance(1)
     except BaseException:
@@ -110,20 +109,15 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
 
 def _tune(trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener) -> tuple[Trial, ...]:
     """Every cell of the grid; one whose training diverged has an infinite loss."""
-
-    def once(name: str, compute: Callable[[], float]) -> float:
-        content = saved.get(f"trial-{name}")
-        if content is not None:
-            return float(content)
-        loss = compute()
-        saved.put(f"trial-{name}", repr(loss).encode())
-        return loss
-
     trials: list[Trial] = []
     with stage(listener, "tuning", len(RATES) * len(DEPTHS)):
-        for trial in trainer.trials(settings, once):
-            trials.append(trial)
-            listener.advance(1, f"learning rate {trial.settings.learning_rate}, depth {trial.settings.depth}")
+        for name, cell, compute in trainer.trials(settings):
+            content = saved.get(f"trial-{name}")
+            loss = compute() if content is None else float(content)
+            if content is None:
+                saved.put(f"trial-{name}", repr(loss).encode())
+            trials.append(Trial(cell, loss))
+            listener.advance(1, f"learning rate {cell.learning_rate}, depth {cell.depth}")
     if not any(math.isfinite(trial.loss) for trial in trials):
         raise FitError("no learning rate and depth gave finite predictions", hint="look for extreme labels")
     return tuple(trials)

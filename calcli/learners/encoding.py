@@ -56,10 +56,6 @@ class Encoding:
         levels = tuple(_common_levels(features[name], weight) for name in categories)
         return cls(numbers, median, mean, scale, categories, levels)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.numbers, *self.categories)
-
     def coordinates(self, features: Mapping[str, Column]) -> FloatArray:
         """The rows as points, shape (n, d); d may be 0."""
         rows = len(next(iter(features.values())).values)

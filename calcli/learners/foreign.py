@@ -120,7 +120,7 @@ class LightGBMTrees:
 
         known = {name.replace(" ", "_"): column for name, column in features.items()}  # as LightGBM writes names
         columns = matched(self.names, known)
-        categories = [name for name, column in zip(self.names, columns, strict=True) if column.role == "category"]
+        categories = [name for name, column in columns.items() if column.role == "category"]
         kept = self.booster.pandas_categorical or []
         if len(categories) != len(kept):
             raise DataError(
@@ -128,7 +128,7 @@ class LightGBMTrees:
                 "categories here",
                 hint="cast the columns as they were",
             )
-        return pd.DataFrame({name: _pandas(column) for name, column in zip(self.names, columns, strict=True)})
+        return pd.DataFrame({name: _pandas(column) for name, column in columns.items()})
 
 
 def _pandas(column: Column) -> Any:
@@ -165,6 +165,5 @@ class XGBoostTrees:
     def _matrix(self, features: Mapping[str, Column]) -> Any:
         import xgboost
 
-        columns = matched(self.names, features)
-        values = [as_number(column, name).values for name, column in zip(self.names, columns, strict=True)]
+        values = [as_number(column, name).values for name, column in matched(self.names, features).items()]
         return xgboost.DMatrix(np.column_stack(values), feature_names=self.booster.feature_names)

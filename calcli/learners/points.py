@@ -45,9 +45,6 @@ class NearestCentroids:
     place: IntArray
     distance: FloatArray
 
-    def __getitem__(self, rows: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> NearestCentroids:
-        return NearestCentroids(self.place[rows], self.distance[rows])
-
 
 def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCentroids:
     """The `count` nearest centroids; of equally near ones the first."""

@@ -68,11 +68,10 @@ class CatBoostTrees:
         if self.model.get_text_feature_indices() or self.model.get_embedding_feature_indices():
             raise DataError("the model reads texts or embeddings, which tables have no columns for")
         categories = set(self.model.get_cat_feature_indices())
-        columns = matched(self.names, features)
         return catboost.pool(
             {
                 name: _as_category(column, name) if place in categories else as_number(column, name)
-                for place, (name, column) in enumerate(zip(self.names, columns, strict=True))
+                for place, (name, column) in enumerate(matched(self.names, features).items())
             }
         )
 
@@ -82,14 +81,14 @@ def beside_each_other(contributions: FloatArray) -> FloatArray:
     return np.ascontiguousarray(contributions.reshape(len(contributions), -1))
 
 
-def matched(names: Sequence[str], features: Mapping[str, Column]) -> list[Column]:
-    """The columns that a model means, in its order.
+def matched(names: Sequence[str], features: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns that a model means, by its names and in their order.
 
     A model that was trained on an array knows its features by their places only: they are the table's, if there are as
     many.
     """
     if not any(name in features for name in names) and _places(names) and len(names) == len(features):
-        return list(features.values())
+        return dict(zip(names, features.values(), strict=True))
     for name in names:
         if name not in features:
             match = nearest(name, features)
@@ -97,7 +96,7 @@ def matched(names: Sequence[str], features: Mapping[str, Column]) -> list[Column
                 f"the model was trained on the feature {name!r}, which is none of the table's features",
                 hint=f"did you mean {match!r}?" if match else "name its features with --features",
             )
-    return [features[name] for name in names]
+    return {name: features[name] for name in names}
 
 
 def _places(names: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, Rows
+from calcli.batch import FloatArray
 from calcli.numeric.links import CLIP, LEAST
 
 
@@ -42,10 +42,6 @@ class Members:
         """A member, as an ensemble of one; -1 is the last."""
         place = slice(member, None) if member == -1 else slice(member, member + 1)
         return Members(self.mean[:, place], None if self.variance is None else self.variance[:, place])
-
-    def take(self, rows: Rows) -> Members:
-        """Some of the rows."""
-        return Members(self.mean[rows], None if self.variance is None else self.variance[rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,6 @@ class Trial:
     settings: Settings
     loss: float
 
-    @property
-    def name(self) -> str:
-        return f"{self.settings.learning_rate}-{self.settings.depth}"
-
 
 @dataclass(frozen=True)
 class Trainer:
@@ -60,26 +56,16 @@ class Trainer:
         rows = self.rows
         return catboost.pool(rows.features, rows.targets if self.task == "regression" else rows.labels, rows.weight)
 
-    def train_member(
-        self, pool: Pool, settings: Settings, member: int, each: Callable[[], None] | None = None
-    ) -> bytes:
-        """A model, as a file. Its seed depends on the ensemble's and on the member's number alone.
+    def train(self, pool: Pool, settings: Settings, *key: str | int, each: Callable[[], None] | None = None) -> bytes:
+        """A model, as a file. Its seed depends on the ensemble's and on the `key` alone, such as the member's number.
 
         `each` is called after each tree.
         """
-        return self._train(pool, settings, stream(self.seed, "uncertainty", "member", member), each)
-
-    def _train(
-        self, pool: Pool, settings: Settings, rng: np.random.Generator, each: Callable[[], None] | None = None
-    ) -> bytes:
-        params = settings.params(self.task, self.classes)
+        params, rng = settings.params(self.task, self.classes), stream(self.seed, "uncertainty", *key)
         return catboost.to_bytes(catboost.train(pool, params, seed=int(rng.integers(2**31 - 1)), each=each))
 
-    def trials(self, settings: Settings, once: Callable[[str, Callable[[], float]], float]) -> Iterator[Trial]:
-        """The log-loss of each learning rate and depth of the grid on held-out rows.
-
-        `once` gives the loss of a trial by its name, computed by the function unless it is known already.
-        """
+    def trials(self, settings: Settings) -> Iterator[tuple[str, Settings, Callable[[], float]]]:
+        """Each learning rate and depth of the grid, by its name, with the function that computes its `Trial.loss`."""
         rows = self.rows
         apart = held_out(
             np.zeros(len(rows), dtype=np.int64) if self.task == "regression" else rows.labels,
@@ -91,13 +77,12 @@ class Trainer:
         inside, outside = replace(self, rows=rows.take(~apart)), rows.take(apart)
         pool = inside.pool()
         for rate, depth in product(RATES, DEPTHS):
-            trial = Trial(replace(settings, learning_rate=rate, depth=depth), math.inf)
-            yield replace(trial, loss=once(trial.name, partial(inside._loss, pool, trial, outside)))
+            name, cell = f"{rate}-{depth}", replace(settings, learning_rate=rate, depth=depth)
+            yield name, cell, partial(inside._loss, pool, name, cell, outside)
 
-    def _loss(self, pool: Pool, trial: Trial, outside: Batch) -> float:
+    def _loss(self, pool: Pool, name: str, settings: Settings, outside: Batch) -> float:
         """The log-loss of one model on the rows outside; infinite where it predicts no finite number."""
-        file = self._train(pool, trial.settings, stream(self.seed, "uncertainty", "trial", trial.name))
-        model = Ensemble("sgb", self.task, 1, (file,))
+        model = Ensemble("sgb", self.task, 1, (self.train(pool, settings, "trial", name),))
         try:
             loss = log_loss_rows(model.members(outside.features), outside)
         except FitError:

@@ -22,17 +22,12 @@ SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "s
 """The verdicts in a table of several scores."""
 
 
-def evaluated(report: Report, screen: Screen) -> list[str]:
-    """The report of `evaluate`."""
-    return _laid_out(report, screen, [])
-
-
 def fitted(result: FitResult, screen: Screen) -> list[str]:
     """The report of `fit`, with how rows were held out."""
     if result.report is None or result.model is None:
         return bound(result.binding.to_json(), [], screen)
     holdout = result.model.manifest.fit["holdout"]
-    return _laid_out(result.report, screen, [facts.holdout_fact(holdout)] if isinstance(holdout, dict) else [])
+    return evaluated(result.report, screen, [facts.holdout_fact(holdout)] if isinstance(holdout, dict) else [])
 
 
 def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen) -> list[str]:
@@ -41,7 +36,7 @@ def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen
     return [*blocks.fact_list([*facts.binding_facts(binding), *more], screen), *notes]
 
 
-def _laid_out(report: Report, screen: Screen, more: Sequence[facts.Pair]) -> list[str]:
+def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = ()) -> list[str]:
     """The verdicts, the table with why numbers are missing, the rows and columns, the definitions."""
     numbers = findings.of_report(report)
     lines = [*headline(numbers, screen), "", *scores.table(numbers, screen)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -32,16 +32,10 @@ TOP = 0.15
 _SURROGATE = "surrogate.cbm"
 
 
-class Embedding(Protocol):
-    """From features to points."""
-
-    def points(self, features: Mapping[str, Column]) -> FloatArray:
-        """Shape (n, d)."""
-        ...
-
-    def to_state(self) -> State:
-        """All but a model of the user, which the artifact keeps as a side input."""
-        ...
+Embedding: TypeAlias = "Nothing | Plain | Shap | Leaves"
+"""From features to points, shape (n, d). The state has all but a model of the user, which the artifact keeps as a side
+input.
+"""
 
 
 def pieces(features: Mapping[str, Column], rows: int = 8192) -> Iterator[dict[str, Column]]:
@@ -58,11 +52,13 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding
         return Plain(Encoding.of(features, weight))
     if kind == "columns":
         return Plain(Encoding.of(_named(features, str(params["columns"])), weight, standardise=False))
-    users_model = sides.blobs.get("model")
-    own = _surrogate(batch, seed) if users_model is None else None
-    model = own if users_model is None else foreign.read_model(users_model)
-    if model is None:
+    own: CatBoostTrees | None = None
+    if "model" in sides.blobs:
+        model = foreign.read_model(sides.blobs["model"])
+    elif (stand_in := surrogate(batch, seed)) is None:
         return Nothing()
+    else:
+        model = own = CatBoostTrees(stand_in)
     if kind == "top":
         return Plain(Encoding.of(_most_important(model, features), weight))
     return Shap(model, own) if kind == "shap" else Leaves.of(model, own, features)
@@ -81,11 +77,6 @@ def of_state(state: State, sides: SideInputs) -> Embedding:
     if kind == "shap":
         return Shap(model, own)
     return Leaves(model, own, *(state.array(name).astype(np.int64) for name in ("tree", "leaf")))
-
-
-def _surrogate(batch: Batch, seed: int) -> CatBoostTrees | None:
-    model = surrogate(batch, seed)
-    return None if model is None else CatBoostTrees(model)
 
 
 def _blobs(own: CatBoostTrees | None) -> dict[str, bytes]:

@@ -103,11 +103,8 @@ def improved(facts: FloatArray, versus: str) -> float:
     return float(weight[better].sum() / weight.sum())
 
 
-CLUSTERING = ("size_variance", "rate_variance", "homogeneity")
-
-
 def of_clustering(batch: Batch, cluster: IntArray, facts: FloatArray) -> FloatArray:
-    """The three values of `CLUSTERING`, as in the paper's section 3.2.1."""
+    """The variances of sizes and of label rates, and the homogeneity, as in the paper's section 3.2.1."""
     sizes, rates = facts[:, COLUMNS.index("rows")], facts[:, COLUMNS.index("rate")]
     values = (np.var(sizes), np.nanvar(rates), homogeneity(batch.labels, cluster, batch.weights))
     return np.array(values, dtype=np.float64)

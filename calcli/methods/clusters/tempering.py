@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch, FloatArray, IntArray
 from calcli.learners.points import NearestCentroids
 from calcli.methods.clusters.mixture import Inner, Mixture
-from calcli.methods.clusters.partition import Partition, shares
+from calcli.methods.clusters.partition import Partition, Shares, shares
 from calcli.numeric.losses import log_loss
 from calcli.numeric.score_folds import folds_by_score
 
@@ -49,42 +49,40 @@ def temper(
 
     Clusters do not depend on the labels, so they are not formed anew for each fold.
     """
-    folds = _Folds(batch, partition, near, inner, seed)
+    bare = Batch(batch.score, batch.label, batch.weight)
+    # Rows with the same score and clusters share a fold.
+    place = np.column_stack([batch.score, near.place, near.distance])
+    fold = folds_by_score(place, batch.labels, FOLDS, seed, "ccl folds")
+
+    def predict(temperature: float, taus: Sequence[float]) -> list[FloatArray]:
+        return _held_out(inner, bare, shares(near, temperature, partition.spread), len(partition), fold, taus)
+
     # The loss of each pair; at tau = inf the temperature does not matter.
     losses: dict[tuple[float, float], float] = {}
     for temperature in temperatures:
-        for tau, prob in zip(taus, folds.predict(temperature, taus), strict=True):
+        for tau, prob in zip(taus, predict(temperature, taus), strict=True):
             loss = float(np.average(log_loss(prob, batch.labels), weights=batch.weights))
             losses.setdefault((math.inf, 0.0) if math.isinf(tau) else (tau, temperature), loss)
     # Of the best ones, the strongest shrinkage.
     least = min(losses.values())
     tau, temperature = max(pair for pair, loss in losses.items() if loss <= least * (1.0 + _SAME))
-    prob, everyone = folds.predict(temperature, (tau, math.inf))
+    prob, everyone = predict(temperature, (tau, math.inf))
     return Tempered(temperature, tau, prob, everyone)
 
 
-class _Folds:
-    """Rows by fold; rows with the same score and clusters share a fold."""
-
-    def __init__(self, batch: Batch, partition: Partition, near: NearestCentroids, inner: Inner, seed: int) -> None:
-        self.batch = Batch(batch.score, batch.label, batch.weight)
-        self.partition, self.near, self.inner = partition, near, inner
-        place = np.column_stack([batch.score, near.place, near.distance])
-        self.fold = folds_by_score(place, batch.labels, FOLDS, seed, "ccl folds")
-
-    def predict(self, temperature: float, taus: Sequence[float]) -> list[FloatArray]:
-        """For each tau the out-of-fold predictions of all rows."""
-        belongs = shares(self.near, temperature, self.partition.spread)
-        if self.fold.max() == 0:  # all rows are in one fold: none can be held out
-            everyone = self.inner.fit(self.batch).predict(self.batch)
-            return [everyone for _ in taus]
-        probs = [np.empty(self.batch.score.shape) for _ in taus]
-        for index in range(FOLDS):
-            test = self.fold == index
-            if not test.any():
-                continue
-            mixture = Mixture.fit(self.inner, self.batch.take(~test), belongs[~test], len(self.partition))
-            predicted = mixture.predict_each(self.batch.take(test), belongs[test], taus)
-            for prob, of_fold in zip(probs, predicted, strict=True):
-                prob[test] = of_fold
-        return probs
+def _held_out(
+    inner: Inner, batch: Batch, belongs: Shares, clusters: int, fold: IntArray, taus: Sequence[float]
+) -> list[FloatArray]:
+    """For each tau the out-of-fold predictions of all rows."""
+    if fold.max() == 0:  # all rows are in one fold: none can be held out
+        everyone = inner.fit(batch).predict(batch)
+        return [everyone for _ in taus]
+    probs = [np.empty(batch.score.shape) for _ in taus]
+    for test in (fold == index for index in range(FOLDS)):
+        if not test.any():
+            continue
+        mixture = Mixture.fit(inner, batch.take(~test), belongs[~test], clusters)
+        predicted = mixture.predict_each(batch.take(test), belongs[test], taus)
+        for prob, of_fold in zip(probs, predicted, strict=True):
+            prob[test] = of_fold
+    return probs

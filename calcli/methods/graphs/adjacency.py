@@ -7,13 +7,12 @@ it were the only new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.methods.graphs.scheme import Hidden, Scheme
+from calcli.methods.graphs.scheme import Hidden, Scheme, sums_by
 
 _PAIRS = 1 << 20
 """Pairs of neighbours that are evaluated at a time, to bound the memory."""
@@ -72,7 +71,7 @@ class Adjacency:
         """One mixing of `values`, which has a row for each row of the graph."""
         degree = self.degree
         root = scheme.root(degree)[:, None]
-        gathered = _sums(self.sources, (values * root)[self.ends], len(self))
+        gathered = sums_by(self.sources, (values * root)[self.ends], len(self))
         return scheme.own(degree)[:, None] * values + scheme.sign * root * gathered
 
 
@@ -82,16 +81,11 @@ def two_layers_alone(
     """`two_layers` for the values of `new` rows, each alone with the rows of `graph` and tied to some by `links`."""
     joined = _Joined(graph, values, scheme)
     output = np.empty(len(new))
-    for rows in _blocks(links):
+    # In blocks whose neighbours form a bounded number of pairs.
+    block = np.cumsum(links.degree**2) // _PAIRS
+    for rows in np.split(np.arange(len(links)), np.flatnonzero(np.diff(block)) + 1):
         output[rows] = joined.output(links.take(rows), new[rows], hidden)
     return output
-
-
-def _blocks(links: Adjacency) -> Iterator[IntArray]:
-    """The rows in blocks whose neighbours form a bounded number of pairs."""
-    block = np.cumsum(links.degree**2) // _PAIRS
-    rows = np.arange(len(links))
-    yield from np.split(rows, np.flatnonzero(np.diff(block)) + 1)
 
 
 class _Joined:
@@ -109,14 +103,14 @@ class _Joined:
         self.root = scheme.root(degree + 1.0)
         self.own = scheme.own(degree + 1.0)
         self.change = self.root - scheme.root(degree)
-        self.gathered = _sums(graph.sources, (values * scheme.root(degree)[:, None])[graph.ends], len(graph))
+        self.gathered = sums_by(graph.sources, (values * scheme.root(degree)[:, None])[graph.ends], len(graph))
         self.keys = graph.sources * len(graph) + graph.ends
 
     def output(self, links: Adjacency, new: FloatArray, hidden: Hidden) -> FloatArray:
         row, neighbour = links.sources, links.ends
         own, root = self.scheme.own(links.degree), self.scheme.sign * self.scheme.root(links.degree)
         near = self.root[neighbour]
-        first = own[:, None] * new + root[:, None] * _sums(row, near[:, None] * self.values[neighbour], len(links))
+        first = own[:, None] * new + root[:, None] * sums_by(row, near[:, None] * self.values[neighbour], len(links))
         theirs = hidden(self._of_neighbours(links, new))
         return own * hidden(first) + root * np.bincount(row, near * theirs, minlength=len(links))
 
@@ -140,12 +134,4 @@ class _Joined:
         place = np.searchsorted(self.keys, key)
         linked = np.append(self.keys, -1)[place] == key
         link, other = link[linked], other[linked]
-        return _sums(link, self.change[other, None] * self.values[other], len(links.ends))
-
-
-def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """The sums of the rows of `values` by place, always added in their order."""
-    sums = np.empty((size, values.shape[1]))
-    for index, column in enumerate(values.T):
-        sums[:, index] = np.bincount(place, column, minlength=size)
-    return sums
+        return sums_by(link, self.change[other, None] * self.values[other], len(links.ends))

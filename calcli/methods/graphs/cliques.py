@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.methods.graphs.scheme import Hidden, Scheme, two_layers
+from calcli.methods.graphs.scheme import Hidden, Scheme, sums_by, two_layers
 
 _NUMBERS = 1 << 21
 """Numbers in memory at a time where a new row changes every member of its group."""
@@ -34,19 +34,16 @@ class Cliques:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """The sum of `values` over the rows of each group."""
-        return np.column_stack([np.bincount(self.group, column, minlength=self.count) for column in values.T])
+        return sums_by(self.group, values, self.count)
 
     def spread(self, values: FloatArray, scheme: Scheme) -> FloatArray:
         """One mixing of `values`, which has a row for each row of the graph."""
         size = self.size
         mean = (self.sums(values) / np.maximum(size, 1.0)[:, None])[self.group]
-        return mean if scheme.loops else _against(values, mean, size[self.group])
-
-
-def _against(values: FloatArray, mean: FloatArray, size: FloatArray) -> FloatArray:
-    """n/(n - 1) (v - mean), or v alone."""
-    factor = size / np.maximum(size - 1.0, 1.0)
-    return np.where(size[:, None] > 1.0, factor[:, None] * (values - mean), values)
+        if scheme.loops:
+            return mean
+        count = size[self.group][:, None]
+        return np.where(count > 1.0, count / np.maximum(count - 1.0, 1.0) * (values - mean), values)
 
 
 def two_layers_alone(

@@ -7,15 +7,10 @@ then computed anew, and the rows behind the places are ranked by distance and nu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.methods.graphs.adjacency import Adjacency
-
-if TYPE_CHECKING:
-    from scipy.spatial import cKDTree
 
 _SPARE = 3
 """Places to ask for beyond those that are needed if nothing ties."""
@@ -34,12 +29,12 @@ class Neighbourhood:
         from scipy.spatial import cKDTree
 
         self.count = count
-        self.radius = radius
+        self.farthest = np.inf if radius is None else radius**2
         self.points = points
         self.somewhere = np.flatnonzero(np.isfinite(points).all(axis=1))
         self.places, place = np.unique(points[self.somewhere], axis=0, return_inverse=True)
         self.members = _lowest(place.ravel(), self.somewhere, len(self.places), count + 1)
-        self.tree: cKDTree | None = cKDTree(self.places) if len(self.places) else None
+        self.tree = cKDTree(self.places)
 
     def links(self) -> Adjacency:
         """The graph of these rows: two are linked if either is among the other's nearest."""
@@ -56,14 +51,14 @@ class Neighbourhood:
         asking = np.flatnonzero(np.isfinite(points).all(axis=1))
         pairs: list[tuple[IntArray, IntArray]] = []
         ask = self.count + 1 + _SPARE
-        while len(asking) and self.tree is not None:
+        while len(asking) and len(self.places):
             ask = min(ask, len(self.places))
             numbers = None if itself is None else itself[asking]
-            ranked, distance, reach = self._ranked(self.tree, points[asking], numbers, ask)
+            ranked, distance, reach = self._ranked(points[asking], numbers, ask)
             last = distance[:, -1]
             # More places might tie with the last neighbour, unless the farthest place is farther, or there is no other.
             settled = (reach > last * _SLACK) | (ask == len(self.places))
-            row, column = np.nonzero(settled[:, None] & (distance <= self._farthest()) & np.isfinite(distance))
+            row, column = np.nonzero(settled[:, None] & (distance <= self.farthest) & np.isfinite(distance))
             pairs.append((asking[row], ranked[row, column]))
             asking = asking[~settled]
             ask *= 2
@@ -71,14 +66,9 @@ class Neighbourhood:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         return np.concatenate([row for row, _ in pairs]), np.concatenate([near for _, near in pairs])
 
-    def _farthest(self) -> float:
-        return np.inf if self.radius is None else self.radius**2
-
-    def _ranked(
-        self, tree: cKDTree, points: FloatArray, itself: IntArray | None, ask: int
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _ranked(self, points: FloatArray, itself: IntArray | None, ask: int) -> tuple[IntArray, FloatArray, FloatArray]:
         """The nearest rows, their squared distances (infinite for none), and the reach of the search."""
-        _, place = tree.query(points, k=ask)
+        _, place = self.tree.query(points, k=ask)
         place = place.reshape(len(points), ask)
         distance = _squared(points, self.places, place)
         reach = distance[:, -1]

@@ -16,7 +16,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.errors import DataError
-from calcli.methods.base import READS, WHOLE_TABLE, Params, Section, candidates, number
+from calcli.methods.base import READS, WHOLE_TABLE, Params, Section
 from calcli.methods.graphs import joining
 from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
@@ -24,18 +24,12 @@ from calcli.methods.graphs.layers import first_mixing
 from calcli.methods.graphs.network import Network, Part, logits
 from calcli.methods.graphs.relation import Relation, choose, edges_of, left_out, links_within, node_of
 from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme, two_layers
-from calcli.methods.graphs.training import Choice, Inputs, Plan, train
+from calcli.methods.graphs.training import Inputs, train
 from calcli.numeric.links import probabilities
 from calcli.numeric.score_folds import row_keys
 from calcli.state import Json, State
 
 WEIGHTS = "weights.safetensors"
-
-RATES = (0.01, 0.001)
-"""The learning rates that ``rate=auto`` tries: those of the paper."""
-
-PENALTIES = (0.0, 0.1, 0.5, 1.0)
-"""The lambdas that ``lambda=auto`` tries."""
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -45,29 +39,24 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     scale = float(np.average(np.abs(values).mean(axis=1), weights=batch.weights)) or 1.0
     values /= scale
     parts: dict[Part, FloatArray] = {}
-    related, graph = None, None
+    graph, offline = None, False
+    columns: list[Json] = []
+    facts: dict[str, Json] = {}
+    kept: joining.Arrays = {}
     if params["backbone"] == "gcn":
         related = choose(batch, sides, params, seed)
         graph = related.graph(batch, sides)
         parts["graph"] = first_mixing(graph, values, scheme)
+        facts, columns = _facts(related, graph, batch, sides), list(related.columns)
+        # Online, the state keeps what new rows are joined to.
+        offline = params["apply"] == "offline"
+        kept = {} if offline else joining.keep(related, graph, batch, values, scheme)
     if params["skip"] or graph is None:
         parts["own"] = values
     # Train it.
-    facts = {} if related is None or graph is None else _facts(related, graph, batch, sides)
-    network, choice = train(batch, Inputs(parts, scale, graph, scheme), _plan(params), seed)
-    # Online, the state keeps what new rows are joined to.
-    offline = graph is not None and params["apply"] == "offline"
-    kept: joining.Arrays = {}
-    if related is not None and graph is not None and not offline:
-        kept = joining.keep(related, graph, batch, values, scheme)
-    known: dict[str, Json] = {
-        "propagation": str(params["propagation"]),
-        READS: [] if related is None else list(related.columns),
-        WHOLE_TABLE: offline,
-        **facts,
-        **_trained(choice),
-    }
-    return State(known, kept, {WEIGHTS: network.to_bytes()})
+    network, training = train(batch, Inputs(parts, scale, graph, scheme), params, seed)
+    known: dict[str, Json] = {"propagation": str(params["propagation"]), READS: columns, WHOLE_TABLE: offline}
+    return State({**known, **facts, **training}, kept, {WEIGHTS: network.to_bytes()})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -155,16 +144,6 @@ def _scheme(name: Json) -> Scheme:
     return LAPLACIAN if name == "laplacian" else GCN
 
 
-def _plan(params: Params) -> Plan:
-    return Plan(
-        rates=candidates(params, "rate", RATES),
-        penalties=candidates(params, "lambda", PENALTIES),
-        epochs=int(number(params, "epochs")),
-        margin=number(params, "margin"),
-        device=str(params["device"]),
-    )
-
-
 def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: SideInputs) -> dict[str, Json]:
     """The relation, and how many rows it links; an edge list must link some."""
     if isinstance(graph, Cliques):
@@ -185,14 +164,3 @@ def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: S
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) or "none"
-
-
-def _trained(choice: Choice) -> dict[str, Json]:
-    return {
-        "rate": choice.rate,
-        "lambda": choice.penalty,
-        "epochs": choice.epochs,
-        "temperature": choice.start,
-        "before": choice.before,
-        "after": choice.after,
-    }

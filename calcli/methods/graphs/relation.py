@@ -155,21 +155,19 @@ def node_of(batch: Batch) -> Column:
 
 def links_within(edges: Edges, node: Column) -> Adjacency:
     """The graph of these rows; edges to other nodes are left out."""
-    row = np.append(_row_of_node(edges, node), -1)
-    source, end = row[edges.pairs].T
+    source, end = _row_of_node(edges, node)[edges.pairs].T
     known = (source >= 0) & (end >= 0)
     return Adjacency.both_ways(source[known], end[known], len(node.values))
 
 
 def left_out(edges: Edges, node: Column) -> int:
     """The number of edges with an end that is not one of these rows."""
-    row = np.append(_row_of_node(edges, node), -1)
-    return int((row[edges.pairs] < 0).any(axis=1).sum())
+    return int((_row_of_node(edges, node)[edges.pairs] < 0).any(axis=1).sum())
 
 
 def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
     """For new rows, the rows of `node` that they are linked to; a row is never linked to its own node."""
-    row = np.append(_row_of_node(edges, node), -1)
+    row = _row_of_node(edges, node)
     source, end = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
     known = (source >= 0) & (row[end] >= 0) & (source != end)
     of_node = Adjacency.of(source[known], row[end[known]], len(edges.nodes) + 1)
@@ -177,13 +175,13 @@ def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
 
 
 def _row_of_node(edges: Edges, node: Column) -> IntArray:
-    """The row of each node, -1 for none."""
+    """The row of each node, -1 for none; a last -1 is that of missing nodes, whose place is -1."""
     place = node.recode(edges.nodes, unseen=-1)
     rows = np.flatnonzero(place >= 0)
     count = np.bincount(place[rows], minlength=len(edges.nodes))
     if (count > 1).any():
         name = edges.nodes[int(count.argmax())]
         raise DataError(f"the node {name!r} stands in {count.max():,} rows", hint="a graph has a row for each node")
-    row_of_node = np.full(len(edges.nodes), -1, dtype=np.int64)
+    row_of_node = np.full(len(edges.nodes) + 1, -1, dtype=np.int64)
     row_of_node[place[rows]] = rows
     return row_of_node

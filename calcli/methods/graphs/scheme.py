@@ -13,7 +13,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, IntArray
+from calcli.numeric.sums import totals
 
 Hidden: TypeAlias = Callable[[FloatArray], FloatArray]
 """A hidden layer and its output: from a row of values to one number, for each of many rows."""
@@ -45,6 +46,11 @@ class Scheme:
     def own(self, degree: FloatArray) -> FloatArray:
         """The weight of a row's own value."""
         return 1.0 / (degree + 1.0) if self.loops else np.ones(len(degree))
+
+
+def sums_by(place: IntArray, values: FloatArray, count: int) -> FloatArray:
+    """The sums of the rows of `values` by place, always added in their order."""
+    return np.column_stack([totals(place, column, count) for column in values.T])
 
 
 class Graph(Protocol):

@@ -17,6 +17,7 @@ import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray
 from calcli.errors import UsageError
+from calcli.methods.base import Params, candidates, number
 from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.layers import second_mixing
@@ -26,6 +27,7 @@ from calcli.methods.progress import tell
 from calcli.methods.scaling import temperature
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import folds_by_score
+from calcli.state import Json
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
     from calcli.methods.graphs.layers import Mix
 
     Weights: TypeAlias = dict[str, torch.Tensor]
+
+RATES = (0.01, 0.001)
+"""The learning rates that ``rate=auto`` tries: those of the paper."""
+
+PENALTIES = (0.0, 0.1, 0.5, 1.0)
+"""The lambdas that ``lambda=auto`` tries."""
 
 WEIGHT_DECAY = 5e-3
 """As in the paper; not on biases, where it would bias the temperature."""
@@ -67,74 +75,22 @@ class Inputs:
     scheme: Scheme
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The hyperparameters to choose from.
+def train(batch: Batch, inputs: Inputs, params: Params, seed: int) -> tuple[Network, dict[str, Json]]:
+    """The network trained on all rows with the hyperparameters that cross-validation chose, and these.
 
-    Attributes
-    ----------
-    rates, penalties
-        Adam's learning rates; lambdas, the weights of the penalty of Eq. 7 in the loss.
-    epochs
-        At most so many.
-    margin
-        The network is used only if it beats a single temperature on held-out rows by so many standard errors.
+    `temperature` is what the network starts from; with 0 epochs it is that of all rows. `before` and `after` are the
+    held-out log-losses of that temperature and of the chosen network.
     """
-
-    rates: tuple[float, ...]
-    penalties: tuple[float, ...]
-    epochs: int
-    margin: float
-    device: str
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The chosen hyperparameters.
-
-    Attributes
-    ----------
-    start
-        The temperature that the network starts from; with 0 epochs it is that of all rows.
-    before, after
-        Held-out log-losses of that temperature and of the chosen network.
-    """
-
-    rate: float
-    penalty: float
-    epochs: int
-    start: float
-    before: float
-    after: float
-
-
-def train(batch: Batch, inputs: Inputs, plan: Plan, seed: int) -> tuple[Network, Choice]:
-    """The network trained on all rows, with the hyperparameters that cross-validation chose."""
-    with _reproducible(plan.device) as device:
+    with _reproducible(str(params["device"])) as device:
         trainer = _Trainer(batch, inputs, device, seed)
-        choice = _choose(trainer, batch, plan, seed)
-        weights = trainer.begin([choice.start])
-        for _ in trainer.losses(weights, choice.rate, [choice.penalty], _shares(batch.weights)[:, None], choice.epochs):
+        before, best = _choose(trainer, batch, params, seed)
+        start = _temperature(batch)
+        weights = trainer.begin([start])
+        for _ in trainer.losses(weights, best.rate, [best.penalty], _shares(batch.weights)[:, None], best.epochs):
             pass
-        return _network(weights, inputs), choice
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldOut:
-    """The held-out rows.
-
-    `tests` has a column for each fold, 1 for the rows that it holds out, else 0. `shares` is the weight of each row in
-    the mean over all held-out rows.
-    """
-
-    tests: FloatArray
-    shares: FloatArray
-
-    def of_rows(self, losses: FloatArray, lambdas: int) -> FloatArray:
-        """The held-out loss of each row, a column for each lambda; `losses` has one for each lambda and fold."""
-        by_fold = losses.reshape(len(losses), lambdas, self.tests.shape[1])
-        held_out: FloatArray = (by_fold * self.tests[:, None, :]).sum(axis=2)
-        return held_out
+        chosen: dict[str, Json] = {"rate": best.rate, "lambda": best.penalty, "epochs": best.epochs}
+        chosen |= {"temperature": start, "before": before.mean, "after": best.mean}
+        return _network(weights, inputs), chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,43 +104,54 @@ class _Attempt:
     mean: float
 
 
-def _choose(trainer: _Trainer, batch: Batch, plan: Plan, seed: int) -> Choice:
-    """Rate, lambda and epochs by held-out log-loss; no epochs where the gain is too small."""
+def _choose(trainer: _Trainer, batch: Batch, params: Params, seed: int) -> tuple[_Attempt, _Attempt]:
+    """No epochs, and the best rate, lambda and epochs by held-out log-loss: again none where the gain is too small."""
+    rates, penalties = candidates(params, "rate", RATES), candidates(params, "lambda", PENALTIES)
     # Which rows each fold holds out and trains on; rows of weight 0 do neither.
     fold, counted = np.full(len(batch), -1), batch.weights > 0
     fold[counted] = folds_by_score(batch.score[counted], batch.labels[counted], FOLDS, seed, "recal folds")
-    folds = FOLDS if len(batch) * len(plan.penalties) <= MOST_FOLDED else 1
+    folds = FOLDS if len(batch) * len(penalties) <= MOST_FOLDED else 1
     tests = [fold == index for index in range(folds)]
     shares = _shares(np.where(np.any(tests, axis=0), batch.weights, 0.0))
-    held_out = _HeldOut(np.column_stack(tests).astype(np.float64), shares)
     train_on = np.column_stack([_shares(np.where(test, 0.0, batch.weights)) for test in tests])
     # Train for each rate, from the temperature of the training rows of each fold.
     starts = [_temperature(batch.take(~test)) for test in tests]
-    attempts = [_attempts(trainer, held_out, train_on, starts, rate, plan) for rate in plan.rates]
+    epochs, held_out = int(number(params, "epochs")), np.column_stack(tests).astype(np.float64)
+    attempts = [_attempts(trainer, held_out, shares, train_on, starts, rate, penalties, epochs) for rate in rates]
     before, best = attempts[0][0], min((best for _, best in attempts), key=lambda attempt: attempt.mean)
-    # Is the gain over that temperature greater than `margin` standard errors?
+    # Is the gain over that temperature greater than so many standard errors?
     gain = before.loss - best.loss
     error = float(np.sqrt(np.square(shares * (gain - shares @ gain)).sum()))
-    if not before.mean - best.mean > plan.margin * error:
-        best = before
-    return Choice(best.rate, best.penalty, best.epochs, _temperature(batch), before.mean, best.mean)
+    return before, best if before.mean - best.mean > number(params, "margin") * error else before
 
 
 def _attempts(
-    trainer: _Trainer, held_out: _HeldOut, train_on: FloatArray, starts: Sequence[float], rate: float, plan: Plan
+    trainer: _Trainer,
+    held_out: FloatArray,
+    shares: FloatArray,
+    train_on: FloatArray,
+    starts: Sequence[float],
+    rate: float,
+    penalties: Sequence[float],
+    epochs: int,
 ) -> tuple[_Attempt, _Attempt]:
-    """At this rate: no epoch at all, and the best number of epochs with the best lambda."""
-    lambdas, folds = len(plan.penalties), len(starts)
-    penalties, shares = np.repeat(plan.penalties, folds), np.tile(train_on, (1, lambdas))
+    """At this rate: no epoch at all, and the best number of epochs with the best lambda.
+
+    `held_out` has a column for each fold, 1 for the rows that it holds out, else 0; `shares` is the weight of each row
+    in the mean over all held-out rows.
+    """
+    lambdas, folds = len(penalties), len(starts)
+    strengths, weighted = np.repeat(penalties, folds), np.tile(train_on, (1, lambdas))
     weights, records = trainer.begin([*starts] * lambdas), list[_Attempt]()
-    for epoch, losses in enumerate(trainer.losses(weights, rate, penalties, shares, plan.epochs)):
+    for epoch, losses in enumerate(trainer.losses(weights, rate, strengths, weighted, epochs)):
         if epoch % 10 == 0:
             tell(f"epoch {epoch} at rate {rate:g}")
-        of_rows = held_out.of_rows(losses, lambdas)
-        means = held_out.shares @ of_rows
+        # The held-out loss of each row, a column for each lambda; `losses` has one for each lambda and fold.
+        of_rows = (losses.reshape(len(losses), lambdas, folds) * held_out[:, None, :]).sum(axis=2)
+        means = shares @ of_rows
         best = int(means.argmin())
         if not records or means[best] < records[-1].mean - _LOWER:
-            records.append(_Attempt(rate, plan.penalties[best], epoch, of_rows[:, best], float(means[best])))
+            records.append(_Attempt(rate, penalties[best], epoch, of_rows[:, best], float(means[best])))
         elif epoch - records[-1].epochs >= PATIENCE:
             break
     return records[0], records[-1]

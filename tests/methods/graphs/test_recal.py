@@ -310,8 +310,8 @@ def test_rows_of_weight_zero_teach_nothing_but_stay_neighbours() -> None:
 def test_rates_and_penalties_are_chosen_where_auto_is_asked() -> None:
     batch = related_rows(500, 1)
     known = fitted(batch, "column:place", rate="auto", **{"lambda": "auto"}).state.params
-    assert known["rate"] in recal.RATES
-    assert known["lambda"] in recal.PENALTIES
+    assert known["rate"] in training.RATES
+    assert known["lambda"] in training.PENALTIES
     assert fitted(batch, "column:place", **{"lambda": "0.3"}).state.params["lambda"] == 0.3
 
 
