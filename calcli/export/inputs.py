@@ -9,7 +9,7 @@ from calcli import expressions as terms
 from calcli.expressions import Condition, Every, Input, Inputs, Term, Terms
 from calcli.numeric.links import CLIP
 from calcli.tables.arrays import index_order
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.scale import SLACK, SUM_SLACK
 
 _MOST = sys.float_info.max

@@ -26,7 +26,7 @@ from calcli.reports.measuring import class_names, class_weights, report_on
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
 from calcli.spark.table import example_of, facts_of_sums, refuse_huge
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale

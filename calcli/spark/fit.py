@@ -33,7 +33,8 @@ from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.spark import session as spark
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
 from calcli.spark.table import example_of, facts_of_sums
-from calcli.tables.binding import Binding, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

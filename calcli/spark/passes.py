@@ -41,7 +41,7 @@ from calcli.reports.measuring import class_names, class_weights, raw_probabiliti
 from calcli.reports.schema import RAW
 from calcli.spark import session as spark
 from calcli.spark.table import refuse_huge
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns
 from calcli.tables.load import encode_chunk
 from calcli.tables.row_counts import Count

@@ -9,27 +9,13 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
-from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
+from calcli.tables.binding_types import NO_FLAGS, Binding, Feature, Flags, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
 from calcli.tables.source import Source
-
-__all__ = [
-    "NO_FLAGS",
-    "Binding",
-    "Dropped",
-    "Feature",
-    "Flags",
-    "Label",
-    "LabelType",
-    "Score",
-    "ScoreKind",
-    "bind",
-    "bind_score",
-]
 
 LABEL_NAMES = ("label", "y", "target", "class")
 AGREEMENT = 1e-6

@@ -12,7 +12,8 @@ from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import kept_columns, write_rows
 from calcli.errors import UsageError
 from calcli.fitting.model import Model, load
-from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.edges import load_nodes
 from calcli.tables.formats import format_of
 from calcli.tables.load import load as load_rows

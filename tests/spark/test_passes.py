@@ -16,7 +16,8 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
 from calcli.spark.session import KEY, KEYS
-from calcli.tables.binding import Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Flags
 from calcli.tables.source import open_source
 from tests.support.samples import clicks
 
