@@ -98,12 +98,10 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
 
 def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
     """Refuse flags that name no column, or classes other than the artifact's."""
-    for flag, value in (("--label", flags.label), ("--weight", flags.weight)):
+    ignored = (("--ignore", value) for value in flags.ignore)
+    for flag, value in (("--label", flags.label), ("--weight", flags.weight), *ignored):
         if value is not None and value not in names:
             raise DataError(f"{flag}: {unknown_name('column', value, names)}")
-    for value in flags.ignore:
-        if value not in names:
-            raise DataError(f"--ignore: {unknown_name('column', value, names)}")
     if known is None:
         return
     labels = Labels(known.label_type, known.classes)
