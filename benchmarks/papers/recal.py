@@ -27,7 +27,8 @@ from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.relation import Relation
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
-from calcli.tables.binding import Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Flags
 from calcli.tables.edges import load_edges
 from calcli.tables.load import load
 from calcli.tables.source import open_source

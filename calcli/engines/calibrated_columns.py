@@ -13,7 +13,7 @@ from calcli.engines.local import Computed
 from calcli.methods.calibrator import Calibrator
 from calcli.numeric.links import scores
 from calcli.tables.arrays import Levels
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.labels import class_text
 

@@ -10,7 +10,7 @@ import polars as pl
 from calcli.batch import FloatArray
 from calcli.engines.local import Computed
 from calcli.tables.arrays import Levels
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.members import MemberColumns, encode_members
 from calcli.uncertainty.decomposition import Members, decompose, expected_kl, reverse_information

@@ -12,7 +12,7 @@ from calcli.errors import ArtifactError, FitError
 from calcli.fitting.side_inputs import kept_sides
 from calcli.numeric.probing import BROKEN, PROBED, any_column, damage
 from calcli.state import unnest
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 from calcli.tables.training_binding import bind_unscored

@@ -19,7 +19,7 @@ from calcli.errors import FitError
 from calcli.fitting.manifest import versions
 from calcli.numeric.threads import threads
 from calcli.state import State, nest
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.ood import SeenFeatures
 from calcli.uncertainty.settings import DEPTHS, RATES, Settings, Task

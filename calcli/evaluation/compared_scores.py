@@ -13,7 +13,8 @@ from calcli.errors import UsageError
 from calcli.fitting.model import Model, load
 from calcli.reports.measuring import raw_probabilities
 from calcli.reports.schema import RAW, ScoreSource
-from calcli.tables.binding import Binding, Feature, Flags, bind, bind_score
+from calcli.tables.binding import bind, bind_score
+from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.scale import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Source

@@ -12,7 +12,7 @@ from calcli.engines.local import BadRows
 from calcli.engines.options import Engine
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Options
-from calcli.tables.binding import Flags
+from calcli.tables.binding_types import Flags
 from calcli.tables.source import Data
 
 

@@ -6,12 +6,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
+from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
 from calcli.evaluation.compared_scores import ComparedScore
@@ -42,21 +43,47 @@ class BufferedScores:
     clusters: Clusters | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SummedScores:
-    """Sums over rows that are too many to be kept, as `measure_all` would report them where sums are enough."""
+    """Sums over rows that are not kept, for the metrics and the curves of several scores.
 
+    `classes` are the names of the classes. Sums over other rows of the same scores are added with ``+=``.
+    """
+
+    classes: tuple[str, ...]
     chosen: Sequence[MetricSpec]
     gathered: Gathered
     tracing: CurveBuilder
-    scores: tuple[tuple[str, ScoreSource, Seconds], ...]
 
-    def measured(self, classes: tuple[str, ...]) -> Measurements:
-        """The report's numbers, as far as sums give them."""
+    @classmethod
+    def nothing(
+        cls,
+        scores: Sequence[str],
+        classes: tuple[str, ...],
+        chosen: Sequence[MetricSpec],
+        options: Options,
+        kinds: Sequence[Kind] = ("reliability",),
+    ) -> Self:
+        """Without rows."""
+        gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores])
+        return cls(classes, chosen, gathered, CurveBuilder(scores, classes, kinds))
+
+    def add(self, scored: Sequence[Scored]) -> None:
+        """More rows, under each score."""
+        self.gathered.add(scored)
+        self.tracing.add(scored)
+
+    def __iadd__(self, other: SummedScores) -> Self:
+        self.gathered += other.gathered
+        self.tracing += other.tracing
+        return self
+
+    def measured(self, sources: Sequence[tuple[str, ScoreSource, Seconds]]) -> Measurements:
+        """The report's numbers as far as sums give them; `sources` says what each score is."""
         measured = self.gathered.measured()
         scores = tuple(
-            score_row(name, source, values, classes, seconds)
-            for (name, source, seconds), values in zip(self.scores, measured, strict=True)
+            score_row(name, source, values, self.classes, seconds)
+            for (name, source, seconds), values in zip(sources, measured, strict=True)
         )
         differences = tuple(
             normal_difference(
@@ -80,12 +107,10 @@ class ScoreBuffer:
 
     Parameters
     ----------
-    scores, classes
-        The scores, and the number of classes.
-    chosen, options
-        The metrics, and how they are computed.
-    tracing
-        Traces the curves, if the rows are too many to be kept.
+    scores
+        The scores.
+    sums
+        Where rows are added up, if they are too many to be kept; none are in it yet.
     clustering
         What forms clusters, if anything does: its batch comes after those of the scores.
     whole_for
@@ -100,17 +125,15 @@ class ScoreBuffer:
     def __init__(
         self,
         scores: Sequence[ComparedScore],
-        classes: int,
-        chosen: Sequence[MetricSpec],
-        options: Options,
-        tracing: CurveBuilder,
+        sums: SummedScores,
         clustering: Clustering | None = None,
         *,
         whole_for: str | None = None,
     ) -> None:
+        classes = len(sums.classes)
         self.share = np.zeros(classes)
-        self._tracing = tracing
-        self._scores, self._chosen, self._options = scores, chosen, options
+        self._scores, self._sums = scores, sums
+        self._summing = False  # True once there are too many rows
         self._clustering, self._whole_for = clustering, whole_for
         self._seconds_spent = [0.0 for _ in scores]
         width = () if classes == 2 else (classes,)
@@ -122,7 +145,6 @@ class ScoreBuffer:
         self._whole_tables: dict[int, list[Batch]] = {
             number: [] for number, score in enumerate(scores) if score.whole_table
         }
-        self._gathered: Gathered | None = None  # the sums, once there are too many rows
 
     def add(self, batches: Sequence[Batch]) -> None:
         """More rows: a batch for each score, and one for the clusters."""
@@ -138,11 +160,11 @@ class ScoreBuffer:
         place = None if self._clustering is None else self._clustering.place(batches[-1])
         self.share += class_weights(label, weight, len(self.share))
         # Add them up where there is no room, else keep them.
-        if self._gathered is None and self._labels.size + len(label) > self._most_rows:
-            self._gathered = self._sum_buffered()
-        if self._gathered is not None:
+        if not self._summing and self._labels.size + len(label) > self._most_rows:
+            self._sum_buffered()
+        if self._summing:
             clusters = self._clusters(place)
-            self._sum(self._gathered, [Scored(label, prob, weight, clusters) for prob in probs.values()])
+            self._sums.add([Scored(label, prob, weight, clusters) for prob in probs.values()])
             return
         self._labels.append(label)
         if place is not None:
@@ -152,14 +174,15 @@ class ScoreBuffer:
         for number, prob in probs.items():
             self._probs[number].append(prob)
 
-    def done(self) -> BufferedScores | SummedScores:
-        """All rows, or the sums over them."""
-        if self._gathered is None:
-            for number, waiting in self._whole_tables.items():
-                self._probs[number].append(self._predict(number, join_batches(waiting)))
-            return self._buffered()
-        scores = tuple((score.name, score.source, self._seconds(number)) for number, score in enumerate(self._scores))
-        return SummedScores(self._chosen, self._gathered, self._tracing, scores)
+    def done(self) -> BufferedScores | Measurements:
+        """All rows, or what follows from the sums over them."""
+        if self._summing:
+            return self._sums.measured(
+                [(score.name, score.source, self._seconds(number)) for number, score in enumerate(self._scores)]
+            )
+        for number, waiting in self._whole_tables.items():
+            self._probs[number].append(self._predict(number, join_batches(waiting)))
+        return self._buffered()
 
     def _predict(self, number: int, batch: Batch) -> FloatArray:
         started = time.perf_counter()
@@ -183,24 +206,18 @@ class ScoreBuffer:
     def _clusters(self, place: IntArray | None) -> Clusters | None:
         return None if self._clustering is None or place is None else self._clustering.clusters(place)
 
-    def _sum_buffered(self) -> Gathered:
-        """The sums over the rows so far, which are then forgotten."""
+    def _sum_buffered(self) -> None:
+        """Add up the rows so far, which are then forgotten."""
         if self._whole_for is not None:
             raise UsageError(
                 f"{self._whole_for} needs all rows at once, and more than {self._most_rows:,} are not held",
                 hint=f"leave out {self._whole_for}, or evaluate a sample of the rows",
             )
-        nothing = Scored.nothing_of(len(self.share))
-        gathered = Gathered(self._chosen, self._options, [nothing for _ in self._scores])
+        self._summing = True
         rows = self._buffered()
         for some in spans(len(rows.labels), _TOGETHER):
-            self._sum(gathered, [score.scored(rows, rows.clusters).take(some) for score in rows.candidates])
+            self._sums.add([score.scored(rows, rows.clusters).take(some) for score in rows.candidates])
         self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []
-        return gathered
-
-    def _sum(self, gathered: Gathered, scored: Sequence[Scored]) -> None:
-        gathered.add(scored)
-        self._tracing.add(scored)
 
 
 class _Growing(Generic[Scalar]):

@@ -9,7 +9,7 @@ from calcli import expressions as terms
 from calcli.expressions import Condition, Every, Input, Inputs, Term, Terms
 from calcli.numeric.links import CLIP
 from calcli.tables.arrays import index_order
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.scale import SLACK, SUM_SLACK
 
 _MOST = sys.float_info.max
@@ -54,10 +54,8 @@ def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
 
 def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
     probabilities = binding.score.kind == "prob"
-    if len(values) == 1:
-        return (terms.logit(values[0], CLIP),) if probabilities else values
-    if not binding.binary:
-        return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in values) if probabilities else values
+    if len(values) == 1 or not binding.binary:
+        return log_odds(values) if probabilities else values
     positive = binding.classes.index(index_order(binding)[1])
     pair: tuple[Term, Term] = (values[positive], values[1 - positive])
     if probabilities:

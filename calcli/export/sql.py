@@ -54,8 +54,8 @@ EXCLUDING = ("bigquery", "clickhouse", "databricks", "duckdb", "redshift", "snow
 """Dialects in which a query can give all columns except some."""
 
 _MOST = repr(sys.float_info.max)
-_ARITHMETIC = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
-_RELATIONS = {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
+_OPERATORS: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
+_OPERATORS |= {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
 
 
 def dialects() -> tuple[str, ...]:
@@ -146,30 +146,38 @@ class _Writer:
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
         return columns, needed
 
-    def written(self, term: Term) -> Sql:
+    def written(self, node: Term | Condition) -> Sql:
         found: Sql
-        match term:
-            case _ if id(term) in self.names:
-                found = exp.column(_name(self.names[id(term)]))
+        match node:
+            case _ if id(node) in self.names:
+                found = exp.column(_name(self.names[id(node)]))
             case Number(value):
                 found = _number(value)
             case Input(name, role):
                 found = _column(name, role)
-            case Arithmetic(operator, left, right):
-                both = {"this": self.written(left), "expression": self.written(right)}
-                found = exp.paren(_ARITHMETIC[operator](**both))
+            case Arithmetic(operator, left, right) | Compared(operator, left, right):
+                found = _OPERATORS[operator](this=self.written(left), expression=self.written(right))
+                found = exp.paren(found) if isinstance(node, Arithmetic) else found
             case Function(name, arguments):
                 found = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
-                ifs = [exp.If(this=self.condition(test), true=self.written(then)) for test, then in cases]
+                ifs = [exp.If(this=self.written(test), true=self.written(then)) for test, then in cases]
                 found = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
             case Steps(x, cuts, values, side):
                 relation = exp.LTE if side == "left" else exp.LT
                 found = self._search(self.written(x), cuts.tolist(), values, relation)
             case Switch(x, keys, values, otherwise):
                 found = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
+            case Missing(column):
+                found = _missing(column)
+            case Among(column, levels):
+                texts = [exp.Literal.string(level) for level in levels]
+                found = exp.In(this=_column(column.name, "category"), expressions=texts)
+            case Every(conditions) | Some(conditions):
+                connect = exp.and_ if isinstance(node, Every) else exp.or_
+                found = exp.paren(connect(*map(self.written, conditions)))
             case _:
-                raise TypeError(f"no term: {term!r}")
+                raise TypeError(f"no term or condition: {node!r}")
         return found
 
     def _function(self, name: str, arguments: list[Sql]) -> Sql:
@@ -200,24 +208,6 @@ class _Writer:
             return otherwise
         ifs = [exp.If(this=literal, true=value) for literal, value in zip(literals, values, strict=True)]
         return exp.Case(this=key, ifs=ifs, default=otherwise)
-
-    def condition(self, condition: Condition) -> Sql:
-        found: Sql
-        match condition:
-            case Compared(relation, left, right):
-                found = _RELATIONS[relation](this=self.written(left), expression=self.written(right))
-            case Missing(column):
-                found = _missing(column)
-            case Among(column, levels):
-                texts = [exp.Literal.string(level) for level in levels]
-                found = exp.In(this=_column(column.name, "category"), expressions=texts)
-            case Every(conditions):
-                found = exp.paren(exp.and_(*map(self.condition, conditions)))
-            case Some(conditions):
-                found = exp.paren(exp.or_(*map(self.condition, conditions)))
-            case _:
-                raise TypeError(f"no condition: {condition!r}")
-        return found
 
 
 def _number(value: float) -> Sql:

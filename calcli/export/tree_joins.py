@@ -7,7 +7,7 @@ for each of its keys. The last join has the numbers of the leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, TypeAlias
@@ -32,38 +32,29 @@ class _Level:
     branches: list[tuple[int, str | int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
-    """A tree as tables; `tested` are the distinct terms that its nodes test."""
-
-    tested: list[Term]
-    levels: list[_Level]
-    leaves: list[tuple[int, Sql]]
-
-    @classmethod
-    def of(cls, root: Switch, written: Written) -> _Tree:
-        tested: dict[int, tuple[int, Term]] = {}
-        levels: list[_Level] = []
-        leaves: list[tuple[int, Sql]] = []
-        here: list[tuple[int, Term]] = [(0, root)]
-        known = 1
-        while here:
-            level, below = _Level(), []
-            for node, term in here:
-                if isinstance(term, Switch):
-                    place, _ = tested.setdefault(id(term.x), (len(tested), term.x))
-                    level.nodes.append((node, place, known))
-                    level.branches += zip(
-                        repeat(node), term.keys, range(known + 1, known + 1 + len(term.keys)), strict=False
-                    )
-                    below += list(enumerate((term.otherwise, *term.values), known))
-                    known += 1 + len(term.keys)
-                elif isinstance(term, Number):
-                    leaves.append((node, written(term)))
-            if level.nodes:
-                levels.append(level)
-            here = below
-        return cls([term for _, term in tested.values()], levels, leaves)
+def _tables(root: Switch, written: Written) -> tuple[list[Term], list[_Level], list[tuple[int, Sql]]]:
+    """A tree as tables: the distinct terms that its nodes test, its levels, and its leaves."""
+    tested: dict[int, tuple[int, Term]] = {}
+    levels: list[_Level] = []
+    leaves: list[tuple[int, Sql]] = []
+    here: list[tuple[int, Term]] = [(0, root)]
+    known = 1
+    while here:
+        level, below = _Level(), []
+        for node, term in here:
+            if isinstance(term, Switch):
+                place, _ = tested.setdefault(id(term.x), (len(tested), term.x))
+                level.nodes.append((node, place, known))
+                children = range(known + 1, known + 1 + len(term.keys))
+                level.branches += zip(repeat(node), term.keys, children, strict=False)
+                below += list(enumerate((term.otherwise, *term.values), known))
+                known += 1 + len(term.keys)
+            elif isinstance(term, Number):
+                leaves.append((node, written(term)))
+        if level.nodes:
+            levels.append(level)
+        here = below
+    return [term for _, term in tested.values()], levels, leaves
 
 
 def can_join(dialect: str) -> bool:
@@ -74,26 +65,24 @@ def can_join(dialect: str) -> bool:
 
 def joins(root: Switch, stem: str, written: Written) -> tuple[list[exp.Join], Sql]:
     """The joins that find the leaf of each row, and the column with its number."""
-    tree = _Tree.of(root, written)
-    terms = [written(term) for term in tree.tested]
-    return list(_joins(tree, terms, stem)), exp.column("value", f"{stem}_leaf")
-
-
-def _joins(tree: _Tree, terms: list[Sql], stem: str) -> Iterator[exp.Join]:
+    tested, levels, leaves = _tables(root, written)
+    terms = [written(term) for term in tested]
+    needed: list[exp.Join] = []
     here: Sql = exp.convert(0)
-    for depth, level in enumerate(tree.levels):
+    for depth, level in enumerate(levels):
         branch = f"{stem}_branch_{depth}"
         if depth == 0:
             ((_, place, root_rest),) = level.nodes
             node, key, rest = here, terms[place], exp.convert(root_rest)
         else:
             facts = f"{stem}_node_{depth}"
-            yield _join(facts, ("node", "asked", "rest"), level.nodes, {"node": here})
+            needed.append(_join(facts, ("node", "asked", "rest"), level.nodes, {"node": here}))
             node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
             key = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
-        yield _join(branch, ("node", "key", "child"), level.branches, {"node": node, "key": key})
+        needed.append(_join(branch, ("node", "key", "child"), level.branches, {"node": node, "key": key}))
         here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
-    yield _join(f"{stem}_leaf", ("node", "value"), tree.leaves, {"node": here})
+    needed.append(_join(f"{stem}_leaf", ("node", "value"), leaves, {"node": here}))
+    return needed, exp.column("value", f"{stem}_leaf")
 
 
 def _join(name: str, columns: tuple[str, ...], rows: list[Any], where: dict[str, Sql]) -> exp.Join:

@@ -16,7 +16,8 @@ from calcli.methods import catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.numeric.probing import damage
 from calcli.state import Json
-from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 

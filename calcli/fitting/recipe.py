@@ -15,7 +15,7 @@ from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
-from calcli.tables.binding import NO_FLAGS, Flags
+from calcli.tables.binding_types import NO_FLAGS, Flags
 
 AUTO = catalog.AUTO
 

@@ -14,7 +14,7 @@ from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.reports.guard import Guard
 from calcli.reports.schema import Report
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.source import Data
 
 

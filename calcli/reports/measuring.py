@@ -32,7 +32,7 @@ from calcli.reports.schema import (
 )
 from calcli.state import Json
 from calcli.tables.arrays import index_order
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
 from calcli.tables.source import Source

@@ -13,20 +13,18 @@ from calcli.batch import FloatArray
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import Listener, stage
 from calcli.engines.options import paths_of
-from calcli.errors import DataError, UsageError
+from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering, clustering_of_artifacts
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import SummedScores
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.gathered import Gathered
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, report_on
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
 from calcli.spark.table import example_of, facts_of_sums, refuse_huge
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
@@ -54,18 +52,15 @@ def evaluate(
         keep_going = request.bad_rows == "null"
         evaluating = Evaluating(name, scores, clusters, chosen, request.options, request.kinds, keep_going)
         with stage(listener, "measuring on Spark"):
-            sums = spark.total(table, columns_of(evaluating.bindings), evaluating)
+            total = spark.total(table, columns_of(evaluating.bindings), evaluating, name)
     # Bad rows are known only now.
-    if sums is None:
-        raise DataError(f"{name} has no rows")
-    for scale in sums.suspect:
+    for scale in total.suspect:
         if scale is not None:
             scale.judge()
-    sums.count.judge()
+    total.count.judge()
     binding = scores[0].binding
-    sources = tuple((score.name, score.source, Seconds()) for score in scores)
-    measured = SummedScores(chosen, sums.gathered, sums.tracing, sources).measured(class_names(binding))
-    data = facts_of_sums(sums.count, sums.weight, binding)
+    measured = total.sums.measured([(score.name, score.source, Seconds()) for score in scores])
+    data = facts_of_sums(total.count, total.weight, binding)
     return report_on("evaluate", request.seed, data, replace(binding, features=all_features(scores)), measured)
 
 
@@ -85,8 +80,7 @@ class Evaluated:
     count: Count
     suspect: list[Scale | None]
     weight: FloatArray
-    gathered: Gathered
-    tracing: CurveBuilder
+    sums: SummedScores
 
     def __iadd__(self, other: Evaluated) -> Self:
         self.count = self.count + other.count
@@ -95,8 +89,7 @@ class Evaluated:
             for here, there in zip(self.suspect, other.suspect, strict=True)
         ]
         self.weight = self.weight + other.weight
-        self.gathered += other.gathered
-        self.tracing += other.tracing
+        self.sums += other.sums
         return self
 
 
@@ -119,10 +112,16 @@ class Evaluating:
         return [score.binding for score in self.scores] + clusters
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Evaluated:
-        sums = self._no_rows()
+        classes = class_names(self.bindings[0])
+        total = Evaluated(
+            Count(self.name, keep_going=self.keep_going),
+            scale_checks(self.scores) + ([] if self.clusters is None else [None]),
+            np.zeros(len(classes)),
+            SummedScores.nothing([score.name for score in self.scores], classes, self.chosen, self.options, self.kinds),
+        )
         for frame in frames:
             # Rows are checked, and bad ones left out; the driver judges the counts of all tasks.
-            chunk = encode_chunk(frame, self.bindings, sums.count, sums.suspect)
+            chunk = encode_chunk(frame, self.bindings, total.count, total.suspect)
             if chunk is None:
                 continue
             batches = chunk.batches
@@ -130,19 +129,6 @@ class Evaluating:
             refuse_huge(weight)
             clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))
             probs = [score.predict(batch) for score, batch in zip(self.scores, batches, strict=False)]
-            scored = [Scored(label, prob, weight, clusters) for prob in probs]
-            sums.weight += class_weights(label, weight, len(sums.weight))
-            sums.gathered.add(scored)
-            sums.tracing.add(scored)
-        return sums
-
-    def _no_rows(self) -> Evaluated:
-        binding = self.bindings[0]
-        nothing = Scored.nothing_of(len(binding.classes))
-        return Evaluated(
-            Count(self.name, keep_going=self.keep_going),
-            scale_checks(self.scores) + ([] if self.clusters is None else [None]),
-            np.zeros(len(binding.classes)),
-            Gathered(self.chosen, self.options, [nothing for _ in self.scores]),
-            CurveBuilder([score.name for score in self.scores], class_names(binding), self.kinds),
-        )
+            total.weight += class_weights(label, weight, len(classes))
+            total.sums.add([Scored(label, prob, weight, clusters) for prob in probs])
+        return total

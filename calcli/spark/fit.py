@@ -6,16 +6,14 @@ Both run the code that fits on one machine. Of the rows only an example for bind
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
 from calcli.engines.listener import Listener, stage
 from calcli.engines.options import paths_of
-from calcli.errors import DataError, FitError, UsageError
-from calcli.evaluation.score_buffer import SummedScores
+from calcli.errors import FitError, UsageError
 from calcli.fitting.learn import Learned
 from calcli.fitting.manifest import keep
 from calcli.fitting.prior_shift import prior_ratio_of
@@ -26,19 +24,17 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
 from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
-from calcli.metrics import catalog as metrics
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.spark import session as spark
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
 from calcli.spark.table import example_of, facts_of_sums
-from calcli.tables.binding import Binding, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Total = TypeVar("Total")
 
 
 def fit(request: FitRequest, listener: Listener) -> FitResult:
@@ -66,25 +62,25 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         # First pass: the sums of the method by fold, from which all calibrators follow.
         started = time.perf_counter()
         with stage(listener, f"gathering the sums of {spec.name} on Spark"):
-            known = _total(keyed, rows, SumsPass(rows, spec, params))
+            known = spark.total(keyed, rows.reads, SumsPass(rows, spec, params), name)
         known.judge()
-        fitted = _finished(request, spec, params, rows, known)
+        fitted, held_out = _finished(request, spec, params, rows, known)
         seconds = time.perf_counter() - started
         # Second pass: the metrics of held-out rows.
-        measuring = MetricsPass(rows, spec.name, fitted.held_out, fitted.post_processing, chosen, request.options)
+        measuring = MetricsPass(rows, spec.name, held_out, fitted.post_processing, chosen, request.options)
         with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
-            measured = _total(keyed, rows, measuring)
+            measured = spark.total(keyed, rows.reads, measuring, name)
         # Third pass: their residuals, which `evaluate --drift` compares with. It needs the log-odds of the second.
         residuals = None
-        if fitted.held_out:
+        if held_out:
             with stage(listener, f"looking at the residuals of {spec.name} on Spark"):
-                products = _total(keyed, rows, ResidualsPass(measuring, measured.log_odds))
+                products = spark.total(keyed, rows.reads, ResidualsPass(measuring, measured.log_odds), name)
             residuals = DriftBaseline.of_sums(measured.log_odds, products)
-    held_out = measured.rows if fitted.held_out else 0
+    rows_held_out = measured.rows if held_out else 0
     learned = Learned(
-        spec, params, fitted.calibrator, folds.holdout, Seconds(fit=seconds), known.ranking, residuals, held_out
+        spec, params, fitted, folds.holdout, Seconds(fit=seconds), known.ranking, residuals, rows_held_out
     )
-    report = _report(request, chosen, learned, rows, known, measured)
+    report = _report(request, learned, rows, known, measured)
     return keep(request, learned, binding, report, guard, target)
 
 
@@ -118,28 +114,10 @@ def _only_sums(what: str, possible: Sequence[MethodSpec]) -> UsageError:
     return UsageError(what, hint=f"choose one of {names}; or fit on a sample of the rows, on one machine")
 
 
-def _total(table: DataFrame, rows: KeyedRows, add_up: spark.AddUp[Total]) -> Total:
-    """The total of a pass over all rows."""
-    total = spark.total(table, rows.reads, add_up)
-    if total is None:
-        raise DataError(f"{rows.name} has no rows")
-    return total
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """The calibrator to keep, and for each held-out fold one that was fitted without it."""
-
-    calibrator: Calibrator
-    held_out: Mapping[int, Calibrator]
-
-    @property
-    def post_processing(self) -> PostProcessing:
-        return self.calibrator.post_processing
-
-
-def _finished(request: FitRequest, spec: MethodSpec, params: Params, rows: KeyedRows, known: FitSums) -> _Fitted:
-    """The calibrators that follow from the sums."""
+def _finished(
+    request: FitRequest, spec: MethodSpec, params: Params, rows: KeyedRows, known: FitSums
+) -> tuple[Calibrator, dict[int, Calibrator]]:
+    """From the sums the calibrator to keep, and for each held-out fold one that was fitted without it."""
     holdout = rows.folds.holdout
     post_processing = PostProcessing(
         request.exact, prior_ratio_of(request.prior_shift, known.weight, class_names(rows.binding))
@@ -154,25 +132,18 @@ def _finished(request: FitRequest, spec: MethodSpec, params: Params, rows: Keyed
 
     held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in rows.folds.tests}
     if holdout.kind == "none":
-        return _Fitted(without(), {})
+        return without(), {}
     if not held_out:
         raise FitError(f"a share of {holdout} of the rows leaves nothing to hold out", hint="try: --holdout cv:5")
-    return _Fitted(without() if holdout.refit_on_all else held_out[0], held_out)
+    return without() if holdout.refit_on_all else held_out[0], held_out
 
 
-def _report(
-    request: FitRequest,
-    chosen: Sequence[metrics.MetricSpec],
-    learned: Learned,
-    rows: KeyedRows,
-    known: FitSums,
-    measured: MetricSums,
-) -> Report:
+def _report(request: FitRequest, learned: Learned, rows: KeyedRows, known: FitSums, measured: MetricSums) -> Report:
     name, binding = learned.spec.name, rows.binding
     scores = [(RAW, ScoreSource("raw"), Seconds())]
     if learned.holdout.kind != "none":
         scores.append((name, ScoreSource("method", method=name), learned.seconds))
-    numbers = SummedScores(chosen, measured.gathered, measured.tracing, tuple(scores)).measured(class_names(binding))
+    numbers = measured.sums.measured(scores)
     data = facts_of_sums(known.count, known.weight, binding)
     warnings = learned.warnings(numbers.differences)
     return report_on("fit", request.seed, data, binding, numbers, chosen=name, warnings=warnings)

@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, FloatArray, IntArray
+from calcli.evaluation.score_buffer import SummedScores
 from calcli.fitting.learn import reweighted
 from calcli.fitting.splits import KeyedFolds
 from calcli.methods import calibrator
@@ -31,17 +32,15 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.gathered import Gathered
 from calcli.metrics.ranking import AUC_SUMS, Cells
 from calcli.numeric.links import probabilities
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.drift_baseline import LogOdds, Products
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_probabilities
 from calcli.reports.schema import RAW
 from calcli.spark import session as spark
 from calcli.spark.table import refuse_huge
-from calcli.tables.binding import Binding
+from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns
 from calcli.tables.load import encode_chunk
 from calcli.tables.row_counts import Count
@@ -147,14 +146,12 @@ class MetricSums:
     """Sums of the metrics and curves of held-out rows, and moments of their calibrated log-odds."""
 
     rows: int
-    gathered: Gathered
-    tracing: CurveBuilder
+    sums: SummedScores
     log_odds: LogOdds
 
     def __iadd__(self, other: MetricSums) -> Self:
         self.rows += other.rows
-        self.gathered += other.gathered
-        self.tracing += other.tracing
+        self.sums += other.sums
         self.log_odds += other.log_odds
         return self
 
@@ -176,20 +173,16 @@ class MetricsPass:
     def __call__(self, frames: Iterator[pl.DataFrame]) -> MetricSums:
         binding = self.rows.binding
         scores = [RAW, self.name] if self.calibrators else [RAW]
-        classes = len(binding.classes)
         total = MetricSums(
             rows=0,
-            gathered=Gathered(self.chosen, self.options, [Scored.nothing_of(classes) for _ in scores]),
-            tracing=CurveBuilder(scores, class_names(binding)),
-            log_odds=LogOdds.nothing(1 if binding.binary else classes),
+            sums=SummedScores.nothing(scores, class_names(binding), self.chosen, self.options),
+            log_odds=LogOdds.nothing(1 if binding.binary else len(binding.classes)),
         )
         for batch, prob in self.predicted(frames):
             labels, weight = batch.labels, batch.weight
             probs = [raw_probabilities(batch, binding)] + ([] if prob is None else [prob])
-            scored = [Scored(labels, score, weight) for score in probs]
             total.rows += len(batch)
-            total.gathered.add(scored)
-            total.tracing.add(scored)
+            total.sums.add([Scored(labels, score, weight) for score in probs])
             if prob is not None:
                 total.log_odds += LogOdds.of(prob, labels, batch.weights)
         return total

@@ -15,11 +15,11 @@ import pickle
 import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -49,13 +49,8 @@ KEYS = 1 << 30
 """The column that `with_keys` adds, and how many values it can have."""
 
 Total = TypeVar("Total")
-Total_co = TypeVar("Total_co", covariant=True)
-
-
-class AddUp(Protocol[Total_co]):
-    """Makes a total of the rows of one task; totals have ``+=``, and both are pickled."""
-
-    def __call__(self, frames: Iterator[pl.DataFrame], /) -> Total_co: ...
+AddUp: TypeAlias = Callable[[Iterator[pl.DataFrame]], Total]
+"""Makes a total of the rows of one task; totals have ``+=``, and both are pickled."""
 
 
 @contextmanager
@@ -164,8 +159,8 @@ def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFram
     return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
 
 
-def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total | None:
-    """The total of all rows, of which only the columns `reads` are read; None where there are none.
+def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: str) -> Total:
+    """The total of all rows, of which only the columns `reads` are read; `name` is that of the table.
 
     Totals are always added in the order of the tasks: the same files give the same total to the last bit.
     """
@@ -175,33 +170,31 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total]) -> Total
     with _failures():
         # On the workers: a total of each task,
         columns = _numbered(table.select(*map(_column, reads)))
-        totals = columns.mapInArrow(_AddingUp(add_up, reads), "place int, total binary")
+        totals = columns.mapInArrow(functools.partial(_adding_up, add_up, list(reads)), "place int, total binary")
         # and of groups of tasks, as many as there are tasks in each: all totals at once would be too much for here.
         groups = max(1, math.isqrt(columns.rdd.getNumPartitions()))
         totals = totals.repartition(groups, place % groups).sortWithinPartitions(place)
         # On the driver: the total of the groups.
         packed = totals.rdd.mapPartitions(_joined).collect()
-    return functools.reduce(operator.iadd, map(_unpacked, packed)) if packed else None
+    if not packed:
+        raise DataError(f"{name} has no rows")
+    whole: Total = functools.reduce(operator.iadd, map(_unpacked, packed))
+    return whole
 
 
-class _AddingUp:
+def _adding_up(add_up: AddUp[Any], names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker, from the Arrow batches of one task to a single row: the task's number and its total."""
+    from pyspark import TaskContext
 
-    def __init__(self, add_up: AddUp[Any], names: Sequence[str]) -> None:
-        self.add_up, self.names = add_up, list(names)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        frames = _larger(batch.rename_columns(self.names) for batch in batches)
-        first = next(frames, None)
-        task = TaskContext.get()
-        if first is None or task is None:  # an empty partition has no total
-            return
-        total = _packed(self.add_up(chain([first], frames)))
-        yield pa.RecordBatch.from_pydict(
-            {"place": pa.array([task.partitionId()], pa.int32()), "total": pa.array([total], pa.binary())}
-        )
+    frames = _larger(batch.rename_columns(names) for batch in batches)
+    first = next(frames, None)
+    task = TaskContext.get()
+    if first is None or task is None:  # an empty partition has no total
+        return
+    total = _packed(add_up(chain([first], frames)))
+    yield pa.RecordBatch.from_pydict(
+        {"place": pa.array([task.partitionId()], pa.int32()), "total": pa.array([total], pa.binary())}
+    )
 
 
 def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
@@ -244,7 +237,7 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
     needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
     rows = _numbered(table.select(*map(_column, needed)))
     added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
-    scored = rows.mapInArrow(_Calibrated(stream, needed), StructType([*rows.schema.fields, *added]))
+    scored = rows.mapInArrow(functools.partial(_calibrated, stream, needed), StructType([*rows.schema.fields, *added]))
     scored = scored.toDF(*needed, *names).select(*map(_column, (*kept, *names)))
     # Rows are counted as they are written; bad ones are those in which the first added column is null.
     counted = Observation("calcli")
@@ -256,20 +249,15 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
     return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
 
 
-class _Calibrated:
+def _calibrated(stream: Stream, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker, the Arrow batches of one task with the added columns."""
-
-    def __init__(self, stream: Stream, names: Sequence[str]) -> None:
-        self.stream, self.names = stream, list(names)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        levels = Levels()
-        for batch in batches:
-            named = batch.rename_columns(self.names)
-            frame: Any = pl.from_arrow(named.select(list(self.stream.added.reads)))
-            added = self.stream.compute(frame, levels)
-            names = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=names)
+    levels = Levels()
+    for batch in batches:
+        named = batch.rename_columns(names)
+        frame: Any = pl.from_arrow(named.select(list(stream.added.reads)))
+        added = stream.compute(frame, levels)
+        numbered = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=numbered)
 
 
 def partition_columns(table: DataFrame) -> list[str]:

@@ -9,7 +9,8 @@ from calcli.errors import DataError
 from calcli.reports.measuring import label_rate
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
-from calcli.tables.binding import Binding, Flags, label_column
+from calcli.tables.binding import label_column
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.row_counts import Count
 from calcli.tables.source import Source
 

@@ -9,27 +9,13 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
-from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Label, LabelType, Score, ScoreKind
+from calcli.tables.binding_types import NO_FLAGS, Binding, Feature, Flags, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
 from calcli.tables.source import Source
-
-__all__ = [
-    "NO_FLAGS",
-    "Binding",
-    "Dropped",
-    "Feature",
-    "Flags",
-    "Label",
-    "LabelType",
-    "Score",
-    "ScoreKind",
-    "bind",
-    "bind_score",
-]
 
 LABEL_NAMES = ("label", "y", "target", "class")
 AGREEMENT = 1e-6
@@ -112,12 +98,10 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
 
 def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
     """Refuse flags that name no column, or classes other than the artifact's."""
-    for flag, value in (("--label", flags.label), ("--weight", flags.weight)):
+    ignored = (("--ignore", value) for value in flags.ignore)
+    for flag, value in (("--label", flags.label), ("--weight", flags.weight), *ignored):
         if value is not None and value not in names:
             raise DataError(f"{flag}: {unknown_name('column', value, names)}")
-    for value in flags.ignore:
-        if value not in names:
-            raise DataError(f"--ignore: {unknown_name('column', value, names)}")
     if known is None:
         return
     labels = Labels(known.label_type, known.classes)

@@ -7,7 +7,6 @@ key) makes its column text, because 007 is not 7.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -21,54 +20,40 @@ TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 LEADING_ZERO = r"^[+-]?0\d"
 
 
-@dataclass
-class Kinds:
-    """The types that are still possible for a column after some of its rows."""
-
-    integer: bool = True
-    number: bool = True
-    boolean: bool = True
-    empty: bool = True
-
-    @property
-    def text(self) -> bool:
-        """Whether only text is left."""
-        return not (self.number or self.boolean)
-
-    def dtype(self) -> pl.DataType:
-        """The type, after all rows."""
-        if self.empty or self.text:
-            return pl.String()
-        if self.number:
-            return pl.Int64() if self.integer else pl.Float64()
-        return pl.Boolean()
-
-
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
-    kinds = {name: Kinds() for name in raw.collect_schema()}
+    # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
+    kinds = {name: {"integer", "number", "boolean", "empty"} for name in raw.collect_schema()}
     for batch in raw.collect_batches():
-        open_questions = {name: kind for name, kind in kinds.items() if not kind.text}
-        answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in open_questions.items())
-        for name, answer in answers.row(0, named=True).items() if open_questions else ():
-            for question, value in answer.items():
-                setattr(kinds[name], question, getattr(kinds[name], question) and value)
-    return pl.Schema({name: kind.dtype() for name, kind in kinds.items()})
+        undecided = {name: kind for name, kind in kinds.items() if kind & {"number", "boolean"}}
+        answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in undecided.items())
+        for name, answer in answers.row(0, named=True).items() if undecided else ():
+            kinds[name] -= {kind for kind, fits in answer.items() if not fits}
+    return pl.Schema({name: _dtype(kind) for name, kind in kinds.items()})
 
 
-def _look(name: str, kinds: Kinds) -> Iterator[pl.Expr]:
+def _dtype(kinds: set[str]) -> pl.DataType:
+    """The type of a column for which these are possible after all rows."""
+    if "empty" in kinds or not kinds & {"number", "boolean"}:
+        return pl.String()
+    if "number" in kinds:
+        return pl.Int64() if "integer" in kinds else pl.Float64()
+    return pl.Boolean()
+
+
+def _look(name: str, kinds: set[str]) -> Iterator[pl.Expr]:
     """For each type that is still possible, whether these rows fit it."""
     text = pl.col(name)
     number = text.cast(pl.Float64, strict=False)
     lower = text.str.to_lowercase()
     truth = lower.is_in(TRUTHS)
-    if kinds.number:
+    if "number" in kinds:
         yield (_only_missing(text, number.is_null()) & ~text.str.contains(LEADING_ZERO).any()).alias("number")
-        if kinds.integer:
+        if "integer" in kinds:
             yield _only_missing(text, text.cast(pl.Int64, strict=False).is_null()).alias("integer")
-    if kinds.boolean:
+    if "boolean" in kinds:
         yield _only_missing(text, ~truth).alias("boolean")
-    if kinds.empty:
+    if "empty" in kinds:
         yield (~(number.is_not_nan().any() | truth.any())).alias("empty")
 
 

@@ -77,6 +77,8 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     parts = []
     for file in files:
         with reading(file.name):
+            if file.path.stat().st_size == 0:
+                raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
             part = open_part(file)
         if not part.schema:
             raise DataError(f"{file.name} has no columns")
@@ -87,17 +89,13 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     arrow_types = {name: dtype for part in reversed(parts) for name, dtype in part.arrow_types.items()}
     # 3. one frame
     alike = all(part.schema == target and not part.stream for part in parts)
-    if kind == "ndjson":
-        frame = _with_constants(_scan_ndjson(files, target), files)
-    elif alike and len(files) > 1:
-        frame = as_enums(_with_constants(_scan_together(files, kind), files), parts[0].levels)
-    else:
-        frame = _one_by_one(files, parts, target)
-    return frame, arrow_types
+    if kind == "ndjson" or (alike and len(files) > 1):
+        frame = _with_constants(_scan_together(files, kind, target), files)
+        return as_enums(frame, parts[0].levels), arrow_types
+    return _one_by_one(files, parts, target), arrow_types
 
 
 def _open_parquet(file: LocalFile) -> Part:
-    _refuse_empty(file)
     try:
         opened = pyarrow.parquet.ParquetFile(file.path)
     except pa.ArrowInvalid as error:
@@ -118,7 +116,6 @@ def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:
 
 
 def _open_ipc(file: LocalFile) -> Part:
-    _refuse_empty(file)
     with file.path.open("rb") as start:
         magic = start.read(6)
     if magic[:4] == b"FEA1":
@@ -153,7 +150,6 @@ def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
 
 
 def _open_ndjson(file: LocalFile) -> Part:
-    _refuse_empty(file)
     frame = pl.scan_ndjson(glob.escape(str(file.path)), infer_schema_length=None)
     schema = frame.collect_schema()
     _refuse_mixed(file, [name for name, dtype in schema.items() if dtype == pl.String])
@@ -179,11 +175,6 @@ def _refuse_mixed(file: LocalFile, names: Sequence[str]) -> None:
             ) from error
 
 
-def _refuse_empty(file: LocalFile) -> None:
-    if file.path.stat().st_size == 0:
-        raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
-
-
 def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
     return DataError(
         f"{file.name} is not {what}, or was cut off: {one_line(error)}",
@@ -191,19 +182,18 @@ def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
     )
 
 
-def _scan_together(files: Sequence[LocalFile], kind: Format) -> pl.LazyFrame:
+def _scan_together(files: Sequence[LocalFile], kind: Format, target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """One scan of files with the same schema, which costs polars much less than a scan of each."""
-    options: dict[str, Any] = {"glob": False, "hive_partitioning": False}
-    if files[0].constants:
-        options["include_file_paths"] = PATH_COLUMN
-    paths = [file.path for file in files]
-    return pl.scan_parquet(paths, **options) if kind == "parquet" else pl.scan_ipc(paths, **options)
-
-
-def _scan_ndjson(files: Sequence[LocalFile], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    # With the schema given, polars does not infer it anew from all rows each time the frame is collected.
-    paths = [glob.escape(str(file.path)) for file in files]
-    return pl.scan_ndjson(paths, schema=target, include_file_paths=PATH_COLUMN if files[0].constants else None)
+    paths = PATH_COLUMN if files[0].constants else None
+    if kind == "ndjson":
+        # With the schema given, polars does not infer it anew from all rows each time the frame is collected.
+        escaped = [glob.escape(str(file.path)) for file in files]
+        return pl.scan_ndjson(escaped, schema=target, include_file_paths=paths)
+    scan: Any = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
+    frame: pl.LazyFrame = scan(
+        [file.path for file in files], glob=False, hive_partitioning=False, include_file_paths=paths
+    )
+    return frame
 
 
 def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:

@@ -69,12 +69,11 @@ def write(
         raise UsageError(f"{kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
     with writing(_shown(path)):
         rows = _Rows(frame, kind, arrow_types or {})
-        with _opened(path) as (stream, replaces):
-            if replaces:
-                with _packed(stream, compression) as packed:
-                    rows.put(packed, near=path.parent)
-            else:
-                rows.put(stream)
+        with (
+            _opened(path) as (stream, replaces),
+            _packed(stream, compression if replaces else None) as packed,
+        ):
+            rows.put(packed, near=path.parent if replaces else None)
     return rows.count
 
 

@@ -15,7 +15,7 @@ from calcli.fitting.model import load as load
 from calcli.fitting.requests import FitRequest
 from calcli.fitting.side_inputs import SideFiles as SideFiles
 from calcli.metrics.base import Options as Options
-from calcli.tables.binding import Flags as Flags
+from calcli.tables.binding_types import Flags as Flags
 from calcli.tables.source import open_source as open_source
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply

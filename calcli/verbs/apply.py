@@ -9,10 +9,11 @@ from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
-from calcli.engines.passthrough import kept_columns, write_rows
+from calcli.engines.passthrough import RowsWritten, kept_columns, write_rows
 from calcli.errors import UsageError
 from calcli.fitting.model import Model, load
-from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.edges import load_nodes
 from calcli.tables.formats import format_of
 from calcli.tables.load import load as load_rows
@@ -89,26 +90,31 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
         raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
     check_master(request.engine, request.master)
     model = load(request.artifact, edges=request.edges)
-    return (_on_spark if request.engine == "spark" else _here)(request, model, listener)
+    added, written = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
+    return ApplyResult(str(request.output), written.rows, written.bad, added.names, added.binding)
 
 
-def _here(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResult:
+def _here(request: ApplyRequest, model: Model, listener: Listener) -> tuple[CalibratedColumns, RowsWritten]:
     """On this machine, in a stream."""
     output_format = format_of(request.output, request.output_format, flag="--output-format")
     with open_source(request.data, format=request.input_format) as source:
-        plan = _Plan.of(request, model, source)
+        added, kept = _columns(request, model, source)
         if request.dry_run:
-            return plan.result(request, 0, 0)
-        for remark in plan.remarks(source):
-            listener.note(remark)
+            return added, RowsWritten(0, 0)
+        # What should be known of rows that an edge list links.
+        if (node_id := added.binding.node_id) is not None:
+            for remark in model.calibrator.remarks(load_nodes(source, node_id)):
+                listener.note(remark)
+
+        def recount() -> None:
+            load_rows(source, added.binding, features=added.features, label=False, check_scale=False)
+
+        stream = Stream(added, request.bad_rows, whole_table=model.calibrator.whole_table)
         with stage(listener, "calibrating"):
-            passed = write_rows(
-                plan.stream, source, plan.kept, request.output, output_format, lambda: plan.recount(source)
-            )
-    return plan.result(request, passed.rows, passed.bad)
+            return added, write_rows(stream, source, kept, request.output, output_format, recount)
 
 
-def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyResult:
+def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> tuple[CalibratedColumns, RowsWritten]:
     """On a cluster, over a dataset of Parquet files."""
     from calcli.spark import session as spark
 
@@ -124,43 +130,17 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> ApplyR
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
         with open_source(spark.like(table)) as source:
-            plan = _Plan.of(request, model, source)
+            added, kept = _columns(request, model, source)
         if request.dry_run:
-            return plan.result(request, 0, 0)
+            return added, RowsWritten(0, 0)
         with stage(listener, "calibrating on Spark"):
-            counts = spark.apply(table, plan.stream, plan.kept, str(request.output))
-    return plan.result(request, counts.rows, counts.bad)
+            return added, spark.apply(table, Stream(added, request.bad_rows), kept, str(request.output))
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is done to every row, and which columns pass through."""
-
-    added: CalibratedColumns
-    bad_rows: BadRows
-    kept: list[str]
-
-    @classmethod
-    def of(cls, request: ApplyRequest, model: Model, source: Source) -> _Plan:
-        binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-        added = CalibratedColumns(
-            request.column, model.calibrator, binding, request.scale, request.extra, model.needs_features
-        )
-        kept = kept_columns(source, request.keep, added.names, hint="try: --column NAME")
-        return cls(added, request.bad_rows, kept)
-
-    @property
-    def stream(self) -> Stream:
-        return Stream(self.added, self.bad_rows, whole_table=self.added.calibrator.whole_table)
-
-    def recount(self, source: Source) -> None:
-        """Read the table again, and raise an error that names all bad rows."""
-        load_rows(source, self.added.binding, features=self.added.features, label=False, check_scale=False)
-
-    def remarks(self, source: Source) -> tuple[str, ...]:
-        """What should be known of rows that an edge list links."""
-        node_id = self.added.binding.node_id
-        return () if node_id is None else self.added.calibrator.remarks(load_nodes(source, node_id))
-
-    def result(self, request: ApplyRequest, rows: int, bad: int) -> ApplyResult:
-        return ApplyResult(str(request.output), rows, bad, self.added.names, self.added.binding)
+def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[CalibratedColumns, list[str]]:
+    """The columns that are added, and those that pass through."""
+    binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
+    added = CalibratedColumns(
+        request.column, model.calibrator, binding, request.scale, request.extra, model.needs_features
+    )
+    return added, kept_columns(source, request.keep, added.names, hint="try: --column NAME")

@@ -24,7 +24,8 @@ from calcli.metrics.base import Options
 from calcli.reports.groups import ranks
 from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
-from calcli.tables.binding import Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.fit import fit

@@ -22,7 +22,7 @@ from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
-from calcli.tables.binding import Binding, Flags
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import read_batches
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Data, Source, open_source

@@ -18,11 +18,11 @@ from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedSc
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.groups import Numbered, groups, linked_rows, ranks
 from calcli.reports.measuring import (
+    Measurements,
     Resampling,
     class_names,
     facts_of,
@@ -88,8 +88,8 @@ def _here(
             rows = buffer.done()
             grouped: list[dict[str, Json]] = []
             rejected: list[dict[str, Json]] = []
-            if isinstance(rows, SummedScores):
-                measured = rows.measured(names)
+            if isinstance(rows, Measurements):
+                measured = rows
             else:
                 measured = measure_all(
                     rows.candidates,
@@ -160,10 +160,9 @@ def _read(
     clusters: Clustering | None,
 ) -> ScoreBuffer:
     """The probabilities of every good row, and its cluster. Features are read in chunks, and never kept."""
-    names = class_names(scores[0].binding)
-    tracing = CurveBuilder([score.name for score in scores], names, request.kinds)
-    whole_for = request.whole_for(scores)
-    buffer = ScoreBuffer(scores, len(names), chosen, request.options, tracing, clusters, whole_for=whole_for)
+    names = [score.name for score in scores]
+    sums = SummedScores.nothing(names, class_names(scores[0].binding), chosen, request.options, request.kinds)
+    buffer = ScoreBuffer(scores, sums, clusters, whole_for=request.whole_for(scores))
     bindings, suspect = [score.binding for score in scores], scale_checks(scores)
     if clusters is not None:
         bindings.append(clusters.binding)

@@ -10,7 +10,7 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import Stream
 from calcli.engines.passthrough import kept_columns, write_rows
 from calcli.ensembles.load import load_ensemble
-from calcli.tables.binding import Flags
+from calcli.tables.binding_types import Flags
 from calcli.tables.formats import format_of
 from calcli.tables.labels import class_text
 from calcli.tables.source import Data, open_source

@@ -18,7 +18,7 @@ from calcli.errors import DataError, UsageError
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
-from calcli.tables.binding import Binding, Flags
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored

@@ -22,7 +22,7 @@ from calcli.errors import UsageError
 from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
 from calcli.reports.measuring import data_facts
-from calcli.tables.binding import Binding, Dropped, Flags
+from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.load import load
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import Task, bind_unscored, model_features

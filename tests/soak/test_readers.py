@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from calcli.errors import CalcliError
-from calcli.tables.binding import Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
 from calcli.tables.source import open_source
 from tests.support.damage import CASES, damaged, nothing_but

@@ -16,7 +16,8 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
 from calcli.spark.session import KEY, KEYS
-from calcli.tables.binding import Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Flags
 from calcli.tables.source import open_source
 from tests.support.samples import clicks
 
@@ -66,7 +67,7 @@ def test_without_calibrators_all_rows_are_measured() -> None:
     assert not found.log_odds.sums.any()
     p = 1 / (1 + np.exp(-frame["logit"].to_numpy()))
     loss = -np.log(np.where(frame["label"].to_numpy() == 1, p, 1 - p))
-    (measured,) = found.gathered.measured()
+    (measured,) = found.sums.gathered.measured()
     assert measured["nll"].value == pytest.approx(np.average(loss, weights=frame["w"]), rel=1e-12)
 
 

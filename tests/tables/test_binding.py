@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Feature, Flags, Label, Score
 from calcli.tables.source import open_source
 from tests.support.tables import ordinary, put, put_text, table
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.errors import DataError
-from calcli.tables.binding import Binding, Feature, Flags, Label, Score, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Feature, Flags, Label, Score
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.load import Loaded, load
 from calcli.tables.row_counts import Count

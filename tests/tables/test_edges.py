@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError
-from calcli.tables.binding import Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Flags
 from calcli.tables.edges import load_edges, load_nodes
 from calcli.tables.load import load
 from calcli.tables.source import open_source

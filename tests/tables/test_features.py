@@ -10,7 +10,8 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.tables import features
-from calcli.tables.binding import Binding, Flags, bind
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.source import open_source
 from tests.support.tables import ordinary, put
 

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.tables.binding import Flags, bind, bind_score
+from calcli.tables.binding import bind, bind_score
+from calcli.tables.binding_types import Flags
 from calcli.tables.load import load, read_batches
 from calcli.tables.row_counts import Tally
 from calcli.tables.scale import Scale

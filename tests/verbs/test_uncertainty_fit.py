@@ -19,7 +19,7 @@ from calcli.ensembles.load import load_ensemble
 from calcli.errors import ArtifactError, DataError, FileSystemError, FitError, UsageError
 from calcli.fitting.model import load
 from calcli.learners import catboost as learner
-from calcli.tables.binding import Flags
+from calcli.tables.binding_types import Flags
 from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.settings import DEPTHS, RATES, Settings
