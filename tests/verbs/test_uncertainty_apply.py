@@ -124,7 +124,9 @@ def test_what_cannot_be_applied(kept: Path, tmp_path: Path) -> None:
     rows.with_columns(size=pl.Series(["1.5"] * 19 + ["big"])).write_csv(tmp_path / "bad.csv")
     with pytest.raises(DataError, match="the number feature 'size' is 'big' in row 20"):
         calcli.apply_ensemble(kept / "binary", tmp_path / "bad.csv", out)
-    calcli.fit(pl.DataFrame({"logit": [0.5, -1.0] * 20, "label": [1, 0] * 20}), "platt", tmp_path / "platt")
+    calcli.fit(
+        pl.DataFrame({"logit": [0.5, -1.0] * 20, "label": [1, 0] * 20}), method="platt", output=tmp_path / "platt"
+    )
     with pytest.raises(ArtifactError, match="is a calibrator, not an ensemble"):
         calcli.apply_ensemble(tmp_path / "platt", rows, out)
     assert not out.exists()
