@@ -1,19 +1,19 @@
 """The methods, as data.
 
-Each family has a ``catalog.py`` with its specs. They are read by ``calcli methods``, by shell completion, by the docs
-and by the contract tests, none of which import a method. A new method is one module, and one spec in the catalog of its
-family: ``scaling/``, ``binning/``, ``trees/`` (whose methods are beside it), ``clusters/`` or ``graphs/``.
+`calcli.methods.catalogs` has the specs of each family. They are read by ``calcli methods``, by shell completion, by the
+docs and by the contract tests, none of which import a method. A new method is one module, and one spec in the catalog
+of its family.
 """
 
 from __future__ import annotations
 
 from calcli.errors import UsageError, unknown_name
-from calcli.methods.binning.catalog import SPECS as BINNING
-from calcli.methods.clusters.catalog import SPECS as CLUSTERS
-from calcli.methods.graphs.catalog import SPECS as GRAPHS
-from calcli.methods.scaling.catalog import SPECS as SCALING
+from calcli.methods.catalogs.binning import SPECS as BINNING
+from calcli.methods.catalogs.clusters import SPECS as CLUSTERS
+from calcli.methods.catalogs.graphs import SPECS as GRAPHS
+from calcli.methods.catalogs.scaling import SPECS as SCALING
+from calcli.methods.catalogs.trees import SPECS as TREES
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.catalog import SPECS as TREES
 
 AUTO = "auto"
 """The name of the choice among several methods on held-out rows; it has no spec."""

@@ -1,7 +1,7 @@
 """The specs of the methods that grow trees: `calcli.methods.mbct`, `heterogeneous` and `boost`."""
 
-from calcli.methods.binning.catalog import SPECS as BINNING
-from calcli.methods.scaling.catalog import SPECS as SCALING
+from calcli.methods.catalogs.binning import SPECS as BINNING
+from calcli.methods.catalogs.scaling import SPECS as SCALING
 from calcli.methods.spec import MethodSpec, choice, integer, number, text
 
 _AUTO = ("auto",)

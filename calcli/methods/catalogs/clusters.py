@@ -1,7 +1,7 @@
 """The spec of CCL."""
 
-from calcli.methods.binning.catalog import SPECS as BINNING
-from calcli.methods.scaling.catalog import SPECS as SCALING
+from calcli.methods.catalogs.binning import SPECS as BINNING
+from calcli.methods.catalogs.scaling import SPECS as SCALING
 from calcli.methods.spec import choice, in_family, integer, number, text
 
 _spec = in_family("clusters")

@@ -1,0 +1,1 @@
+"""The specs of the methods, by family; they import no method."""
