@@ -20,13 +20,14 @@ from calcli.tables.arrays import (
     Levels,
     class_indices,
     feature_column,
+    in_any,
     index_order,
     no_number,
     node_ids,
     numbers,
 )
 from calcli.tables.binding_types import Binding
-from calcli.tables.row_counts import Checked, Mask, in_any, mark, summary
+from calcli.tables.row_counts import Checked, Mask, summary
 from calcli.tables.scale import SLACK, SUM_SLACK
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -142,6 +143,12 @@ def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dic
     if binding.score.kind == "prob":
         return _score_from_probabilities(values, binding, wrong)
     return _two_columns(values, binding) if values.ndim == 2 and binding.binary else values
+
+
+def mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
+    """Add a reason, with the rows that are bad for it, if there are any."""
+    if mask.any():
+        wrong[reason] = mask
 
 
 def mark_missing(columns: Sequence[pl.Series], values: FloatArray, name: str, wrong: dict[str, Mask]) -> None:

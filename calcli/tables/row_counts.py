@@ -1,4 +1,4 @@
-"""Which rows are bad, why, and how many."""
+"""How many rows are bad, and why."""
 
 from __future__ import annotations
 
@@ -13,18 +13,6 @@ from calcli.batch import IntArray
 from calcli.errors import DataError
 
 Mask = NDArray[np.bool_]
-
-
-def mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:
-    """Add a reason, with the rows that are bad for it, if there are any."""
-    if mask.any():
-        wrong[reason] = mask
-
-
-def in_any(mask: Mask) -> Mask:
-    """For each row, whether the mask holds in any of its columns."""
-    rows: Mask = np.logical_or.reduce(mask, axis=tuple(range(1, mask.ndim)))
-    return rows
 
 
 def summary(wrong: Mapping[str, Mask]) -> tuple[Mask | None, dict[str, int], tuple[int, str] | None]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
+from calcli.tables.arrays import in_any
 from calcli.tables.binding_types import Score
-from calcli.tables.row_counts import in_any
 
 SLACK = 1e-6
 """How far outside [0, 1] a probability may be, because float32 rounds."""
