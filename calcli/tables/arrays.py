@@ -24,12 +24,6 @@ MOST_KEPT = 1 << 16
 """The largest number of categories of a column that are kept from chunk to chunk."""
 
 
-def in_any(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each row, whether the mask holds in any of its columns."""
-    rows: NDArray[np.bool_] = np.logical_or.reduce(mask, axis=tuple(range(1, mask.ndim)))
-    return rows
-
-
 def numbers(values: pl.Series) -> FloatArray:
     """As float64, with NaN where there is no number."""
     cast = values.cast(pl.Float64, strict=False)

@@ -20,7 +20,6 @@ from calcli.tables.arrays import (
     Levels,
     class_indices,
     feature_column,
-    in_any,
     index_order,
     no_number,
     node_ids,
@@ -143,6 +142,12 @@ def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dic
     if binding.score.kind == "prob":
         return _score_from_probabilities(values, binding, wrong)
     return _two_columns(values, binding) if values.ndim == 2 and binding.binary else values
+
+
+def in_any(mask: Mask) -> Mask:
+    """For each row, whether the mask holds in any of its columns."""
+    rows: Mask = np.logical_or.reduce(mask, axis=tuple(range(1, mask.ndim)))
+    return rows
 
 
 def mark(wrong: dict[str, Mask], reason: str, mask: Mask) -> None:

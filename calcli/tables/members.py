@@ -11,8 +11,8 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError, nearest
-from calcli.tables.arrays import in_any, numbers
-from calcli.tables.checks import mark, mark_missing
+from calcli.tables.arrays import numbers
+from calcli.tables.checks import in_any, mark, mark_missing
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import there_is
 from calcli.tables.row_counts import Checked, Count, Mask, summary

@@ -6,7 +6,6 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
-from calcli.tables.arrays import in_any
 from calcli.tables.binding_types import Score
 
 SLACK = 1e-6
@@ -53,7 +52,7 @@ class Scale:
         self.least = min(self.least, float(rows.min()))
         self.greatest = max(self.greatest, float(rows.max()))
         if self.score.kind == "prob":
-            self.outside += int(in_any((rows < -SLACK) | (rows > 1.0 + SLACK)).sum())
+            self.outside += int(((rows < -SLACK) | (rows > 1.0 + SLACK)).any(axis=1).sum())
         elif values.ndim == 2 and self.sums_to_one:
             self.sums_to_one = bool((np.abs(rows.sum(axis=1) - 1.0) <= SUM_SLACK).all())
 
