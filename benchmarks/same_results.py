@@ -152,7 +152,7 @@ def _elsewhere() -> Iterator[tuple[str, list[str]]]:
 def _record(data: Path | None, only: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        here, before = Path(scratch), dict[str, str]()
+        here, before, manifests = Path(scratch), dict[str, str](), set[str]()
         (here / SAMPLES).symlink_to(Path(__file__).resolve().parent.parent / "sample_data")
         if data is not None:
             (here / TABLES).symlink_to(data.resolve())
@@ -161,11 +161,13 @@ def _record(data: Path | None, only: str) -> dict[str, Any]:
                 continue
             started = time.perf_counter()
             done = _run(words, here)
-            files = _hashes(here)
+            # A manifest tells the time, and so does its hash, which reports and later generations quote.
+            manifests |= {hashlib.sha256(path.read_bytes()).hexdigest() for path in here.rglob("manifest*.json")}
+            files = _hashes(here, manifests)
             found[name] = {
                 "status": done.returncode,
-                "stdout": _plain(done.stdout),
-                "stderr": _without_numbers_of_time(done.stderr),
+                "stdout": _stable(done.stdout, manifests),
+                "stderr": _stable(done.stderr, manifests),
                 "written": {path: digest for path, digest in files.items() if before.get(path) != digest},
             }
             before = {path: digest for path, digest in files.items() if (here / path).exists()}
@@ -180,42 +182,37 @@ def _run(words: list[str], here: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _hashes(here: Path) -> dict[str, str]:
+def _hashes(here: Path, manifests: set[str]) -> dict[str, str]:
     """The hash of every file beneath, by its path; then what is not an artifact is removed."""
     found = {}
     for path in sorted(here.rglob("*")):
         name = str(path.relative_to(here))
         if not path.is_file() or name.startswith((f"{SAMPLES}/", f"{TABLES}/")):
             continue
-        if path.suffix == ".json":
-            found[name] = hashlib.sha256(_plain(path.read_text()).encode()).hexdigest()[:16]
-        elif path.suffix == ".html":
-            found[name] = hashlib.sha256(_without_numbers_of_time(path.read_text()).encode()).hexdigest()[:16]
-        else:
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        content = path.read_bytes()
+        if path.suffix in {".json", ".html"}:
+            content = _stable(content.decode(), manifests).encode()
+        found[_stable(name, manifests)] = hashlib.sha256(content).hexdigest()[:16]
         if path.parent == here:
             path.unlink()
     return found
 
 
-def _plain(text: str) -> str:
-    """JSON without what differs from run to run; other text without its times."""
+def _stable(text: str, manifests: set[str]) -> str:
+    """A text without what differs from run to run: times, seconds, versions, hashes of manifests."""
     try:
-        return json.dumps(_stable(json.loads(text)), indent=1)
+        text = json.dumps(_without_volatile(json.loads(text)), indent=1)
     except ValueError:
-        return _without_numbers_of_time(text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT?[ ]?\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?", "TIME", text)
+        text = re.sub(r"\b\d+(\.\d+)?(e-\d+)? ?(ms|s|µs|min)\b", "SECONDS", text)
+        text = re.sub(r" +", " ", text)
+    return re.sub(r"\b[0-9a-f]{64}\b", lambda digest: "MANIFEST" if digest[0] in manifests else digest[0], text)
 
 
-def _stable(value: Any) -> Any:
+def _without_volatile(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _stable(part) for key, part in value.items() if key not in VOLATILE}
-    return [_stable(part) for part in value] if isinstance(value, list) else value
-
-
-def _without_numbers_of_time(text: str) -> str:
-    text = re.sub(r"\d{4}-\d\d-\d\dT?[ ]?\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?", "TIME", text)
-    text = re.sub(r"\b\d+(\.\d+)?(e-\d+)? ?(ms|s|µs|min)\b", "SECONDS", text)
-    return re.sub(r" +", " ", text)
+        return {key: _without_volatile(part) for key, part in value.items() if key not in VOLATILE}
+    return [_without_volatile(part) for part in value] if isinstance(value, list) else value
 
 
 def _compare(before: dict[str, Any], after: dict[str, Any], subset: bool) -> int:
