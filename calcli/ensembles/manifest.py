@@ -38,6 +38,7 @@ def manifest_of(
         params={key: value for key, value in made.settings.items() if key != "kind"},
         seed=seed,
         recipe=asked,
+        # Ensembles have no score before them: only `--tune` measures, on held-out rows.
         fit={
             "holdout": held_out if made.trials else {"scheme": "none", "rows": 0, "refit_on_all": True},
             "before": {},

@@ -55,8 +55,10 @@ def _json(node: Term | Condition, names: Names) -> Json:
 
     found: Json
     match node:
+        # what has a name already, as subexpressions that occur more than once
         case _ if id(node) in names:
             found = {"ref": names[id(node)]}
+        # terms
         case Number(value):
             found = value
         case Input(name, _):
@@ -76,6 +78,7 @@ def _json(node: Term | Condition, names: Names) -> Json:
         case Switch(x, keys, values, otherwise):
             found = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
             found["else"] = _json(otherwise, names)
+        # conditions
         case Missing(column):
             found = {"op": "missing", "column": column.name}
         case Among(column, levels):

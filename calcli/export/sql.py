@@ -149,8 +149,10 @@ class _Writer:
     def written(self, node: Term | Condition) -> Sql:
         found: Sql
         match node:
+            # what is a column of the inner query already
             case _ if id(node) in self.names:
                 found = exp.column(_name(self.names[id(node)]))
+            # terms
             case Number(value):
                 found = _number(value)
             case Input(name, role):
@@ -168,6 +170,7 @@ class _Writer:
                 found = self._search(self.written(x), cuts.tolist(), values, relation)
             case Switch(x, keys, values, otherwise):
                 found = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
+            # conditions
             case Missing(column):
                 found = _missing(column)
             case Among(column, levels):

@@ -43,6 +43,7 @@ def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Sc
 
 def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     """One method in full, without importing it."""
+    # What holds for every method, then what only some have.
     native = spec.multiclass == "native"
     pairs = [
         ("family", spec.family),
@@ -62,6 +63,7 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     if spec.reference:
         pairs.append(("reference", spec.reference))
     lines = [*wrapped(f"{spec.name}: {spec.summary}", screen.prose), "", *described(pairs, screen.prose)]
+    # Parameters and presets.
     if spec.params:
         lines += ["", screen.bold("Parameters, for --set KEY=VALUE:")]
         lines += described([_parameter(param) for param in spec.params], screen.prose)
