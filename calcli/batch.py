@@ -1,4 +1,4 @@
-"""What is passed around: validated rows as plain arrays.
+"""Validated rows as plain arrays, the input of methods and metrics.
 
 A `Batch` holds what calibrators need and nothing else. The tables room makes it, after every check has passed, so
 that methods and metrics never meet a null label, a non-finite score or a string.
@@ -143,7 +143,7 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class SideInputs:
-    """What a method may need beside its rows: other rows, edge lists, the bytes of a user's model.
+    """Inputs of a method besides its rows: other rows, edge lists, the bytes of a user's model.
 
     Keyed by role (``partition-data``, ``embedding-data``, ``model``); the role of `edges` is ``edges``. Most methods
     need none of it.

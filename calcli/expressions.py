@@ -1,4 +1,4 @@
-"""A forward pass as a formula: what another language needs to know to predict as calcli does.
+"""The forward pass of a calibrator as a formula, to be written in other languages.
 
 Methods with a closed form say it in these terms, beside their `predict`; the export room writes them down as SQL. Terms
 are numbers, never texts or truth values; conditions are only asked. A term that is used twice is the same object twice:
@@ -74,7 +74,7 @@ class Number(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Input(Term):
-    """A column of the table. A category is no number: all that can be asked is what it is `Among`."""
+    """A column of the table. A category is no number: it only has conditions (`Among`, `Missing`)."""
 
     name: str
     role: Role = "number"

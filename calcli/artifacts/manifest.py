@@ -54,7 +54,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an artifact is, where it comes from, how good it was, and which files belong to it.
+    """The description of an artifact: kind, origin, held-out metrics, payload files.
 
     `store.write` fills in `payloads`, `previous`, and the payload names in `sides`. The attributes are the keys of
     ``manifest.json`` in its order; ``schema`` is always that of this format.

@@ -17,7 +17,7 @@ _DEEPEST = 64  # far deeper than any state or manifest, far below the recursion 
 
 
 def as_json(value: Mapping[str, object]) -> dict[str, Json]:
-    """The object with tuples as lists, all the way down: equal to what reading it back gives."""
+    """The object with tuples as lists, recursively: equal to the object read back from its JSON."""
     return cast("dict[str, Json]", _lists(value))
 
 

@@ -189,7 +189,7 @@ def decomposed(result: DecomposeResult, console: Console) -> None:
 
 
 def ensemble_fitted(result: EnsembleResult, console: Console) -> None:
-    """The ensemble's path on stdout, and what was trained on stderr."""
+    """The ensemble's path on stdout, and a summary of the training on stderr."""
     from calcli.cli.views import uncertainty as view
 
     if result.model is None:

@@ -1,4 +1,4 @@
-"""What a stream can show: colours, letters beyond ASCII, the number of columns."""
+"""The capabilities of a stream: colours, Unicode, the number of columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDEST = 100
 
 
 class Screen(NamedTuple):
-    """What a stream can show. A named tuple, because a dataclass takes six times as long to make.
+    """The capabilities of a stream. A named tuple, because a dataclass takes six times as long to make.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Screen(NamedTuple):
 
     @classmethod
     def of(cls, stream: TextIO | None, *, no_color: bool = False) -> Screen:
-        """What this stream can show, by its kind and by the environment."""
+        """The capabilities of this stream, by its kind and by the environment."""
         terminal = is_terminal(stream) and os.environ.get("TERM") != "dumb"
         encoding = (getattr(stream, "encoding", None) or "ascii").lower()
         return cls(

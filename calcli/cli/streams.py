@@ -33,7 +33,7 @@ def write_path(path: os.PathLike[str]) -> None:
 
 
 def flush() -> None:
-    """Flush what others (Typer) printed to stdout, so that an error of the stream raises here."""
+    """Flush the output of others (Typer) to stdout, so that an error of the stream raises here."""
     if sys.stdout is not None:
         write("")
 
@@ -57,7 +57,7 @@ def write_stderr(text: str) -> None:
 
 
 def silence(stream: TextIO | None) -> None:
-    """Send what is still in a stream's buffer to the null device, so that the flush at exit raises nothing."""
+    """Send the rest of a stream's buffer to the null device, so that the flush at exit raises nothing."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):

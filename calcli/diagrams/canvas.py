@@ -110,7 +110,7 @@ def beside(blocks: Sequence[Sequence[Line]], gap: int) -> list[Line]:
 
 
 def in_letters(lines: Iterable[Line], *, unicode: bool) -> list[Line]:
-    """The lines in letters that there are, without blanks at their ends."""
+    """The lines in the letters that the terminal has, without trailing blanks."""
     return [_stripped([Piece(_plain(one.text, unicode), one.ink, one.paper) for one in line]) for line in lines]
 
 

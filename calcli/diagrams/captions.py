@@ -92,7 +92,7 @@ def _worst(curve: Curve, side: int) -> Point | None:
 
 
 def _rejecting(curve: Curve) -> Caption:
-    """How much is gained by leaving the least sure fifth of the rows to somebody else."""
+    """The decrease of the error when the least certain fifth of the rows is rejected."""
     before = curve.points[0]
     after = min(curve.points, key=lambda point: abs(point.x - 0.2))
     change = f"the {curve.loss} is {percent(after.y)} instead of {percent(before.y)}"
@@ -144,7 +144,7 @@ def fullest(curve: Curve) -> str:
 
 
 def axes(curve: Curve, label: str) -> tuple[str, str]:
-    """What stands at the x axis and at the y axis."""
+    """The labels of the x and the y axis."""
     if curve.kind == "rejection":
         return "share of rows rejected, the least sure first", f"{curve.loss} of the rows kept"
     if curve.of is None:
@@ -188,7 +188,7 @@ def error_name(curve: Curve) -> str:
 
 
 def rate_text(curves: Sequence[Curve]) -> str:
-    """What the y value of bars is."""
+    """The name of the y value of bars."""
     classes = {curve.of for curve in curves}
     if len(classes) > 1:
         return "how often it happened"
@@ -196,7 +196,7 @@ def rate_text(curves: Sequence[Curve]) -> str:
 
 
 def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
-    """The entries of a legend: which mark, and what it stands for."""
+    """The entries of a legend: mark and meaning."""
     points = [point for curve in curves for point in curve.points]
     entries = [("rate", rate_text(curves)), ("bar", "as often as predicted")]
     sides = {point.side for point in points if point.y != point.x}
@@ -209,7 +209,7 @@ def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
 
 
 def band_text(bands: Bands) -> str:
-    """What the bands show."""
+    """The meaning of the bands, in words."""
     if bands == "consistency":
         return "a calibrated score's range (95 %)"
     return "range over rows drawn anew (95 %)"

@@ -1,4 +1,4 @@
-"""From rows to curves: what takes in rows, keeps sums of them, and says which curve they make."""
+"""Accumulators of curves: rows are added chunk by chunk, and the sums give the curve."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def curve_sums(
     binning: Binning = "width",
     bands: Bands = "consistency",
 ) -> CurveSums:
-    """What makes the curve of a score on the problem `of`; for ``rejection`` that is always the predicted class."""
+    """The accumulator of a curve on the problem `of`; for ``rejection`` that is always the predicted class."""
     if kind == "smooth":
         return _Window(score, of, bands)
     if kind == "rejection":

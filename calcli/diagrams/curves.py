@@ -1,4 +1,4 @@
-"""The curves of every picture, and of the report's ``curves``: points, and what is known of them as a whole.
+"""The curves of pictures and of the report's ``curves``: points, and summaries of them.
 
 All pictures are of a binary problem: the positive class of two, the class that is predicted, or one class against the
 rest. A point says what was predicted on average, and what came true.
@@ -108,7 +108,7 @@ class Curve:
 
 
 def by_kind(curves: Iterable[Curve]) -> Mapping[str, list[dict[str, Json]]]:
-    """The ``curves`` of a report: all points, by what they are points of."""
+    """The ``curves`` of a report: all points, by kind of curve."""
     found: dict[str, list[dict[str, Json]]] = {"reliability": [], "rejection": []}
     for one in curves:
         found["rejection" if one.kind == "rejection" else "reliability"] += one.to_json()

@@ -106,7 +106,7 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
 
 
 def _rows(curves: Sequence[Curve]) -> Iterator[list[Curve]]:
-    """What stands side by side: scores of one class, at most `ABREAST`."""
+    """The panels of a row: scores of one class, at most `ABREAST`."""
     for _, group in groupby(curves, key=lambda curve: curve.of):
         panels = list(group)
         yield from (panels[start : start + ABREAST] for start in range(0, len(panels), ABREAST))
@@ -141,7 +141,7 @@ def _panel(found: Figure, curve: Curve, corner: tuple[float, float], top: float,
 
 
 def _head(plot: Axes, curve: Curve, text: Sequence[str], height: float) -> None:
-    """The name of the score, so many points above the plot, and what to see."""
+    """The title of a panel: the name of the score, and its caption."""
     above: dict[str, Any] = {
         "xycoords": "axes fraction",
         "textcoords": "offset points",

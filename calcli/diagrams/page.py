@@ -31,12 +31,12 @@ def document(title: str, about: str, body: str) -> str:
 
 
 def style() -> str:
-    """What pictures look like: in the light, in the dark, on a telephone, on paper."""
+    """The style sheet of pictures: light, dark, small screens, print."""
     return _asset("page.css")
 
 
 def script() -> str:
-    """What makes switches and pictures answer."""
+    """The script behind switches and pictures."""
     return _asset("page.js")
 
 

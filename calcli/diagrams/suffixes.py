@@ -1,4 +1,4 @@
-"""What kind of file a name promises."""
+"""File formats by suffix."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _picture(size: tuple[float, float], frame: PlotArea, curve: Curve, said: str
 
 
 def _curve_group(curve: Curve, drawn: str) -> str:
-    """What belongs to one curve, with the numbers for the pointer to find."""
+    """The group of one curve, with its numbers for the pointer."""
     spans: Iterable[Sequence[float]] = curve.edges or [()] * len(curve.points)
     rows = [
         [_short(value) for value in (point.x, point.y, point.n, point.lo, point.hi, *span)]

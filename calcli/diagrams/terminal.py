@@ -42,7 +42,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
-    """What the terminal can show.
+    """The capabilities of the terminal.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ class CalibratedColumns:
 
     @property
     def _extras(self) -> tuple[str, ...]:
-        """What the method says of a row as a whole, without a column for each class."""
+        """Outputs of the method for a row as a whole, without a column for each class."""
         return self.calibrator.spec.extras if self.extra else ()
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:

@@ -37,7 +37,7 @@ class Computed:
 
 
 class AddedColumns(Protocol):
-    """The columns that are added to a table, and what they are computed from."""
+    """The columns that are added to a table, and the columns that they are computed from."""
 
     @property
     def reads(self) -> Sequence[str]:

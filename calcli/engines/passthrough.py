@@ -1,4 +1,4 @@
-"""Passing rows from one table to another with columns added: what `apply` and its relatives share."""
+"""Copying a table with columns added: shared by `apply` and its relatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool of processes, for work of which Python lets only one thread do any at a time.
+"""A pool of processes for GIL-bound work.
 
 `run_here` does tasks one after the other, `run_beside` does the same tasks in other processes, and both report the same
 events.
@@ -61,7 +61,7 @@ _MAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Shared, Task, Value]):
-    """What to do with each task.
+    """The function of all tasks, and the value that they share.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class _SharedFile(NamedTuple):
 
 @contextmanager
 def _in_file(value: object) -> Iterator[_SharedFile]:
-    """Write a value to a file that other processes can map. It has no name, and is gone when nobody has it open."""
+    """Write a value to an unnamed file that other processes can map; it is gone when no process has it open."""
     arrays: list[pickle.PickleBuffer] = []
     whole = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
     with ExitStack() as stack:
@@ -181,7 +181,7 @@ def _in_file(value: object) -> Iterator[_SharedFile]:
 
 
 def _mapped(shared: _SharedFile) -> Any:
-    """The value again, on the very bytes of the file; what is written to its arrays stays in this process."""
+    """The value, its arrays mapped copy-on-write from the file."""
     everything = memoryview(mmap.mmap(shared.file, 0, access=mmap.ACCESS_COPY))
     whole, *arrays = (everything[start : start + size] for start, size in shared.spans)
     return pickle.loads(whole, buffers=arrays)
@@ -227,7 +227,7 @@ class _Worker(Generic[Task, Value]):
             theirs.close()  # else the connection would stay open when the process dies
 
     def start(self, handle: Callable[..., object], shared: _SharedFile) -> None:
-        """Send what all tasks need, and the first task."""
+        """Send the shared value, and the first task."""
         with suppress(OSError):  # it is dead, which `receive` will find
             self.connection.send([place for place in sys.path if isinstance(place, str)])
             self.connection.send((handle, shared))

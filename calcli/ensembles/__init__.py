@@ -1,1 +1,1 @@
-"""Ensembles on tables: training, loading and measuring them, and what their manifest says."""
+"""Ensembles on tables: training, loading, metrics, manifest."""

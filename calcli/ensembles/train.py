@@ -137,7 +137,7 @@ def check_predicts(ensemble: Ensemble, rows: Batch) -> None:
 
 
 def states_of(trained: TrainedEnsemble, model: UserModel | None) -> dict[str, State]:
-    """What the artifact keeps; a user's model beside the state and unchanged, as its hash is its identity."""
+    """The payloads of the artifact; a user's model is kept unchanged, as its hash is its identity."""
     ensemble, seen = trained.ensemble.to_state(), trained.seen.to_state()
     if model is None:
         return {store.STATE: nest({"ensemble": ensemble, "seen": seen})}

@@ -18,7 +18,7 @@ from calcli.tables.source import Data
 
 @dataclass(frozen=True, slots=True)
 class EvaluateRequest:
-    """What `evaluate` is asked.
+    """The request of `evaluate`.
 
     Attributes
     ----------

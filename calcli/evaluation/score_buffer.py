@@ -175,7 +175,7 @@ class ScoreBuffer:
             self._probs[number].append(prob)
 
     def done(self) -> BufferedScores | Measurements:
-        """All rows, or what follows from the sums over them."""
+        """All rows, or the measurements from sums over them."""
         if self._summing:
             return self._sums.measured(
                 [(score.name, score.source, self._seconds(number)) for number, score in enumerate(self._scores)]

@@ -1,4 +1,4 @@
-"""From the columns of a table to the score that methods read, as terms: what `calcli.tables` does with rows."""
+"""The score of a row as terms over the columns of the table: the binding of `calcli.tables` as a formula."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
 
 
 def log_odds(prob: Terms) -> Terms:
-    """What `--as logit` gives: log-odds, or log-probabilities."""
+    """The output of `--as logit`: log-odds, or log-probabilities."""
     if len(prob) == 1:
         return (terms.logit(prob[0], CLIP),)
     return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in prob)

@@ -1,4 +1,4 @@
-"""Making an artifact: where it goes, what its manifest says, and what keeps it from being written."""
+"""Making an artifact: its directory, its manifest, and the guard that can refuse it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Model:
 
     @property
     def fitted(self) -> Mapping[str, Json]:
-        """When, on what and with which parameters it was fitted."""
+        """Time, data and parameters of the fit."""
         manifest = self.manifest
         return {
             "created": manifest.created,

@@ -63,7 +63,7 @@ class Outcome:
 
 
 class SharedWork(NamedTuple):
-    """What every process of a comparison is sent once."""
+    """The data of a comparison that every process gets once."""
 
     candidates: tuple[tuple[MethodSpec, Params], ...]
     batch: Batch

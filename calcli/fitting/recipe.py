@@ -67,7 +67,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Recipe:
-        """What `to_json` wrote, in this version or another; unknown keys are ignored."""
+        """The recipe from its JSON, of this version or another; unknown keys are ignored."""
         try:
             flags: dict[str, Any] = {
                 key: tuple(value) if isinstance(value, list) else value

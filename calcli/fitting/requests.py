@@ -1,4 +1,4 @@
-"""What `fit` is asked, and what it answers."""
+"""The request and the result of `fit`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calcli.tables.source import Data
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest(Recipe):
-    """What `fit` is asked: a recipe, the rows, and what a refit does not repeat.
+    """The request of `fit`: a recipe, the rows, and settings that a refit does not repeat.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class FitRequest(Recipe):
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
-    """What was learned.
+    """The result of `fit`.
 
     Attributes
     ----------

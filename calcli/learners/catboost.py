@@ -86,7 +86,7 @@ def train(
 
 
 class _AfterEachTree:
-    """What CatBoost takes as a callback."""
+    """A callback for CatBoost."""
 
     def __init__(self, each: Callable[[], None]) -> None:
         self._each = each
@@ -98,7 +98,7 @@ class _AfterEachTree:
 
 
 def first_line(error: Exception) -> str:
-    """What CatBoost says, without the place in its source that it says first."""
+    """CatBoost's message without the source location at its start."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return text.rpartition(": ")[2] if ".cpp:" in text else text
 
@@ -114,7 +114,7 @@ def read(model: bytes) -> CatBoost:
 
 @contextmanager
 def refusals(action: str) -> Iterator[None]:
-    """What CatBoost refuses is a `ValueError`: “CatBoost cannot ACTION: why”."""
+    """Turn CatBoost's errors into a `ValueError`: “CatBoost cannot ACTION: why”."""
     import catboost
 
     try:
@@ -124,7 +124,7 @@ def refusals(action: str) -> Iterator[None]:
 
 
 def to_bytes(model: CatBoost) -> bytes:
-    """A model as a ``.cbm`` file, without what would differ between two fits of the same on two machines."""
+    """A model as a ``.cbm`` file, without its random id, its time and its machine: the same fit has the same bytes."""
     metadata = model.get_metadata()
     for key in _BY_CHANCE:
         metadata[key] = ""

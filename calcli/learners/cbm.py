@@ -133,7 +133,7 @@ def _key(base: _Table | None) -> _Key:
 
 
 def _of_statistics(part: bytes) -> tuple[_Key, int]:
-    """What the statistics of some categories are of, and of how many classes."""
+    """The kind of statistics of some categories, and their number of classes."""
     table = _root(part)
     key = _key(table.table(0))
     kind, classes = key[0], table.number(4, 0)

@@ -1,4 +1,4 @@
-"""A stand-in for the model that made the scores, where nobody has handed it in: CatBoost taught to repeat them.
+"""A surrogate of the model behind the scores, where it is not given: CatBoost trained to reproduce them.
 
 It learns the score from the features and never sees a label. So what is built on what it shows, clusters for one, is as
 fair to rows that are held out as to others; a model of the labels would have learned the labels of the very rows that
@@ -55,7 +55,7 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
 
 
 def _target(score: FloatArray) -> FloatArray:
-    """What the stand-in repeats: the log-odds; of more than two classes the centred log-probabilities."""
+    """The target of the surrogate: log-odds, or centred log-probabilities of more than two classes."""
     if score.ndim == 1:
         return np.clip(score, -FAR, FAR)
     log_prob = np.maximum(log_softmax(score), -FAR)

@@ -1,4 +1,4 @@
-"""What can be seen inside a model made of trees: SHAP values, leaves, importances."""
+"""SHAP values, leaves and importances of a model made of trees."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Section:
 
 
 class ExtendedMethod(Method, Protocol):
-    """A method with the functions that not all have; its `MethodSpec` says which there are."""
+    """The optional functions of a method; its `MethodSpec` says which it has."""
 
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Two probabilities for each row; with more than two classes a column for each class against the rest."""
@@ -78,7 +78,7 @@ class ExtendedMethod(Method, Protocol):
         ...
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
-        """The probability of the positive class, or of each class, of a row with such a score and such features."""
+        """The probability of the positive class, or of each class, as terms over score and features."""
         ...
 
     def remarks(self, state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:

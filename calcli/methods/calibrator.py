@@ -130,7 +130,7 @@ class Calibrator:
             return self.spec.load_extended().extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
-        """Tables of what was learned; `classes` are the names of the classes in the order of their index."""
+        """Tables of the fitted state; `classes` are the names of the classes in the order of their index."""
         if not self.spec.explains:
             return ()
         method = self.spec.load_extended()

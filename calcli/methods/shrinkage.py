@@ -13,7 +13,7 @@ from calcli.batch import FloatArray
 
 
 def information(prob: FloatArray, weight: FloatArray) -> FloatArray:
-    """What each row adds to H."""
+    """The contribution of each row to H."""
     return weight * (prob * (1.0 - prob) if prob.ndim == 1 else 1.0 - np.square(prob).sum(axis=1))
 
 

@@ -86,7 +86,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What exactly was computed. Fields that do not apply are None."""
+    """The exact definition of a metric. Fields that do not apply are None."""
 
     direction: Direction
     bins: int | None = None

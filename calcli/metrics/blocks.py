@@ -18,7 +18,7 @@ from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
 
 @dataclass(frozen=True)
 class Blocks:
-    """The distinct probabilities of binary rows, with what the rows of each add up to.
+    """The distinct probabilities of binary rows, with sums over the rows of each.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal["smooth", "gap", "test"]
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """What is known of a metric without importing it.
+    """The properties of a metric, known without importing it.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class MetricSpec:
 
 
 def _resolve(target: str | None) -> object:
-    """What a ``module:name`` stands for; None for None."""
+    """The object named by ``module:name``; None for None."""
     if target is None:
         return None
     module, function = target.split(":")

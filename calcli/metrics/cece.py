@@ -22,7 +22,7 @@ NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSums:
-    """What the rows of each cluster add up to. Sums over parts of the rows add up to those over all.
+    """Sums over the rows of each cluster. Sums over parts of the rows add up to those over all.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ class Convention:
         return max(1, given - self.fewer)
 
     def problem(self, scored: Scored) -> Scored:
-        """What is binned: the positive class or the predicted one, as a binary problem."""
+        """The binary problem that is binned: the positive class, or the predicted one."""
         return scored.confidence if self.top else scored.top
 
     def mass_edges(self, blocks: Blocks, count: int) -> FloatArray:

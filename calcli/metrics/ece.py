@@ -22,7 +22,7 @@ UNBINNED = "every row is on the edge that the convention leaves out"
 
 @dataclass(frozen=True, slots=True)
 class BinSums:
-    """What the rows of each bin add up to. Sums over parts of the rows add up to those over all.
+    """Sums over the rows of each bin. Sums over parts of the rows add up to those over all.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ class Paired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairedSums:
-    """What the differences d = a - b of rows add up to. Sums over parts of the rows add up to those over all.
+    """Sums over rows of the differences d = a - b. Sums over parts of the rows add up to those over all.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ def nll(scored: Scored, options: Options) -> Measured:
 
 
 def nll_rows(scored: Scored) -> FloatArray:
-    """What each row adds to `nll`, before weighting."""
+    """The contribution of each row to `nll`, before weighting."""
     return losses.log_loss(scored.prob, scored.label)
 
 
@@ -40,7 +40,7 @@ def brier(scored: Scored, options: Options) -> Measured:
 
 
 def brier_rows(scored: Scored) -> FloatArray:
-    """What each row adds to `brier`, before weighting."""
+    """The contribution of each row to `brier`, before weighting."""
     return losses.squared_error(scored.prob, scored.label)
 
 
@@ -50,7 +50,7 @@ def brier_sum(scored: Scored, options: Options) -> Measured:
 
 
 def brier_sum_rows(scored: Scored) -> FloatArray:
-    """What each row adds to `brier_sum`, before weighting."""
+    """The contribution of each row to `brier_sum`, before weighting."""
     rows = brier_rows(scored)
     return 2.0 * rows if scored.binary else rows
 

@@ -117,7 +117,7 @@ def cell_of(prob: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What stands in each cell of the log-odds.
+    """The weight of each class in each cell of the log-odds.
 
     Attributes
     ----------

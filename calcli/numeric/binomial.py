@@ -1,4 +1,4 @@
-"""How far a rate can be from what is expected, by chance alone."""
+"""How far a rate can be from its expectation by chance alone."""
 
 from __future__ import annotations
 

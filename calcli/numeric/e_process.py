@@ -55,7 +55,7 @@ def log_payoffs(residual: FloatArray, along: FloatArray, margin: FloatArray, wei
 
 @dataclass(frozen=True, slots=True)
 class EProcess:
-    """What the bets hold after some nights.
+    """The wealth of the bets after some nights.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ def log_softmax(v: FloatArray) -> FloatArray:
 
 
 def probabilities(score: FloatArray) -> FloatArray:
-    """What a score says uncalibrated: P(positive), or a probability for each class."""
+    """The uncalibrated probability of a score: P(positive), or a probability for each class."""
     return sigmoid(score) if score.ndim == 1 else softmax(score)
 
 

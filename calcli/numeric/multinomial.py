@@ -45,7 +45,7 @@ def linear(x: FloatArray, coefficients: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Multinomial:
-    """Rows and what is to be minimised over them.
+    """Multinomial log-loss of rows with a penalty, to be minimised.
 
     The mean log-loss against targets (1 - smoothing) y + smoothing / K, plus the sum of penalty (W - centre)^2.
 

@@ -1,4 +1,4 @@
-"""Rows pooled by their score: what every method needs that looks at scores in order."""
+"""Rows pooled by their score, for methods that look at scores in order."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
 
 
 class Running(NamedTuple):
-    """Sums over all rows up to each distinct score: what a bin holds is the difference of two.
+    """Cumulative sums up to each distinct score: the sum of a bin is the difference of two.
 
     `negative` and `positive` start with a 0, the sum over no rows. They are kept apart so that a bin without rows of
     one kind gets exactly 0 of it, whatever the weights.

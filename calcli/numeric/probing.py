@@ -1,4 +1,4 @@
-"""Looking at numbers that anybody may have written: what they predict is tried before they are used."""
+"""Checks of untrusted states: a probe is predicted before they are used."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from calcli.batch import Column, Role
 from calcli.errors import ArtifactError
 
 BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
-"""What goes wrong with numbers that are none of a method's: somebody wrote them, and their hashes too."""
+"""Errors that a forged state can raise, one whose hashes are right and whose numbers are no method's."""
 
 PROBED = 57
-"""So many rows tell whether a state is what it claims to be."""
+"""The number of rows of the probe."""
 
 
 @contextmanager
 def damage(path: object, what: str, errors: tuple[type[Exception], ...] = BROKEN) -> Iterator[None]:
-    """What goes wrong within is an `ArtifactError`: the artifact does not hold `what` it should hold."""
+    """Turn errors raised within into an `ArtifactError`: the artifact does not hold `what` it should hold."""
     try:
         yield
     except errors as error:
@@ -28,7 +28,7 @@ def damage(path: object, what: str, errors: tuple[type[Exception], ...] = BROKEN
 
 
 def any_column(role: Role) -> Column:
-    """For each row that is probed a value, or none."""
+    """A column of the probe: a value or none in each row."""
     if role == "category":
         return Column(role, np.arange(PROBED, dtype=np.int32) % 2 - 1, ("",))
     return Column(role, np.where(np.arange(PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, PROBED))))

@@ -90,7 +90,7 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def origin(source: Mapping[str, Any]) -> str:
-    """The source of a score; of an artifact also what it was fitted on."""
+    """The source of a score; of an artifact also the data of its fit."""
     match source["kind"]:
         case "raw":
             return "the score as it came, without calibration"

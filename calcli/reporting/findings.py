@@ -24,7 +24,7 @@ class Numbers(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What was measured.
+    """The measurements of a report or of a manifest.
 
     Attributes
     ----------

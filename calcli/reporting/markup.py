@@ -46,7 +46,7 @@ def table(
 
 
 def terms(pairs: Iterable[tuple[str, str]]) -> str:
-    """What each term means, or is."""
+    """A list of terms and their meanings."""
     entries = "".join(f"<dt>{text(term)}</dt><dd>{text(meaning)}</dd>\n" for term, meaning in pairs)
     return f"<dl>\n{entries}</dl>\n" if entries else ""
 

@@ -1,4 +1,4 @@
-"""Tables of a report as text: what stands in them is the same on a screen as on a page."""
+"""The cells of a report's tables as text, the same on a screen as on a page."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _groups(report: Report) -> str:
 
 
 def _columns() -> str:
-    """What the last columns are, and what bold is."""
+    """The explanation of the last columns and of bold numbers."""
     detectable, (name, meaning) = tables.GROUPS
     return terms((detectable, (name, f"{meaning}; bold where that is less than one time in twenty")))
 
@@ -189,7 +189,7 @@ def _measured(report: Report) -> list[facts.Pair]:
 
 
 def _origins(report: Report) -> list[facts.Pair]:
-    """Where each score comes from; of artifacts also what they were fitted on."""
+    """The source of each score; of artifacts also the data of their fit."""
     return [(score.name, facts.origin(asdict(score.source))) for score in report.scores if score.status == "ok"]
 
 

@@ -1,1 +1,1 @@
-"""What was measured: the schema of reports, the metrics of scores, curves, gates, guards."""
+"""Reports: their schema, and the metrics, curves, gates and guards in them."""

@@ -123,7 +123,7 @@ class DriftBaseline:
 
     @classmethod
     def from_json(cls, kept: Json) -> DriftBaseline | None:
-        """From what `to_json` gave; None for anything else."""
+        """The inverse of `to_json`; None for anything else."""
         if not isinstance(kept, dict) or not kept.keys() >= set(cls.__match_args__):
             return None
         return cls(*(np.array(kept[name], dtype=np.float64) for name in cls.__match_args__))

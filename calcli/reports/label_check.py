@@ -55,7 +55,7 @@ class LabelCheck:
 
     @classmethod
     def from_json(cls, kept: Json) -> LabelCheck | None:
-        """From what `to_json` gave; None for anything else."""
+        """The inverse of `to_json`; None for anything else."""
         if not isinstance(kept, dict):
             return None
         area, error = kept.get("auc"), kept.get("error")

@@ -1,1 +1,1 @@
-"""The verbs on a Spark cluster: the workers add up what rows say, and this process draws the conclusions."""
+"""The verbs on a Spark cluster: workers sum over rows, the driver finishes from the sums."""

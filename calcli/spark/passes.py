@@ -76,7 +76,7 @@ class KeyedRows:
 
 @dataclass(slots=True)
 class FitSums:
-    """What a fit needs of all rows.
+    """The sums over all rows that a fit needs.
 
     Attributes
     ----------

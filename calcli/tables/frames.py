@@ -1,4 +1,4 @@
-"""Files as lazy frames: what text files and typed files share."""
+"""Files as lazy frames: shared by text files and typed files."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NO_ROWS = "cannot infer number of columns"
 
 
 def header(file: LocalFile) -> tuple[str, ...]:
-    """The column names; refuses what is no text, or has no names, or the same name twice."""
+    """The column names; refuses files that are no text, have no names, or a name twice."""
     # 1. is it text?
     with reading(file.name), file.path.open("rb") as stream:
         start = stream.read(4)

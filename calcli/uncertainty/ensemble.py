@@ -98,7 +98,7 @@ class Ensemble:
         return Members(_probabilities(raw if self.task == "multiclass" else raw[..., None]))
 
     def to_state(self) -> State:
-        """The models, and what is needed to predict with them."""
+        """The models, and the metadata needed to predict with them."""
         params: dict[str, Any] = {"kind": self.kind, "task": self.task, "count": self.count, "models": len(self.files)}
         if self.names is not None:
             params["names"] = list(self.names)

@@ -38,7 +38,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trainer:
-    """Rows to train on, and what is to be predicted.
+    """Training rows and the target.
 
     Attributes
     ----------

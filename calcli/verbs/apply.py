@@ -22,7 +22,7 @@ from calcli.tables.source import Data, Source, open_source
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """What `apply` is asked.
+    """The request of `apply`.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What was written.
+    """The columns and rows that were written.
 
     Attributes
     ----------

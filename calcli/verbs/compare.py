@@ -33,7 +33,7 @@ from calcli.verbs.fit import fit
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """What `compare` is asked.
+    """The request of `compare`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""`diagram`: what was predicted, and what came true, in a picture."""
+"""`diagram`: predicted probabilities against observed rates, as a picture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCHEMA = "calcli.diagram/1"
 
 @dataclass(frozen=True, slots=True)
 class DiagramRequest:
-    """What `diagram` is asked.
+    """The request of `diagram`.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class DiagramRequest:
 
 @dataclass(frozen=True, slots=True)
 class DiagramResult:
-    """The curves and what they are of.
+    """The curves, and the name of the label for their captions.
 
     Attributes
     ----------

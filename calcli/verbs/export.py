@@ -22,7 +22,7 @@ Shape: TypeAlias = Literal["expression", "query"]
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What `export` is asked.
+    """The request of `export`.
 
     Attributes
     ----------

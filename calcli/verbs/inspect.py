@@ -1,4 +1,4 @@
-"""`inspect`: what an artifact is, on what it was fitted, how good it was."""
+"""`inspect`: the description of an artifact, the data of its fit, its held-out metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Inspection:
     sections: tuple[Section, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The manifest, and what was fitted."""
+        """The manifest, and the fitted state."""
         shapes: dict[str, Json] = {name: list(shape) for name, shape in self.arrays.items()}
         plain: dict[str, Json] = {
             "schema": "calcli.inspection/1",

@@ -46,7 +46,7 @@ MARGIN = 0.001
 
 @dataclass(frozen=True, slots=True)
 class RefitRequest:
-    """What `refit` is asked.
+    """The request of `refit`.
 
     Attributes
     ----------

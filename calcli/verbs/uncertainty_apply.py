@@ -22,7 +22,7 @@ RENAME = "leave it out with --keep, or rename it, before"
 
 @dataclass(frozen=True, slots=True)
 class EnsembleApplyRequest:
-    """What `uncertainty apply` is asked.
+    """The request of `uncertainty apply`.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from calcli.verbs.uncertainty_apply import RENAME
 
 @dataclass(frozen=True, slots=True)
 class DecomposeRequest:
-    """What `uncertainty decompose` is asked.
+    """The request of `uncertainty decompose`.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class DecomposeRequest:
 
 @dataclass(frozen=True, slots=True)
 class DecomposeResult:
-    """What was written, and from which columns."""
+    """The columns that were written, and those that they were computed from."""
 
     output: str
     rows: int

@@ -31,7 +31,7 @@ Preset = Literal["paper"]
 
 @dataclass(frozen=True, slots=True)
 class EnsembleEvaluateRequest:
-    """What `uncertainty evaluate` is asked.
+    """The request of `uncertainty evaluate`.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class EnsembleEvaluateRequest:
     seed: int = 0
 
     def check(self) -> None:
-        """Refuse what cannot go together."""
+        """Refuse options that exclude each other."""
         if self.output is not None:
             promised(self.output, FORMATS)
         if not self.ensembles:

@@ -33,7 +33,7 @@ from calcli.uncertainty.user_models import UserModel, read_user_model
 
 @dataclass(frozen=True, slots=True)
 class EnsembleRequest:
-    """What `uncertainty fit` is asked.
+    """The request of `uncertainty fit`.
 
     Attributes
     ----------

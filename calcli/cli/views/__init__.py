@@ -1,1 +1,1 @@
-"""Answers for people: what was found, laid out for a terminal."""
+"""Results laid out for a terminal."""

@@ -1,4 +1,4 @@
-"""An artifact on a screen: what it is, how good it was, what is in it."""
+"""An artifact on a screen: its description, its held-out metrics, its contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def inspected(inspection: Inspection, screen: Screen) -> list[str]:
-    """What was fitted on what, the numbers and the files; ``--format json`` has more."""
+    """Method, data, metrics and files of an artifact; ``--format json`` has more."""
     if inspection.sections:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
@@ -38,7 +38,7 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
 
 
 def _section(section: Section, screen: Screen) -> list[str]:
-    """One table of what was learned: numbers to the right, words to the left."""
+    """One table of the fitted parameters: numbers to the right, words to the left."""
     align = "".join("r" if _numeric(column) else "l" for column in zip(*section.rows, strict=True))
     cells = [["" if value is None else blocks.short(value) for value in row] for row in section.rows]
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
@@ -78,7 +78,7 @@ def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
 
 
 def _files(manifest: Manifest) -> list[facts.Pair]:
-    """The payload of the artifact, and what made it."""
+    """The payload of the artifact, and the versions that wrote it."""
     size = sum(payload.bytes for payload in manifest.payloads)
     count = len(manifest.payloads)
     files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes right"

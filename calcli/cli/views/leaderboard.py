@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compared(result: CompareResult, screen: Screen) -> list[str]:
-    """The choice in a sentence, the table, what was compared on which rows."""
+    """The choice in a sentence, the table of methods, the rows and folds of the comparison."""
     report = result.report
     lines = [*wrapped(f"{result.choice.why}.", screen.prose), ""]
     table, metrics = _table(report, result.choice.name, screen)

@@ -1,4 +1,4 @@
-"""Ensembles on a screen: what was trained, and how good it is."""
+"""Ensembles on a screen: training and metrics."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def two_layers_alone(
 
 
 class _Joined:
-    """A graph that single rows join, with what they all need of it computed once.
+    """A graph that single rows join, with the shared quantities computed once.
 
     `root` and `own` are those of rows that have one link more, as the neighbours of a new row have; `change` is by how
     much that changes `root`; `gathered` are the sums over neighbours without the new row.

@@ -54,7 +54,7 @@ Grower = Callable[[Batch, Calibrator, float, int, int], Grown]
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of trees, and the candidates: a single value of what the user has given."""
+    """The number of trees, and the candidate settings: a single one where the user has given it."""
 
     trees: int
     least: tuple[float, ...]

@@ -37,7 +37,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True)
 class Plan:
-    """The most trees, and the candidates: a single value of what the user has given."""
+    """The maximum number of trees, and the candidate settings: a single one where the user has given it."""
 
     trees: int
     rate: float

@@ -106,7 +106,7 @@ def _count(params: Params, name: str, default: int) -> int:
 
 
 def _grower(params: Params, sides: SideInputs, seed: int) -> averaged.Grower:
-    """What trees are grown on: residuals of the calibration rows by default, and labels of ``--partition-data``.
+    """The target of the trees: residuals of the calibration rows by default, labels of ``--partition-data``.
 
     The model may have been trained on those other rows, so that its residuals there would say little.
     """

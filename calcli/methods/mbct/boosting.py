@@ -1,4 +1,4 @@
-"""Trees one after the other: each starts from what those before it have made of the probabilities."""
+"""Boosting: each tree starts from the probabilities of those before it."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int]) -> Forest:
-        """From what `to_arrays` gave, for features of so many codes; a `ValueError` where these are no trees."""
+        """The inverse of `to_arrays`, for features of so many codes; a `ValueError` where these are no trees."""
         forest = cls(link, **arrays)
         forest._check(np.array(codes, dtype=np.int64))
         return forest

@@ -1,4 +1,4 @@
-"""What is done to the rows of all nodes of a level, on all threads.
+"""Passes over the rows of all nodes of a level, on all threads.
 
 The rows of a node are a range of a buffer. Nodes of few rows are put into groups, each the work of one thread; those of
 more than `BLOCK` rows come one after the other, with all threads on blocks of their rows. As sums are exact, blocks

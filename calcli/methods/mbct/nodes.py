@@ -1,4 +1,4 @@
-"""What a tree is grown from: the rows, the nodes of a level that they are in, and the settings of growth."""
+"""The inputs of a tree: rows, the nodes of a level, the settings of growth."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _closed_form(facts: FloatArray, growth: Growth) -> float:
 
 
 def _in_order(rows: Rows) -> Rows:
-    """The rows in an order that depends on what they hold alone: so a shuffle of them is the same before and after."""
+    """The rows in an order that depends on their content alone, so that permuted rows are shuffled alike."""
     return rows.take(np.lexsort((rows.prob, rows.weights, rows.label, *rows.codes.T)))
 
 

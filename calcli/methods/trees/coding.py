@@ -1,4 +1,4 @@
-"""Features as small integers, which is what the trees of mbct and heterogeneous split on.
+"""Features as small integers, on which the trees of mbct and heterogeneous split.
 
 A category is coded by its level, a number or a boolean by the bin that it falls into.
 """

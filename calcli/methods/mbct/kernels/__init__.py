@@ -68,7 +68,7 @@ class Cells(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What kernels need to know of `nodes.Growth`; `squares` is whether all five sums are needed or two."""
+    """The part of `nodes.Growth` that kernels need; `squares`: whether all five sums are needed or two."""
 
     link: int
     squares: bool
@@ -77,7 +77,7 @@ class Rule(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """Nodes, the branches that each would have by each feature, and what would become of the loss.
+    """Nodes, their branches by each feature, and the loss of each of these splits.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which branches each feature would give a node, and what each of these splits would do to the loss.
+"""Search of splits: the branches of a node by each feature, and the loss of each of these splits.
 
 A branch has a pattern, which says how its rows are calibrated: b with z' = z + b (``odds``), or k with p' = k p
 (``linear``, Huang et al. 2022, 4.2). It follows from sums over the rows of the branch, the first five of its facts:
@@ -240,7 +240,7 @@ def cells_of_rows(codes: Codes, start: int, stop: int, offsets: Table, seen: Fla
 
 @compiled
 def judge(facts: FloatArray, parent: float, rule: Rule, outcome: FloatArray) -> None:
-    """What a split into branches with these facts, the rest first, leaves of the errors of the rows.
+    """The loss of a split into these branches, the rest first.
 
     That is the sums of w e and of w^2 e^2, from which the calibration error of equation 12 follows, and an upper bound
     of the change of the log-loss. A rest of less than the minimal weight keeps its parent's pattern.

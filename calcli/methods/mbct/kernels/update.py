@@ -1,4 +1,4 @@
-"""What is done to the rows of nodes: they are sorted by branch, and calibrated by the pattern of their branch or leaf.
+"""Updates of the rows of nodes: sorted by branch, calibrated by the pattern of their branch or leaf.
 
 The rows of a node are a range of the buffer that they are in. A split moves them to the other buffer, where each child
 has a range of its own; within that they stay in order.
@@ -97,7 +97,7 @@ def copy_ranges(rows: RowArrays, starts: Places, stops: Places, target: RowArray
 
 @compiled
 def steps_of(patterns: FloatArray, link: int) -> FloatArray:
-    """What odds or probabilities are apply_step by under each pattern: e^b, or k."""
+    """The factor of odds or probabilities under each pattern: e^b, or k."""
     steps = patterns.copy()
     if link == ODDS:
         for at in range(len(patterns)):
