@@ -86,8 +86,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in reversed(names)}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
 
 
 LONG = 60

@@ -249,9 +249,9 @@ def log_softmax(logits: Sequence[Term]) -> Terms:
     return tuple(one - top - rest for one in logits)
 
 
-def logit(p: Term, held: float) -> Term:
+def logit(p: Term, margin: float) -> Term:
     """The log-odds of a probability, held so far from 0 and 1."""
-    kept = clip(p, held, 1.0 - held)
+    kept = clip(p, margin, 1.0 - margin)
     return ln(kept) - ln(1.0 - kept)
 
 

@@ -53,7 +53,7 @@ def caption(curve: Curve) -> Caption:
     finding, answer = _finding(curve)
     shown = [_worst(curve, side) for side in _sides(curve, finding)]
     happens = "right" if curve.of is None else "happens"
-    numbers = "; ".join(f"says {said}, {happens} {came}" for said, came in map(_pair, filter(None, shown)))
+    numbers = "; ".join(f"says {predicted}, {happens} {came}" for predicted, came in map(_pair, filter(None, shown)))
     return Caption(finding, answer, f": {numbers}")
 
 
@@ -87,8 +87,8 @@ def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
 
 def _worst(curve: Curve, side: int) -> Point | None:
     """The point whose gap of this sign stands out most from chance; None where none is beyond it."""
-    found = [point for point in curve.points if point.off and side * (point.y - point.x) > 0]
-    return max(found, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
+    outside = [point for point in curve.points if point.off and side * (point.y - point.x) > 0]
+    return max(outside, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
 
 
 def _rejecting(curve: Curve) -> Caption:

@@ -109,15 +109,17 @@ class _Bars:
         self.square = self.square + other.square
 
     def curve(self) -> Curve:
-        held = np.flatnonzero(self.sums.weight)
-        if len(held) == 0:
+        filled = np.flatnonzero(self.sums.weight)
+        if len(filled) == 0:
             return Curve(self.score, self.of, "reliability")
-        n = self.sums.weight[held]
-        x, y = self.sums.prob[held] / n, self.sums.label[held] / n
-        worth = effective_rows(n, self.square[held])
+        n = self.sums.weight[filled]
+        x, y = self.sums.prob[filled] / n, self.sums.label[filled] / n
+        worth = effective_rows(n, self.square[filled])
         band = bands_of(x, y, worth, self.bands)
         chance = band.chance and few_outside(band.off[worth >= FEWEST])
-        ends = tuple(zip(self.edges[held - 1].tolist(), self.edges[held].tolist(), strict=True))  # place 0 is no bin
+        ends = tuple(
+            zip(self.edges[filled - 1].tolist(), self.edges[filled].tolist(), strict=True)
+        )  # place 0 is no bin
         return Curve(
             score=self.score,
             of=self.of,
@@ -268,10 +270,10 @@ class _Rejection:
         sums = self.sums.reshape(3, 2, DOUBTS)
         if not sums[0].any():
             return Curve(self.score, self.of, "rejection")
-        weight, said, square = (cumulated(each) for each in sums.sum(axis=1))
+        weight, predicted, square = (cumulated(each) for each in sums.sum(axis=1))
         share = np.arange(STEPS) / STEPS
         left = (1.0 - share) * weight[-1]
-        y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), said))
+        y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), predicted))
         band = bands_of(expected, y, effective_rows(left, np.interp(left, weight, square)), self.bands)
         points = points_of(share, y, left, band)
         return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), band.chance)

@@ -109,7 +109,7 @@ class Curve:
 
 def by_kind(curves: Iterable[Curve]) -> Mapping[str, list[dict[str, Json]]]:
     """The ``curves`` of a report: all points, by kind of curve."""
-    found: dict[str, list[dict[str, Json]]] = {"reliability": [], "rejection": []}
+    points: dict[str, list[dict[str, Json]]] = {"reliability": [], "rejection": []}
     for one in curves:
-        found["rejection" if one.kind == "rejection" else "reliability"] += one.to_json()
-    return found
+        points["rejection" if one.kind == "rejection" else "reliability"] += one.to_json()
+    return points

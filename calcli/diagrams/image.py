@@ -94,15 +94,15 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     wide, high = LEFT + PLOT + RIGHT, head + PLOT + SPACE + COUNTS + FOOT
     entries, columns = _legend(curves, bands), max(1, int(across * wide / ENTRY))
     below = 0.15 + 0.21 * math.ceil(len(entries) / columns)
-    found = Figure(figsize=(across * wide, down * high + below))
+    picture = Figure(figsize=(across * wide, down * high + below))
     for row, panels in enumerate(rows):
         top = axis_end([curve for curve in curves if curve.of == panels[0].of])
         for column, curve in enumerate(panels):
             corner = (column * wide + LEFT, below + (down - 1 - row) * high + FOOT)
-            plot = _panel(found, curve, corner, top, label, first=column == 0)
+            plot = _panel(picture, curve, corner, top, label, first=column == 0)
             _head(plot, curve, texts[id(curve)], 10 + 72 * LINE * most)
-    found.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
-    return found
+    picture.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
+    return picture
 
 
 def _rows(curves: Sequence[Curve]) -> Iterator[list[Curve]]:
@@ -112,15 +112,15 @@ def _rows(curves: Sequence[Curve]) -> Iterator[list[Curve]]:
         yield from (panels[start : start + ABREAST] for start in range(0, len(panels), ABREAST))
 
 
-def _place(found: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    across, down = found.get_size_inches()
-    return found.add_axes((left / across, bottom / down, width / across, height / down))
+def _place(picture: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    across, down = picture.get_size_inches()
+    return picture.add_axes((left / across, bottom / down, width / across, height / down))
 
 
-def _panel(found: Figure, curve: Curve, corner: tuple[float, float], top: float, label: str, *, first: bool) -> Axes:
+def _panel(picture: Figure, curve: Curve, corner: tuple[float, float], top: float, label: str, *, first: bool) -> Axes:
     """One score: the bars, and below them how many rows they stand for."""
-    counts = _place(found, *corner, PLOT, COUNTS)
-    plot = _place(found, corner[0], corner[1] + COUNTS + SPACE, PLOT, PLOT)
+    counts = _place(picture, *corner, PLOT, COUNTS)
+    plot = _place(picture, corner[0], corner[1] + COUNTS + SPACE, PLOT, PLOT)
     (_bars if curve.edges else _line)(plot, counts, curve)
     plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
     x_name, y_name = axes(curve, label)
@@ -218,8 +218,8 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     wide, high = 5.6, 3.6
     below = FOOT + 0.21 * (len(curves) + (bands != "none")) + 0.1
     left, top = LEFT + 0.12, axis_end(curves)
-    found = Figure(figsize=(left + wide + RIGHT, 0.2 + high + below))
-    plot = _place(found, left, below, wide, high)
+    picture = Figure(figsize=(left + wide + RIGHT, 0.2 + high + below))
+    plot = _place(picture, left, below, wide, high)
     for place, curve in enumerate(curves):
         x, y, lo, hi = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "lo", "hi"))
         color, dash = LINES[place % len(LINES)], DASHES[place % len(DASHES)]
@@ -238,9 +238,9 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     handles, _ = plot.get_legend_handles_labels()
     if bands != "none":
         handles.append(_shade(bands))
-    for entry in found.legend(handles=handles, loc="lower left", frameon=False, fontsize=9).get_texts():
+    for entry in picture.legend(handles=handles, loc="lower left", frameon=False, fontsize=9).get_texts():
         entry.set_parse_math(False)  # a name is no formula
-    return found
+    return picture
 
 
 def _shade(bands: Bands) -> Artist:

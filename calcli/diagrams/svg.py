@@ -150,10 +150,13 @@ def _rate(curve: Curve, place: int, frame: PlotArea) -> str:
 # Pieces
 
 
-def _picture(size: tuple[float, float], frame: PlotArea, curve: Curve, said: str, bands: Bands, *parts: str) -> str:
+def _picture(
+    size: tuple[float, float], frame: PlotArea, curve: Curve, description: str, bands: Bands, *parts: str
+) -> str:
     happens = "right" if curve.of is None else "happens"
     shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
-    box = f'viewBox="0 0 {_number(size[0])} {_number(size[1])}" role="img" tabindex="0" aria-label="{escape(said)}"'
+    size_text = f"0 0 {_number(size[0])} {_number(size[1])}"
+    box = f'viewBox="{size_text}" role="img" tabindex="0" aria-label="{escape(description)}"'
     data = f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-happens="{happens}"'
     return f"<svg {box} {data}>{''.join(parts)}</svg>\n"
 

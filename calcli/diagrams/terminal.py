@@ -99,8 +99,8 @@ def _notes(curve: Curve, width: int, style: TerminalStyle) -> list[Line]:
     """The name of a score, its error, and the caption of its picture."""
     number = "" if style.small else f"{error_name(curve)} {curve.error:.4f}"
     name = shortened(curve.score, max(8, width - len(number) - 2))
-    found = caption(curve)
-    because = wrapped(f"{found.because}.", width, found.answer, "good" if found.good else "bad")
+    verdict = caption(curve)
+    because = wrapped(f"{verdict.because}.", width, verdict.answer, "good" if verdict.good else "bad")
     return [[Piece(name, "bold"), Piece(" " * (width - cells(name) - len(number))), Piece(number, "dim")], *because]
 
 
@@ -235,11 +235,11 @@ def _plot(curve: Curve, frame: _PlotArea, style: TerminalStyle) -> list[Line]:
 
 def _columns(curve: Curve, frame: _PlotArea) -> list[_Column | None]:
     """The values of each column: of bars the bin around its middle and those inside it, of a curve its value there."""
-    found: list[_Column | None] = []
+    columns: list[_Column | None] = []
     for place in range(frame.width):
         left, right = (frame.right * (place + side) / frame.width for side in (0, 1))
-        found.append(_from_bins(curve, left, right) if curve.edges else _from_line(curve, (left + right) / 2))
-    return found
+        columns.append(_from_bins(curve, left, right) if curve.edges else _from_line(curve, (left + right) / 2))
+    return columns
 
 
 def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
@@ -362,10 +362,10 @@ def _rejections(curves: Sequence[Curve], label: str, style: TerminalStyle) -> li
     plot += [frame.floor(frame.zero), frame.numbers(), *frame.name()]
     lines = [*plot, []]
     for place, curve in enumerate(curves):
-        found = caption(curve)
+        verdict = caption(curve)
         sign = "● " if style.color and style.unicode else f"{chr(ord('a') + place % 26)} = "
         room = style.width - len(sign)
-        first, *others = wrapped(f"{found.because}.", room, shortened(curve.score, style.width // 2), "bold")
+        first, *others = wrapped(f"{verdict.because}.", room, shortened(curve.score, style.width // 2), "bold")
         lines.append([Piece(sign, f"line-{place % LINES}"), *first])
         lines += ([Piece(" " * len(sign)), *other] for other in others)
     return lines

@@ -116,8 +116,8 @@ def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, 
     """K-means on the features; it never sees a label or a score."""
     # The features: all columns that are no score.
     score_columns = {column for score in scores for column in score.binding.score.columns}
-    found, _ = find_features(source, flags, scores[0].binding)
-    features = tuple(feature for feature in found if feature.name not in score_columns)
+    candidates, _ = find_features(source, flags, scores[0].binding)
+    features = tuple(feature for feature in candidates if feature.name not in score_columns)
     if not features:
         return None
     binding = replace(scores[0].binding, features=features)

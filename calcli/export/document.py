@@ -53,38 +53,44 @@ def _json(node: Term | Condition, names: Names) -> Json:
     def every(nodes: Iterable[Term | Condition]) -> Json:
         return [_json(one, names) for one in nodes]
 
-    found: Json
+    document: Json
     match node:
         # what has a name already, as subexpressions that occur more than once
         case _ if id(node) in names:
-            found = {"ref": names[id(node)]}
+            document = {"ref": names[id(node)]}
         # terms
         case Number(value):
-            found = value
+            document = value
         case Input(name, _):
-            found = {"ref": name}
+            document = {"ref": name}
         case Arithmetic(operator, left, right) | Compared(operator, left, right):
-            found = {"op": operator, "args": every((left, right))}
+            document = {"op": operator, "args": every((left, right))}
         case Function(name, arguments):
-            found = {"op": name, "args": every(arguments)}
+            document = {"op": name, "args": every(arguments)}
         case Choice(cases, otherwise):
             branches: list[Json] = [
                 {"if": _json(condition, names), "then": _json(then, names)} for condition, then in cases
             ]
             rest = None if otherwise is None else _json(otherwise, names)
-            found = {"op": "choose", "cases": branches, "else": rest}
+            document = {"op": "choose", "cases": branches, "else": rest}
         case Steps(x, cuts, values, side):
-            found = {"op": "steps", "x": _json(x, names), "cuts": cuts.tolist(), "values": every(values), "side": side}
+            document = {
+                "op": "steps",
+                "x": _json(x, names),
+                "cuts": cuts.tolist(),
+                "values": every(values),
+                "side": side,
+            }
         case Switch(x, keys, values, otherwise):
-            found = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
-            found["else"] = _json(otherwise, names)
+            document = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
+            document["else"] = _json(otherwise, names)
         # conditions
         case Missing(column):
-            found = {"op": "missing", "column": column.name}
+            document = {"op": "missing", "column": column.name}
         case Among(column, levels):
-            found = {"op": "among", "column": column.name, "levels": list(levels)}
+            document = {"op": "among", "column": column.name, "levels": list(levels)}
         case Every(conditions) | Some(conditions):
-            found = {"op": "and" if isinstance(node, Every) else "or", "args": every(conditions)}
+            document = {"op": "and" if isinstance(node, Every) else "or", "args": every(conditions)}
         case _:
             raise TypeError(f"no term or condition: {node!r}")
-    return found
+    return document

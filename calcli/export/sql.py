@@ -92,20 +92,20 @@ def query(outputs: Mapping[str, Term], dialect: str, table: str, kept: Sequence[
             hint="name those to pass through: --keep A,B, or --keep none",
         )
     writer = _Writer()
-    found: Sql = exp.to_table(table, dialect=dialect)
+    statement: Sql = exp.to_table(table, dialect=dialect)
     selects: list[tuple[str, Sql]] = []
     apart = tree_paths(outputs.values(), MOST_BRANCHES) if can_join(dialect) else []
     for level, members in enumerate(steps(outputs.values(), apart)):
         columns, needed = writer.named(members, apart)
-        rows = exp.alias_(found, ROWS, table=True)
+        rows = exp.alias_(statement, ROWS, table=True)
         every = exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS))
         select = exp.select(every, *columns).from_(rows)
         select.set("joins", needed)
         selects.append((f"calcli_step_{level}", select))
-        found = exp.to_table(f"calcli_step_{level}")
+        statement = exp.to_table(f"calcli_step_{level}")
     helpers = list(writer.names.values())
     last = [exp.alias_(writer.written(term), _name(name)) for name, term in outputs.items()]
-    whole = exp.select(*_passed(kept, helpers), *last).from_(found)
+    whole = exp.select(*_passed(kept, helpers), *last).from_(statement)
     for name, select in selects:
         whole = whole.with_(name, as_=select)
     return _text(whole, dialect, pretty=True)
@@ -147,41 +147,41 @@ class _Writer:
         return columns, needed
 
     def written(self, node: Term | Condition) -> Sql:
-        found: Sql
+        expression: Sql
         match node:
             # what is a column of the inner query already
             case _ if id(node) in self.names:
-                found = exp.column(_name(self.names[id(node)]))
+                expression = exp.column(_name(self.names[id(node)]))
             # terms
             case Number(value):
-                found = _number(value)
+                expression = _number(value)
             case Input(name, role):
-                found = _column(name, role)
+                expression = _column(name, role)
             case Arithmetic(operator, left, right) | Compared(operator, left, right):
-                found = _OPERATORS[operator](this=self.written(left), expression=self.written(right))
-                found = exp.paren(found) if isinstance(node, Arithmetic) else found
+                expression = _OPERATORS[operator](this=self.written(left), expression=self.written(right))
+                expression = exp.paren(expression) if isinstance(node, Arithmetic) else expression
             case Function(name, arguments):
-                found = self._function(name, [self.written(one) for one in arguments])
+                expression = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
                 ifs = [exp.If(this=self.written(test), true=self.written(then)) for test, then in cases]
-                found = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
+                expression = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
             case Steps(x, cuts, values, side):
                 relation = exp.LTE if side == "left" else exp.LT
-                found = self._search(self.written(x), cuts.tolist(), values, relation)
+                expression = self._search(self.written(x), cuts.tolist(), values, relation)
             case Switch(x, keys, values, otherwise):
-                found = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
+                expression = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
             # conditions
             case Missing(column):
-                found = _missing(column)
+                expression = _missing(column)
             case Among(column, levels):
                 texts = [exp.Literal.string(level) for level in levels]
-                found = exp.In(this=_column(column.name, "category"), expressions=texts)
+                expression = exp.In(this=_column(column.name, "category"), expressions=texts)
             case Every(conditions) | Some(conditions):
                 connect = exp.and_ if isinstance(node, Every) else exp.or_
-                found = exp.paren(connect(*map(self.written, conditions)))
+                expression = exp.paren(connect(*map(self.written, conditions)))
             case _:
                 raise TypeError(f"no term or condition: {node!r}")
-        return found
+        return expression
 
     def _function(self, name: str, arguments: list[Sql]) -> Sql:
         if name in ("greatest", "least"):

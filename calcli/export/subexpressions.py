@@ -72,32 +72,32 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
 
 def _bottom_up(outputs: Iterable[Term]) -> list[Term]:
     """All terms once, each after the terms inside it. Without recursion: formulas may be deep."""
-    found: list[Term] = []
+    ordered: list[Term] = []
     seen: set[int] = set()
     stack: list[tuple[Term, bool]] = [(term, False) for term in outputs]
     while stack:
         term, ready = stack.pop()
         if ready:
-            found.append(term)
+            ordered.append(term)
         elif id(term) not in seen:
             seen.add(id(term))
             stack.append((term, True))
             stack += [(part, False) for part in _subterms(term) if id(part) not in seen]
-    return found
+    return ordered
 
 
 def sizes(outputs: Iterable[Term]) -> dict[int, float]:
     """The number of terms in each term when it is written out, by identity."""
-    found: dict[int, float] = {}
+    counts: dict[int, float] = {}
     for term in _bottom_up(outputs):
-        found[id(term)] = 1.0 + sum(found[id(part)] for part in _subterms(term))
-    return found
+        counts[id(term)] = 1.0 + sum(counts[id(part)] for part in _subterms(term))
+    return counts
 
 
 def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     """The outermost trees of more than `longer` keys; a tree is a `Switch` of numbers and of trees."""
     keys: dict[int, float] = {}
-    found: list[Switch] = []
+    trees: list[Switch] = []
     order = _bottom_up(outputs)
     for term in order:
         if isinstance(term, Number):
@@ -108,9 +108,9 @@ def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     inside: set[int] = set()
     for term in reversed(order):
         if isinstance(term, Switch) and id(term) not in inside and longer < keys[id(term)] < math.inf:
-            found.append(term)
+            trees.append(term)
             inside |= {id(one) for one in _bottom_up([term])}
-    return found
+    return trees
 
 
 def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Term]]:
@@ -119,13 +119,13 @@ def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Te
     single = {id(term) for term in apart}
     used = Counter(id(part) for term in order for part in _subterms(term))
     level: dict[int, int] = {}
-    found: list[list[Term]] = []
+    levels: list[list[Term]] = []
     for term in order:
         below = max((level[id(part)] for part in _subterms(term)), default=0)
         if id(term) in single or (used[id(term)] > 1 and not isinstance(term, Number | Input)):
-            if below == len(found):
-                found.append([])
-            found[below].append(term)
+            if below == len(levels):
+                levels.append([])
+            levels[below].append(term)
             below += 1
         level[id(term)] = below
-    return found
+    return levels

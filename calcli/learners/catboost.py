@@ -128,8 +128,8 @@ def to_bytes(model: CatBoost) -> bytes:
     metadata = model.get_metadata()
     for key in _BY_CHANCE:
         metadata[key] = ""
-    if told := metadata.get("params"):
-        metadata["params"] = _BY_THREADS.sub(r"\g<1>1", told)
+    if params := metadata.get("params"):
+        metadata["params"] = _BY_THREADS.sub(r"\g<1>1", params)
     with tempfile.TemporaryDirectory() as directory:  # CatBoost saves to a path and to nothing else
         path = Path(directory) / "model.cbm"
         model.save_model(str(path))
@@ -160,6 +160,6 @@ def most_important(
     data = pool(features, label, weight)
     binary = int(label.max()) < 2
     settings = {"iterations": 100, "depth": 6, "loss_function": "Logloss" if binary else "MultiClass"}
-    found = importances(train(data, settings, seed=seed), data)
-    order = np.argsort(-found, kind="stable")[:count]
+    importance = importances(train(data, settings, seed=seed), data)
+    order = np.argsort(-importance, kind="stable")[:count]
     return tuple(names[place] for place in order)

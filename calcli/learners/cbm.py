@@ -115,8 +115,8 @@ class _Table:
 
 
 def _inside(values: NDArray[Any] | list[int], end: int, what: str) -> None:
-    found = np.asarray(values, dtype=np.int64)
-    if ((found < 0) | (found >= end)).any():
+    indices = np.asarray(values, dtype=np.int64)
+    if ((indices < 0) | (indices >= end)).any():
         raise ValueError(f"the model of CatBoost names {what} that are not there")
 
 
@@ -141,11 +141,11 @@ def _of_statistics(part: bytes) -> tuple[_Key, int]:
     buckets = table.array(1, "u1")
     if size <= 0 or len(buckets) % _BUCKET.itemsize or len(buckets) == 0:
         raise ValueError("the model of CatBoost has statistics of an unknown kind")
-    found = np.frombuffer(buckets.tobytes(), _BUCKET)
-    used = found["hash"] != _UNUSED
-    if len(found) & (len(found) - 1) or used.all():  # a search for a category that is not there would not end
+    records = np.frombuffer(buckets.tobytes(), _BUCKET)
+    used = records["hash"] != _UNUSED
+    if len(records) & (len(records) - 1) or used.all():  # a search for a category that is not there would not end
         raise ValueError("the model of CatBoost has no room among its categories")
-    _inside(found["place"][used], len(table.array(2, "u1")) // size, "statistics")
+    _inside(records["place"][used], len(table.array(2, "u1")) // size, "statistics")
     return key, max(classes, 1)
 
 

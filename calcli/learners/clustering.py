@@ -54,8 +54,8 @@ def _distinct(points: FloatArray, weight: FloatArray, most: int, seed: int) -> t
     """The distinct points with their weights, in an order drawn by chance; the first ones of very many."""
     _, first, place = np.unique(row_keys(points, seed, "clusters"), return_index=True, return_inverse=True)
     total = totals(place, weight)
-    held = np.flatnonzero(total > 0)[: min(most, max(1, _NUMBERS // max(points.shape[1], 1)))]
-    return points[first[held]], total[held]
+    weighted = np.flatnonzero(total > 0)[: min(most, max(1, _NUMBERS // max(points.shape[1], 1)))]
+    return points[first[weighted]], total[weighted]
 
 
 def _k_means(points: FloatArray, weight: FloatArray, count: int, seed: int) -> FloatArray:
@@ -71,16 +71,16 @@ def _k_means(points: FloatArray, weight: FloatArray, count: int, seed: int) -> F
 
 
 def _ward(points: FloatArray, weight: FloatArray, counts: Sequence[int]) -> dict[int, FloatArray]:
-    found = {count: points for count in counts if len(points) <= count}  # SciPy 1.13 makes one of them
-    if len(found) == len(counts):
-        return found
+    centres = {count: points for count in counts if len(points) <= count}  # SciPy 1.13 makes one of them
+    if len(centres) == len(counts):
+        return centres
     from scipy.cluster.hierarchy import fcluster, ward
 
     tree = ward(points)
     for count in counts:
-        if count not in found:
-            found[count] = _means(points, weight, fcluster(tree, count, criterion="maxclust") - 1)
-    return found
+        if count not in centres:
+            centres[count] = _means(points, weight, fcluster(tree, count, criterion="maxclust") - 1)
+    return centres
 
 
 def _means(points: FloatArray, weight: FloatArray, place: np.ndarray[tuple[int], np.dtype[np.int32]]) -> FloatArray:

@@ -103,13 +103,13 @@ class LightGBMTrees:
         return tuple(self.booster.feature_name())
 
     def shap(self, features: Mapping[str, Column]) -> FloatArray:
-        found = np.asarray(self.booster.predict(self._frame(features), pred_contrib=True), dtype=np.float64)
+        contributions = np.asarray(self.booster.predict(self._frame(features), pred_contrib=True), dtype=np.float64)
         outputs = self.booster.num_model_per_iteration()
-        return beside_each_other(found.reshape(len(found), outputs, -1)[..., :-1])
+        return beside_each_other(contributions.reshape(len(contributions), outputs, -1)[..., :-1])
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
-        found = self.booster.predict(self._frame(features), pred_leaf=True)
-        return np.asarray(found, dtype=np.int64).reshape(len(found), -1)
+        indices = self.booster.predict(self._frame(features), pred_leaf=True)
+        return np.asarray(indices, dtype=np.int64).reshape(len(indices), -1)
 
     def importances(self) -> FloatArray:
         return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
@@ -151,12 +151,12 @@ class XGBoostTrees:
         return tuple(given) if given else tuple(f"f{place}" for place in range(self.booster.num_features()))
 
     def shap(self, features: Mapping[str, Column]) -> FloatArray:
-        found = self.booster.predict(self._matrix(features), pred_contribs=True)
-        return beside_each_other(np.asarray(found, dtype=np.float64)[..., :-1])
+        contributions = self.booster.predict(self._matrix(features), pred_contribs=True)
+        return beside_each_other(np.asarray(contributions, dtype=np.float64)[..., :-1])
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
-        found = self.booster.predict(self._matrix(features), pred_leaf=True)
-        return np.asarray(found, dtype=np.int64).reshape(len(found), -1)
+        indices = self.booster.predict(self._matrix(features), pred_leaf=True)
+        return np.asarray(indices, dtype=np.int64).reshape(len(indices), -1)
 
     def importances(self) -> FloatArray:
         gains: dict[str, Any] = self.booster.get_score(importance_type="total_gain")

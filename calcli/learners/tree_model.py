@@ -51,15 +51,15 @@ class CatBoostTrees:
     def shap(self, features: Mapping[str, Column]) -> FloatArray:
         # In the mode that CatBoost chooses by the number of rows a chunk could round otherwise than the whole.
         with catboost.refusals("explain its predictions"):
-            found = self.model.get_feature_importance(
+            contributions = self.model.get_feature_importance(
                 self._pool(features), type="ShapValues", shap_mode="UsePreCalc", thread_count=threads()
             )
-        return beside_each_other(np.asarray(found, dtype=np.float64)[..., :-1])
+        return beside_each_other(np.asarray(contributions, dtype=np.float64)[..., :-1])
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
         with catboost.refusals("find leaves"):
-            found = self.model.calc_leaf_indexes(self._pool(features), thread_count=threads())
-        return np.asarray(found, dtype=np.int64)
+            indices = self.model.calc_leaf_indexes(self._pool(features), thread_count=threads())
+        return np.asarray(indices, dtype=np.int64)
 
     def importances(self) -> FloatArray:
         return np.asarray(self.model.get_feature_importance(), dtype=np.float64)

@@ -78,12 +78,12 @@ def of_problems(
         return OfProblems(scored.binary, of(reduction), rest)
 
     def finished(scores: Sequence[OfProblems[S]], options: Options) -> list[Measured]:
-        found = []
+        measurements = []
         for sums in scores:
             values = [value(one, options) for one in sums.parts]
             rest = [value(one, options) for one in sums.rest] or values
             per_class = None if sums.binary else rest
-            found.append(assembled(values, per_class, reduction, definition(scores, options), undefined))
-        return found
+            measurements.append(assembled(values, per_class, reduction, definition(scores, options), undefined))
+        return measurements
 
     return Additive(gathered, finished)

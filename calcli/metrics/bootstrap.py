@@ -104,8 +104,8 @@ class Bootstrap:
 
 def _defined(values: FloatArray) -> FloatArray | None:
     """The replicates in which the metric is defined, if these are nearly all."""
-    held = values[np.isfinite(values)]
-    return held if len(held) and len(held) >= MOSTLY * len(values) else None
+    defined = values[np.isfinite(values)]
+    return defined if len(defined) and len(defined) >= MOSTLY * len(values) else None
 
 
 def bootstrap(
@@ -166,18 +166,18 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
 
     Rows of weight zero are never drawn.
     """
-    held = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
-    units, of_row = len(held), held
+    weighted = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
+    units, of_row = len(weighted), weighted
     if groups is not None:
-        found, of_held = np.unique(groups[held], return_inverse=True)
-        units, of_row = len(found), of_held
+        groups_present, of_held = np.unique(groups[weighted], return_inverse=True)
+        units, of_row = len(groups_present), of_held
 
     def draw(rng: np.random.Generator) -> FloatArray:
         taken = np.bincount(rng.integers(0, units, units), minlength=units).astype(np.float64)
         if groups is None and units == len(rows):
             return taken
         counts = np.zeros(len(rows))
-        counts[held] = taken[of_row] if groups is not None else taken
+        counts[weighted] = taken[of_row] if groups is not None else taken
         return counts
 
     return draw
@@ -229,37 +229,37 @@ class Resampler:
     def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics of the rows, each taken `counts` times."""
         pooled: dict[Reduction, list[Blocks]] = {}
-        found: dict[str, float] = {}
+        replicate: dict[str, float] = {}
         total = dot(counts, self._weight)
         for name in wanted:
             if name in self._rows:
-                found[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
+                replicate[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
             elif name in self._blocks:
                 reduction = self._blocks[name][0]
                 if reduction not in pooled:
                     pooled[reduction] = [part.pool(counts) for part in self._sorted[reduction]]
-                found[name] = self._of_blocks(name, pooled[reduction])
+                replicate[name] = self._of_blocks(name, pooled[reduction])
             elif self._errors is not None and name == "mvce":
-                found[name] = self._mvce([dot(column, counts) for column in self._errors])
-        return found | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
+                replicate[name] = self._mvce([dot(column, counts) for column in self._errors])
+        return replicate | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
 
     def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with labels drawn from the score, one uniform number for each row."""
         drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
         pooled: dict[Reduction, list[Blocks]] = {}
-        found: dict[str, float] = {}
+        replicate: dict[str, float] = {}
         for name in wanted:
             if name in self._blocks:
                 reduction = self._blocks[name][0]
                 if reduction not in pooled:
                     parts = zip(self._sorted[reduction], problems(drawn, reduction, self.options), strict=True)
                     pooled[reduction] = [one.pool(label=part.label.astype(np.float64)) for one, part in parts]
-                found[name] = self._of_blocks(name, pooled[reduction])
+                replicate[name] = self._of_blocks(name, pooled[reduction])
             elif self._errors is not None and name == "mvce":
                 label = drawn.top.label.astype(np.float64)
                 more = [dot(column, label) for column in self._if_positive]
-                found[name] = self._mvce((self._if_negative + more).tolist())
-        return found | self._of_clusters(drawn, wanted)
+                replicate[name] = self._mvce((self._if_negative + more).tolist())
+        return replicate | self._of_clusters(drawn, wanted)
 
     def _of_clusters(self, rows: Scored, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics that have clusters as bins, of the same rows with other weights or labels."""

@@ -105,12 +105,12 @@ class Form:
 
     def of(self, sums: ClusterSums) -> float | None:
         """The mean over classes; None without rows."""
-        held = sums.held
-        return float(self.value(held).mean()) if len(held.weight) else None
+        filled = sums.held
+        return float(self.value(filled).mean()) if len(filled.weight) else None
 
     def measured(self, sums: ClusterSums, nothing: str | None) -> Measured:
         """The metric; `nothing` is why nothing can be measured, if nothing can."""
-        clusters, held, binary = sums.clusters, sums.held, sums.error.shape[1] == 1
+        clusters, filled, binary = sums.clusters, sums.held, sums.error.shape[1] == 1
         definition = Definition(
             "lower",
             binning="clusters",
@@ -121,8 +121,8 @@ class Form:
         )
         if clusters is None or nothing is not None:
             return Measured(None, definition, reason=nothing or NO_CLUSTERS)
-        values = self.value(held)
-        floor = None if self.floor is None else float(self.floor(held).mean())
+        values = self.value(filled)
+        floor = None if self.floor is None else float(self.floor(filled).mean())
         per_class = None if binary else tuple(map(float, values))
         return Measured(float(values.mean()), definition, floor=floor, per_class=per_class)
 

@@ -27,19 +27,19 @@ _NO_INTERCEPT = "the rows are all of one class"
 
 def slope(scored: Scored, options: Options) -> Measured:
     """The slope b of y ~ a + b z, with its 95 % interval; z the predicted log-odds."""
-    found = measured(
+    measurement = measured(
         scored, options, lambda one, how: slope_of(one.blocks, how), "top", _definition(scored, options), _NO_SLOPE
     )
-    if found.value is None:
-        return found
+    if measurement.value is None:
+        return measurement
     rows = scored.top
     theta = _fit(rows.blocks)
-    return _interval(found, _standard_errors(rows, theta, np.stack([np.ones(len(rows)), logit(rows.prob)]))[1])
+    return _interval(measurement, _standard_errors(rows, theta, np.stack([np.ones(len(rows)), logit(rows.prob)]))[1])
 
 
 def intercept(scored: Scored, options: Options) -> Measured:
     """The intercept a of y ~ a + z, the slope held at 1, with its 95 % interval."""
-    found = measured(
+    measurement = measured(
         scored,
         options,
         lambda one, how: intercept_of(one.blocks, how),
@@ -47,19 +47,21 @@ def intercept(scored: Scored, options: Options) -> Measured:
         _definition(scored, options),
         _NO_INTERCEPT,
     )
-    if found.value is None:
-        return found
+    if measurement.value is None:
+        return measurement
     rows = scored.top
-    return _interval(found, _standard_errors(rows, np.array([found.value, 1.0]), np.ones((1, len(rows))))[0])
+    return _interval(
+        measurement, _standard_errors(rows, np.array([measurement.value, 1.0]), np.ones((1, len(rows))))[0]
+    )
 
 
 def _definition(scored: Scored, options: Options) -> Definition:
     return Definition("target", reduction=reduction_text(scored, "top", options), approximation=_CLIP)
 
 
-def _interval(found: Measured, error: float) -> Measured:
-    value = found.value or 0.0
-    return replace(found, lo=value - Z975 * error, hi=value + Z975 * error)
+def _interval(measurement: Measured, error: float) -> Measured:
+    value = measurement.value or 0.0
+    return replace(measurement, lo=value - Z975 * error, hi=value + Z975 * error)
 
 
 def slope_of(blocks: Blocks, options: Options) -> float | None:

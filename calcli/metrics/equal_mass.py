@@ -76,12 +76,12 @@ class Masses:
     @property
     def blocks(self) -> Blocks:
         """The cells that hold rows as blocks of tied rows, each at its mean probability."""
-        held = self._held
-        positive = self.cells.positive[held]
-        weight = positive + self.cells.negative[held]
-        mean = self.prob[:, held].sum(axis=0) / weight
-        prob = np.where(self.cells.mixed[held], mean, self.cells.value[held])
-        return Blocks(prob, self.rows[held], weight, positive, self.square[held])
+        filled = self._held
+        positive = self.cells.positive[filled]
+        weight = positive + self.cells.negative[filled]
+        mean = self.prob[:, filled].sum(axis=0) / weight
+        prob = np.where(self.cells.mixed[filled], mean, self.cells.value[filled])
+        return Blocks(prob, self.rows[filled], weight, positive, self.square[filled])
 
     @property
     def _held(self) -> NDArray[np.bool_]:
@@ -89,8 +89,8 @@ class Masses:
 
     def bound(self, options: Options) -> float:
         """An upper bound of the difference between the error of bins cut between cells and of bins cut between rows."""
-        held, blocks = self._held, self.blocks
-        mixed = self.cells.mixed[held]
+        filled, blocks = self._held, self.blocks
+        mixed = self.cells.mixed[filled]
         if not mixed.any():
             return 0.0
         # Only cells of several probabilities on an edge can have rows in the wrong bin. With unequal weights the place
@@ -98,7 +98,7 @@ class Masses:
         cut = np.isin(blocks.prob, edges_of(options, blocks)[1:-1]) & mixed
         if not np.allclose(blocks.square * blocks.rows, blocks.weight**2, rtol=1e-12) or not blocks.even:
             cut |= self._near_cuts(blocks, len(edges_of(options, blocks)) - 1)
-        low, high = self.prob[0, held], self.cells.positive[held] - self.prob[1, held]
+        low, high = self.prob[0, filled], self.cells.positive[filled] - self.prob[1, filled]
         return float((low + high + np.maximum(low, high))[cut].sum()) / blocks.total
 
     def _near_cuts(self, blocks: Blocks, count: int) -> NDArray[np.bool_]:

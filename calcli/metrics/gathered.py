@@ -51,8 +51,11 @@ class Gathered:
 
     def measured(self) -> list[dict[str, Measured]]:
         """The metrics of each score."""
-        found = {metric.name: self._finished(metric) for metric in self._chosen}
-        return [{name: finite(values[place]) for name, values in found.items()} for place in range(len(self._nothing))]
+        measurements = {metric.name: self._finished(metric) for metric in self._chosen}
+        return [
+            {name: finite(values[place]) for name, values in measurements.items()}
+            for place in range(len(self._nothing))
+        ]
 
     def _finished(self, metric: MetricSpec) -> list[Measured]:
         additive = metric.load_sums(self._options)
@@ -67,5 +70,5 @@ class Gathered:
 
 
 def _add(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:
-    held = totals.get(name)
-    totals[name] = more if held is None else [old + new for old, new in zip(held, more, strict=True)]
+    total = totals.get(name)
+    totals[name] = more if total is None else [old + new for old, new in zip(total, more, strict=True)]

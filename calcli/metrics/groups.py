@@ -86,10 +86,10 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
 
     The k-th smallest of m, from 0, is multiplied by m - k, and none may be smaller than the one before it.
     """
-    held = sorted((value, index) for index, value in enumerate(p) if value is not None)
+    ordered = sorted((value, index) for index, value in enumerate(p) if value is not None)
     adjusted: list[float | None] = [None] * len(p)
     largest = 0.0
-    for rank, (value, index) in enumerate(held):
-        largest = max(largest, min(1.0, value * (len(held) - rank)))
+    for rank, (value, index) in enumerate(ordered):
+        largest = max(largest, min(1.0, value * (len(ordered) - rank)))
         adjusted[index] = largest
     return tuple(adjusted)

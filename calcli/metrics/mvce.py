@@ -134,13 +134,13 @@ def mvce(scored: Scored, options: Options) -> Measured:
         return Measured(None, nothing, reason=scored.nothing)
     # The closed form, or else its definition with the number of views to sample.
     rows = scored.top.held
-    found = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
-    bins, views = found.definition.bins, found.definition.views
+    measurement = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
+    bins, views = measurement.definition.bins, measurement.definition.views
     if bins is None or views is None:
-        return found
+        return measurement
     value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
     floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
-    return Measured(value, found.definition, floor=floor)
+    return Measured(value, measurement.definition, floor=floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,15 +234,15 @@ def sampled(scored: Scored, bins: int, views: int, norm: float, rng: np.random.G
 
 def sampled_floor(scored: Scored, bins: int, views: int, norm: float, rng: np.random.Generator) -> float:
     """MVCE from `views` shuffles, each with labels drawn from the probabilities, and with the mean error subtracted."""
-    found = []
+    values = []
     for _ in range(views):
         errors = scored.prob.copy()
         for some in spans(len(errors)):
             errors[some] -= rng.random(some.stop - some.start) < scored.prob[some]
         _weigh(errors, scored)
         errors -= errors.mean()
-        found.append(_view(errors, bins, rng))
-    return _norm(found, norm)
+        values.append(_view(errors, bins, rng))
+    return _norm(values, norm)
 
 
 def _weigh(errors: FloatArray, scored: Scored) -> None:

@@ -38,10 +38,10 @@ def over_classes(reduction: Reduction) -> bool:
 
 def combined(values: Sequence[float | None], reduction: Reduction) -> float | None:
     """One number from those of the binary problems; classes for which there is none are left out of a mean."""
-    held = [value for value in values if value is not None]
-    if not held or (reduction == "sum" and len(held) < len(values)):
+    defined = [value for value in values if value is not None]
+    if not defined or (reduction == "sum" and len(defined) < len(values)):
         return None
-    return math.fsum(held) if reduction == "sum" else math.fsum(held) / len(held)
+    return math.fsum(defined) if reduction == "sum" else math.fsum(defined) / len(defined)
 
 
 class OfClasses(Protocol):
@@ -81,9 +81,9 @@ def assembled(
     undefined: str,
 ) -> Measured:
     """The metric from the numbers of its binary problems; `rest` are those of each class, of more than two."""
-    found = combined(values, reduction)
-    reason = undefined if found is None else None
+    value = combined(values, reduction)
+    reason = undefined if value is None else None
     left_out = [str(index) for index, one in enumerate(values) if one is None]
-    if found is not None and left_out:
+    if value is not None and left_out:
         reason = f"mean over {len(values) - len(left_out)} classes; not defined for class {', '.join(left_out)}"
-    return Measured(found, definition, reason=reason, per_class=None if rest is None else tuple(rest))
+    return Measured(value, definition, reason=reason, per_class=None if rest is None else tuple(rest))

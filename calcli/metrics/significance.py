@@ -23,7 +23,7 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
     Chi-squared with as many degrees of freedom as there are groups, because the rows were not fitted on; two fewer
     where they were. With weights n_g is Kish's effective number of rows.
     """
-    found = None if scored.nothing else _chi_squared(scored.top.blocks)
+    statistic = None if scored.nothing else _chi_squared(scored.top.blocks)
     definition = Definition(
         "lower",
         bins=GROUPS,
@@ -34,14 +34,14 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
         + (", less 2: fitted on these rows" if options.in_sample else ""),
     )
     result = measured(scored, options, lambda one, _: _statistic(one.blocks), "top", definition, _CERTAIN)
-    if found is None:
+    if statistic is None:
         return result
     if result.value is None:
         return replace(result, p=0.0)
     from scipy.special import chdtrc
 
-    few = f"ties leave {found[1]} of {GROUPS} groups" if found[1] < GROUPS else None
-    return replace(result, p=float(chdtrc(_freedom(found[1], options), result.value)), reason=result.reason or few)
+    few = f"ties leave {statistic[1]} of {GROUPS} groups" if statistic[1] < GROUPS else None
+    return replace(result, p=float(chdtrc(_freedom(statistic[1], options), result.value)), reason=result.reason or few)
 
 
 def _freedom(groups: int, options: Options) -> int:

@@ -19,7 +19,7 @@ def ece_sweep(scored: Scored, options: Options) -> Measured:
 
     Rows that share a prediction share their labels evenly, so that their order does not matter.
     """
-    found = None if scored.nothing else bins_of(scored.top.blocks)
+    bins = None if scored.nothing else bins_of(scored.top.blocks)
     definition = Definition(
         "lower",
         binning="mass",
@@ -29,7 +29,7 @@ def ece_sweep(scored: Scored, options: Options) -> Measured:
         approximation=f"as many bins as keep the label means rising, at most {MOST}",
     )
     result = measured(scored, options, lambda one, how: sweep_of(one.blocks, how), "top", definition, "")
-    return result if found is None else replace(result, reason=f"the sweep ended at {found:,} bins")
+    return result if bins is None else replace(result, reason=f"the sweep ended at {bins:,} bins")
 
 
 def sweep_of(blocks: Blocks, options: Options, norm: float = 1.0) -> float:

@@ -39,5 +39,5 @@ def _quantiles(rate: float, rows: float, tail: float) -> tuple[float, float]:
     logs = np.concatenate([[0.0], np.cumsum(steps)])
     mass = np.exp(logs - logs.max())
     below = np.cumsum(mass) / mass.sum()
-    found = counts[np.minimum(np.searchsorted(below, (tail, 1.0 - tail)), len(counts) - 1)]
-    return float(found[0]) / rows, min(1.0, float(found[1]) / rows)
+    quantiles = counts[np.minimum(np.searchsorted(below, (tail, 1.0 - tail)), len(counts) - 1)]
+    return float(quantiles[0]) / rows, min(1.0, float(quantiles[1]) / rows)

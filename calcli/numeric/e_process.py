@@ -44,13 +44,13 @@ def log_payoffs(residual: FloatArray, along: FloatArray, margin: FloatArray, wei
     Direction by direction, upward before downward, the smallest stake first. Weights count as shares of the largest.
     """
     share = 1.0 if weight is None else weight / weight.max()
-    found = [
+    payoffs = [
         np.log1p(stake * share * (sign * residual * one - float(edge))).sum()
         for one, edge in zip(along, margin, strict=True)
         for sign in (1.0, -1.0)
         for stake in STAKES
     ]
-    return np.array(found)
+    return np.array(payoffs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,9 @@ def group_folds(groups: IntArray, count: int, rng: np.random.Generator) -> IntAr
     """
     size = np.bincount(groups)
     shuffled = rng.permutation(len(size))
-    held = np.zeros(count, dtype=np.int64)
+    filled = np.zeros(count, dtype=np.int64)
     fold_of = np.empty(len(size), dtype=np.int64)
     for group in shuffled[np.argsort(-size[shuffled], kind="stable")]:
-        fold_of[group] = held.argmin()
-        held[fold_of[group]] += size[group]
+        fold_of[group] = filled.argmin()
+        filled[fold_of[group]] += size[group]
     return fold_of[groups]

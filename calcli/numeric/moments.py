@@ -96,10 +96,10 @@ class ScoreMoments:
     @classmethod
     def of(cls, sums: Mapping[str, FloatArray]) -> ScoreMoments:
         """From the sums of `gather`: cells that hold rows, with moments about their means."""
-        held = sums["all"][0] > 0
-        m0, m1, m2, m3, m4 = sums["all"][:, held]
-        y0, y1 = sums["positive"][:, held]
-        centre = _CENTRES[held]
+        filled = sums["all"][0] > 0
+        m0, m1, m2, m3, m4 = sums["all"][:, filled]
+        y0, y1 = sums["positive"][:, filled]
+        centre = _CENTRES[filled]
         shift = m1 / m0  # from moments about the centre to moments about the mean
         central = (
             m0,

@@ -147,7 +147,7 @@ class Multinomial:
             return value, gradient[self.free]
 
         options = {"maxiter": 2000, "maxcor": 20, "gtol": tolerance, "ftol": 1e-15}
-        found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
-        if not np.isfinite(found.fun):
+        result = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+        if not np.isfinite(result.fun):
             raise FitError("the fit of the classes' coefficients did not stay finite")
-        return np.asarray(found.x, dtype=np.float64)
+        return np.asarray(result.x, dtype=np.float64)

@@ -33,8 +33,8 @@ SAME = 1e-12
 
 def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> Pooled:
     """Rows with equal scores become one; rows of weight zero are left out. No weights are weights of one."""
-    if weight is not None and not (held := weight > 0).all():
-        score, label, weight = score[held], label[held], weight[held]
+    if weight is not None and not (weighted := weight > 0).all():
+        score, label, weight = score[weighted], label[weighted], weight[weighted]
     order = np.argsort(score)
     score = score[order]
     first = np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]]))

@@ -98,16 +98,16 @@ def origin(source: Mapping[str, Any]) -> str:
             return f"the column {source['column']}"
         case "method":
             return methods.find(source["method"]).summary
-    said = f"{source['path']}, {source['method']}"
+    parts = f"{source['path']}, {source['method']}"
     fitted = source["fitted"]
     if fitted is None:
-        return said
+        return parts
     params = ", ".join(f"{name}={spelled(value)}" for name, value in fitted["params"].items())
     preset = f"preset {fitted['preset']}" if fitted["preset"] else ""
     how = ", ".join(part for part in (preset, params) if part)
     rows = f"{fitted['rows']:,} rows"
     of = f" of {names_of_files(fitted['files'])}" if fitted["files"] else ""
-    return f"{said}{f' ({how})' if how else ''}, fitted {fitted['created'][:10]} on {rows}{of}"
+    return f"{parts}{f' ({how})' if how else ''}, fitted {fitted['created'][:10]} on {rows}{of}"
 
 
 def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
@@ -127,16 +127,16 @@ def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
 
 
 def _details(one: Mapping[str, Any]) -> list[str]:
-    found = []
+    details = []
     if one["bins"] is not None:
-        found.append(_bins(one))
+        details.append(_bins(one))
     if one["clusters"] is not None:
-        found.append(f"{one['clusters']['k']:,} of {one['clusters']['source']}")
+        details.append(f"{one['clusters']['k']:,} of {one['clusters']['source']}")
     if one["reduction"] not in {None, "positive class"}:
-        found.append(str(one["reduction"]))
+        details.append(str(one["reduction"]))
     if str(one["approximation"]).startswith("sampled"):
-        found.append(str(one["approximation"]).partition(";")[0])
-    return found
+        details.append(str(one["approximation"]).partition(";")[0])
+    return details
 
 
 def _bins(one: Mapping[str, Any]) -> str:
@@ -146,10 +146,12 @@ def _bins(one: Mapping[str, Any]) -> str:
     return f"{one['bins']:,} of {kinds.get(one['binning'], one['binning'])}"
 
 
-def drift(found: Mapping[str, Any]) -> str:
+def drift(verdict: Mapping[str, Any]) -> str:
     """The result of the drift test, with its evidence."""
-    nights = f"{found['nights']} night{'s' if found['nights'] != 1 else ''}"
-    evidence = f"evidence {found['evidence']:.3g} after {nights}; {found['threshold']:.0f} is enough"
-    if not found["drifted"]:
+    nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
+    evidence = f"evidence {verdict['evidence']:.3g} after {nights}; {verdict['threshold']:.0f} is enough"
+    if not verdict["drifted"]:
         return f"the calibration is what it was at the fit ({evidence})"
-    return f"{found['what']}, most likely since night {found['since']}, {str(found['since_at'])[:10]} ({evidence})"
+    return (
+        f"{verdict['what']}, most likely since night {verdict['since']}, {str(verdict['since_at'])[:10]} ({evidence})"
+    )

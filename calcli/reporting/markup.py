@@ -8,14 +8,14 @@ from html import escape
 from calcli.reporting.typesetting import GLUE
 
 
-def text(said: str) -> str:
+def text(sentence: str) -> str:
     """A sentence in which no line ends where none may."""
-    return escape(said).replace(GLUE, "&nbsp;")
+    return escape(sentence).replace(GLUE, "&nbsp;")
 
 
-def paragraph(said: str, kind: str = "") -> str:
+def paragraph(sentence: str, kind: str = "") -> str:
     """A sentence or two."""
-    return f"<p{_class(kind)}>{text(said)}</p>\n"
+    return f"<p{_class(kind)}>{text(sentence)}</p>\n"
 
 
 def section(title: str, *parts: str) -> str:

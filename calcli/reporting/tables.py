@@ -36,9 +36,9 @@ def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]
     """A table for each column and score, and the groups that are its lines."""
     entries: Sequence[Any] = report.groups
     for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
-        held = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
-        metrics = list(held[0]["metrics"])
-        values = [entry["metrics"][name]["value"] for entry in held for name in metrics]
+        chosen = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
+        metrics = list(chosen[0]["metrics"])
+        values = [entry["metrics"][name]["value"] for entry in chosen for name in metrics]
         digits = decimals([value for value in values if value is not None])
         rows = [
             [
@@ -48,9 +48,9 @@ def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]
                 number(entry["detectable"], digits),
                 number(entry["p_adjusted"], 4),
             ]
-            for entry in held
+            for entry in chosen
         ]
-        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), held
+        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), chosen
 
 
 def since(report: Report) -> tuple[Table, list[str]] | None:

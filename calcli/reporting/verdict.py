@@ -39,14 +39,14 @@ class Verdict(NamedTuple):
     size: str = ""
 
 
-def verdict(found: Findings, score: Numbers) -> Verdict:
+def verdict(findings: Findings, score: Numbers) -> Verdict:
     """Whether a score is better than the raw one: by log-loss, and by the interval of the difference."""
     for metric, words in DECISIVE.items():
-        difference = found.differences.get((score.name, metric))
-        before, after = found.raw.values.get(metric), score.values.get(metric)
+        difference = findings.differences.get((score.name, metric))
+        before, after = findings.raw.values.get(metric), score.values.get(metric)
         if difference is not None and difference.value is not None and before is not None and after is not None:
-            return _judged(score.name, (words, found.place), (before, after), difference)
-    if any(metric in found.metrics for metric in DECISIVE):
+            return _judged(score.name, (words, findings.place), (before, after), difference)
+    if any(metric in findings.metrics for metric in DECISIVE):
         return Verdict("unknown", f"Whether {score.name} is better cannot be said: its log-loss is not defined here.")
     return Verdict("unknown", f"Whether {score.name} is better cannot be said: add nll to --metrics.")
 
@@ -80,9 +80,9 @@ def _kind(difference: Difference) -> Kind:
     return "better" if hi < 0 else "worse"
 
 
-def alone(found: Findings) -> Verdict:
+def alone(findings: Findings) -> Verdict:
     """The verdict on a raw score without any other: whether it is right on average."""
-    mvce, floor = found.raw.values.get("mvce"), found.raw.floors.get("mvce")
+    mvce, floor = findings.raw.values.get("mvce"), findings.raw.floors.get("mvce")
     if mvce is None or not floor:
         return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures another beside it.")
     times = f"its mvce is {mvce / floor:.1f} times what a calibrated score would show on these rows"
@@ -93,24 +93,24 @@ def alone(found: Findings) -> Verdict:
     return Verdict("same", f"The raw score is {glued(answer)}: {times}. Errors that cancel do not show in it.", answer)
 
 
-def best(found: Findings, judged: list[Verdict]) -> str:
+def best(findings: Findings, judged: list[Verdict]) -> str:
     """A sentence over several verdicts."""
-    metric = next((name for name in DECISIVE if name in found.metrics), None)
+    metric = next((name for name in DECISIVE if name in findings.metrics), None)
     if metric is None:
         return "Which is best cannot be said: add nll to --metrics."
     words = DECISIVE[metric]
-    values = [score.values.get(metric) for score in found.calibrated]
+    values = [score.values.get(metric) for score in findings.calibrated]
     better = [
         (value, score.name)
-        for value, score, each in zip(values, found.calibrated, judged, strict=True)
+        for value, score, each in zip(values, findings.calibrated, judged, strict=True)
         if each.kind == "better" and value is not None
     ]
-    before = found.raw.values.get(metric)
+    before = findings.raw.values.get(metric)
     if not better or before is None:
         return f"None is shown to be better than no calibration, by {words}."
     value, name = min(better)
     digits = decimals([before, value])
-    lowest = f"{name} has the lowest {words}{found.place}, {value:.{digits}f}"
+    lowest = f"{name} has the lowest {words}{findings.place}, {value:.{digits}f}"
     return f"{lowest}; the raw score has {before:.{digits}f}. Against that:"
 
 

@@ -33,21 +33,21 @@ OFF = 0.05
 
 def webpage(report: Report) -> str:
     """The report of `evaluate` or of `compare` as HTML. Nothing in it is fetched from anywhere."""
-    found = findings.of_report(report)
+    numbers = findings.of_report(report)
     compared = report.command == "compare"
     notes: Any = report.binding["notes"]
     body = [
-        _choice(report) if compared else _headline(found),
+        _choice(report) if compared else _headline(numbers),
         _drift(report),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings if one.code != "choice"),
-        section("Numbers", _leaderboard(report) if compared else _numbers(found)),
+        section("Numbers", _leaderboard(report) if compared else _numbers(numbers)),
         _pictures(report),
         _groups(report),
         _changes(report),
         section("What was measured", terms(_measured(report)), *map(paragraph, notes)),
         section("What the scores are", terms(_origins(report))),
-        section("What the numbers mean", terms(_definitions(report, found))),
+        section("What the numbers mean", terms(_definitions(report, numbers))),
     ]
     about = f"calcli {report.version}, {report.command}, seed {report.seed}"
     return page.document(_title(report), about, "".join(body))
@@ -65,19 +65,19 @@ def _choice(report: Report) -> str:
     )
 
 
-def _headline(found: Findings) -> str:
+def _headline(numbers: Findings) -> str:
     """The verdict on each score."""
-    judged = [judge.verdict(found, score) for score in found.calibrated] or [judge.alone(found)]
-    first = paragraph(judge.best(found, judged), "verdict") if len(judged) > 1 else ""
+    judged = [judge.verdict(numbers, score) for score in numbers.calibrated] or [judge.alone(numbers)]
+    first = paragraph(judge.best(numbers, judged), "verdict") if len(judged) > 1 else ""
     return first + "".join(_answer(one) for one in judged)
 
 
 def _answer(verdict: Verdict) -> str:
-    said = text(verdict.text)
+    sentence = text(verdict.text)
     if verdict.answer:
         answer = text(glued(verdict.answer))
-        said = said.replace(answer, f'<strong class="{verdict.kind}">{escape(verdict.answer)}</strong>', 1)
-    return f'<p class="verdict">{said}</p>\n'
+        sentence = sentence.replace(answer, f'<strong class="{verdict.kind}">{escape(verdict.answer)}</strong>', 1)
+    return f'<p class="verdict">{sentence}</p>\n'
 
 
 def _drift(report: Report) -> str:
@@ -97,39 +97,41 @@ def _gates(report: Report) -> str:
             + (NOTHING if one["value"] is None else f"{one['value']:.6g}")
             for one in failed
         )
-        said = f"{gate['expr']} is {'not true' if gate['passed'] else 'true'}{f' ({why})' if why else ''}"
-        lines.append(f"<li>{answer}: {escape(said)}</li>\n")
+        outcome = f"{gate['expr']} is {'not true' if gate['passed'] else 'true'}{f' ({why})' if why else ''}"
+        lines.append(f"<li>{answer}: {escape(outcome)}</li>\n")
     return f'<ul class="gates">\n{"".join(lines)}</ul>\n' if lines else ""
 
 
-def _numbers(found: Findings) -> str:
+def _numbers(numbers: Findings) -> str:
     """A metric a line, with the difference if there is one calibrated score; a score a line where there are many."""
-    notes = "".join(paragraph(reason, "note") for reason in findings.missing(found.scores))
-    return (_by_metric if len(found.scores) <= BESIDE else _by_score)(found) + notes
+    notes = "".join(paragraph(reason, "note") for reason in findings.missing(numbers.scores))
+    return (_by_metric if len(numbers.scores) <= BESIDE else _by_score)(numbers) + notes
 
 
-def _by_metric(found: Findings) -> str:
-    alone = found.calibrated[0] if len(found.calibrated) == 1 else None
-    digits = found.digits
+def _by_metric(numbers: Findings) -> str:
+    alone = numbers.calibrated[0] if len(numbers.calibrated) == 1 else None
+    digits = numbers.digits
     rows: list[list[str]] = []
     kinds: dict[int, str] = {}
-    for metric in found.metrics:
-        row = [metric, found.directions[metric], *(number(one.values.get(metric), digits) for one in found.scores)]
+    for metric in numbers.metrics:
+        row = [metric, numbers.directions[metric], *(number(one.values.get(metric), digits) for one in numbers.scores)]
         if alone is not None:
-            row += tables.difference_cells(found.differences.get((alone.name, metric)), digits)
+            row += tables.difference_cells(numbers.differences.get((alone.name, metric)), digits)
         rows.append(row)
-        for name, values in found.floors_and_ps(metric):
+        for name, values in numbers.floors_and_ps(metric):
             kinds[len(rows)] = "under-it"
             cells = ["" if value is None else number(value, digits) for value in values]
             rows.append([name, "", *cells, *([""] * 2 if alone is not None else [])])
-    header = ["", "better", *(score.name for score in found.scores)]
+    header = ["", "better", *(score.name for score in numbers.scores)]
     return table([*header, *(["change", "95 % interval"] if alone is not None else [])], rows, words=2, kinds=kinds)
 
 
-def _by_score(found: Findings) -> str:
-    header = ["", *(f"{metric} ({found.directions[metric]})" for metric in found.metrics)]
-    digits = found.digits
-    rows = [[one.name, *(number(one.values.get(metric), digits) for metric in found.metrics)] for one in found.scores]
+def _by_score(numbers: Findings) -> str:
+    header = ["", *(f"{metric} ({numbers.directions[metric]})" for metric in numbers.metrics)]
+    digits = numbers.digits
+    rows = [
+        [one.name, *(number(one.values.get(metric), digits) for metric in numbers.metrics)] for one in numbers.scores
+    ]
     return table(header, rows)
 
 
@@ -160,8 +162,8 @@ def _drawn(report: Report) -> list[Curve]:
 def _groups(report: Report) -> str:
     """A table for each column and score; groups that are off beyond chance stand out."""
     parts = []
-    for shown, held in tables.by_group(report):
-        off = {place: "off" for place, entry in enumerate(held) if (entry["p_adjusted"] or 1.0) < OFF}
+    for shown, entries in tables.by_group(report):
+        off = {place: "off" for place, entry in enumerate(entries) if (entry["p_adjusted"] or 1.0) < OFF}
         parts.append(table(shown.header, shown.rows, caption=shown.title, kinds=off))
     return section("Groups", *parts, _columns() if parts else "")
 
@@ -173,10 +175,10 @@ def _columns() -> str:
 
 
 def _changes(report: Report) -> str:
-    found = tables.since(report)
-    if found is None:
+    changes = tables.since(report)
+    if changes is None:
         return ""
-    shown, reasons = found
+    shown, reasons = changes
     return section(
         f"Since {shown.title}",
         table(shown.header, shown.rows, words=2),
@@ -193,10 +195,10 @@ def _origins(report: Report) -> list[facts.Pair]:
     return [(score.name, facts.origin(asdict(score.source))) for score in report.scores if score.status == "ok"]
 
 
-def _definitions(report: Report, found: Findings) -> list[facts.Pair]:
+def _definitions(report: Report, numbers: Findings) -> list[facts.Pair]:
     defined: Mapping[str, Mapping[str, Any]] = {name: asdict(one) for name, one in report.definitions.items()}
     pairs = facts.definitions(defined)
-    if any(score.floors for score in found.scores):
+    if any(score.floors for score in numbers.scores):
         pairs.append(facts.FLOOR)
     if report.command == "compare":
         pairs.append(ranking.GAIN)

@@ -119,8 +119,8 @@ class _Parser:
 
     def _expected(self, what: str) -> UsageError:
         token = self.token
-        found = "the end" if token.kind == "end" else repr(token.text)
-        return UsageError(f"{self._where(token.start)}: expected {what}, found {found}")
+        actual = "the end" if token.kind == "end" else repr(token.text)
+        return UsageError(f"{self._where(token.start)}: expected {what}, found {actual}")
 
     @property
     def token(self) -> _Token:
