@@ -1,12 +1,9 @@
 """The spec of CCL."""
 
-from calcli.methods.catalogs.binning import SPECS as BINNING
-from calcli.methods.catalogs.scaling import SPECS as SCALING
+from calcli.methods.catalogs.score_only import SCORE_ONLY
 from calcli.methods.spec import choice, in_family, integer, number, text
 
 _spec = in_family("clusters")
-
-_INNER = tuple(spec.name for spec in (*SCALING, *BINNING) if not spec.needs_features)
 
 SPECS = (
     _spec(
@@ -49,7 +46,7 @@ SPECS = (
                 "auto",
                 "the calibrator of each cluster; auto is platt for two classes and temperature for more",
                 "auto",
-                *_INNER,
+                *SCORE_ONLY,
             ),
             number(
                 "temperature",

@@ -1,7 +1,6 @@
 """The specs of the methods that grow trees: `calcli.methods.mbct`, `heterogeneous` and `boost`."""
 
-from calcli.methods.catalogs.binning import SPECS as BINNING
-from calcli.methods.catalogs.scaling import SPECS as SCALING
+from calcli.methods.catalogs.score_only import SCORE_ONLY
 from calcli.methods.spec import MethodSpec, choice, integer, number, text
 
 _AUTO = ("auto",)
@@ -60,7 +59,6 @@ _MBCT = MethodSpec(
     },
 )
 
-_LEAVES = tuple(spec.name for spec in (*SCALING, *BINNING) if not spec.needs_features)
 
 _HETEROGENEOUS = MethodSpec(
     name="heterogeneous",
@@ -89,7 +87,7 @@ _HETEROGENEOUS = MethodSpec(
             "auto",
             "the calibrator of each cell; auto is platt for two classes and sms for more",
             "auto",
-            *_LEAVES,
+            *SCORE_ONLY,
         ),
         choice(
             "target",
