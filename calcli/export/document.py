@@ -53,28 +53,28 @@ def _json(node: Term | Condition, names: Names) -> Json:
     def every(nodes: Iterable[Term | Condition]) -> Json:
         return [_json(one, names) for one in nodes]
 
-    document: Json
+    entry: Json
     match node:
         # what has a name already, as subexpressions that occur more than once
         case _ if id(node) in names:
-            document = {"ref": names[id(node)]}
+            entry = {"ref": names[id(node)]}
         # terms
         case Number(value):
-            document = value
+            entry = value
         case Input(name, _):
-            document = {"ref": name}
+            entry = {"ref": name}
         case Arithmetic(operator, left, right) | Compared(operator, left, right):
-            document = {"op": operator, "args": every((left, right))}
+            entry = {"op": operator, "args": every((left, right))}
         case Function(name, arguments):
-            document = {"op": name, "args": every(arguments)}
+            entry = {"op": name, "args": every(arguments)}
         case Choice(cases, otherwise):
             branches: list[Json] = [
                 {"if": _json(condition, names), "then": _json(then, names)} for condition, then in cases
             ]
             rest = None if otherwise is None else _json(otherwise, names)
-            document = {"op": "choose", "cases": branches, "else": rest}
+            entry = {"op": "choose", "cases": branches, "else": rest}
         case Steps(x, cuts, values, side):
-            document = {
+            entry = {
                 "op": "steps",
                 "x": _json(x, names),
                 "cuts": cuts.tolist(),
@@ -82,15 +82,15 @@ def _json(node: Term | Condition, names: Names) -> Json:
                 "side": side,
             }
         case Switch(x, keys, values, otherwise):
-            document = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
-            document["else"] = _json(otherwise, names)
+            entry = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
+            entry["else"] = _json(otherwise, names)
         # conditions
         case Missing(column):
-            document = {"op": "missing", "column": column.name}
+            entry = {"op": "missing", "column": column.name}
         case Among(column, levels):
-            document = {"op": "among", "column": column.name, "levels": list(levels)}
+            entry = {"op": "among", "column": column.name, "levels": list(levels)}
         case Every(conditions) | Some(conditions):
-            document = {"op": "and" if isinstance(node, Every) else "or", "args": every(conditions)}
+            entry = {"op": "and" if isinstance(node, Every) else "or", "args": every(conditions)}
         case _:
             raise TypeError(f"no term or condition: {node!r}")
-    return document
+    return entry

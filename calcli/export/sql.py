@@ -147,41 +147,41 @@ class _Writer:
         return columns, needed
 
     def written(self, node: Term | Condition) -> Sql:
-        expression: Sql
+        sql: Sql
         match node:
             # what is a column of the inner query already
             case _ if id(node) in self.names:
-                expression = exp.column(_name(self.names[id(node)]))
+                sql = exp.column(_name(self.names[id(node)]))
             # terms
             case Number(value):
-                expression = _number(value)
+                sql = _number(value)
             case Input(name, role):
-                expression = _column(name, role)
+                sql = _column(name, role)
             case Arithmetic(operator, left, right) | Compared(operator, left, right):
-                expression = _OPERATORS[operator](this=self.written(left), expression=self.written(right))
-                expression = exp.paren(expression) if isinstance(node, Arithmetic) else expression
+                sql = _OPERATORS[operator](this=self.written(left), expression=self.written(right))
+                sql = exp.paren(sql) if isinstance(node, Arithmetic) else sql
             case Function(name, arguments):
-                expression = self._function(name, [self.written(one) for one in arguments])
+                sql = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
                 ifs = [exp.If(this=self.written(test), true=self.written(then)) for test, then in cases]
-                expression = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
+                sql = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
             case Steps(x, cuts, values, side):
                 relation = exp.LTE if side == "left" else exp.LT
-                expression = self._search(self.written(x), cuts.tolist(), values, relation)
+                sql = self._search(self.written(x), cuts.tolist(), values, relation)
             case Switch(x, keys, values, otherwise):
-                expression = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
+                sql = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
             # conditions
             case Missing(column):
-                expression = _missing(column)
+                sql = _missing(column)
             case Among(column, levels):
                 texts = [exp.Literal.string(level) for level in levels]
-                expression = exp.In(this=_column(column.name, "category"), expressions=texts)
+                sql = exp.In(this=_column(column.name, "category"), expressions=texts)
             case Every(conditions) | Some(conditions):
                 connect = exp.and_ if isinstance(node, Every) else exp.or_
-                expression = exp.paren(connect(*map(self.written, conditions)))
+                sql = exp.paren(connect(*map(self.written, conditions)))
             case _:
                 raise TypeError(f"no term or condition: {node!r}")
-        return expression
+        return sql
 
     def _function(self, name: str, arguments: list[Sql]) -> Sql:
         if name in ("greatest", "least"):

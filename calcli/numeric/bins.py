@@ -43,9 +43,9 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
     """
     share = np.linspace(0.0, 1.0, count + 1)
     if weight is not None:
-        positive = weight > 0
-        if not positive.all():
-            prob, weight = prob[positive], weight[positive]
+        weighted = weight > 0
+        if not weighted.all():
+            prob, weight = prob[weighted], weight[weighted]
         if weight.min() < weight.max():
             value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
             return weighted_quantiles(value, rows, totals(group, weight), share)

@@ -61,9 +61,9 @@ class Points:
 
     @classmethod
     def of_rows(cls, z: FloatArray, weight: FloatArray) -> Points:
-        positive = weight > 0
-        z = np.clip(z[positive], -moments.LIMIT, moments.LIMIT)
-        return cls(z, weight[None, positive], np.zeros(len(z)))
+        weighted = weight > 0
+        z = np.clip(z[weighted], -moments.LIMIT, moments.LIMIT)
+        return cls(z, weight[None, weighted], np.zeros(len(z)))
 
     @property
     def order(self) -> int:
