@@ -11,11 +11,13 @@ without what was predicted for them. Of more than MOST_ROWS rows a part is drawn
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from calcli.numeric.folds import held_out
 from calcli.numeric.rng import stream
 
 RAW = ("adult", "california", "reg_concrete", "reg_power")
@@ -90,6 +91,15 @@ def tables(raw: Path | None, data: Path | None) -> Iterator[Table]:
     for name in PREDICTED:
         if data is not None and (data / f"{name}.catboost{CAL}").exists():
             yield unpredicted(data, name)
+
+
+def held_out(label: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A mask of about `share` of the rows of each class, and of all."""
+    order, mask = np.argsort(label.astype(np.min_scalar_type(int(label.max()))), kind="stable"), label < 0
+    for start, end in pairwise([0, *np.cumsum(np.bincount(label)).tolist()]):
+        count = math.floor(end * share) - math.floor(start * share)
+        mask[order[start + rng.choice(end - start, count, replace=False, shuffle=False)]] = True
+    return mask
 
 
 def split(table: Table, seed: int) -> tuple[Table, Table, Table]:

@@ -100,7 +100,7 @@ def contest(train: Batch) -> dict[str, Any]:
     """
     warnings.simplefilter("ignore")
     started = time.process_time()
-    splits = split_rows(train.labels, Holdout("cv", folds=5), SEED)
+    splits = split_rows(len(train), Holdout("cv", folds=5), SEED)
     rows = {row: row.resolve() for row in candidates_for(train.classes) if not row.lacks_columns(train)}
     outcomes = cross_validate(rows, train, splits, budget=PATIENT, seed=SEED, listener=SILENT)
     chosen = choose(outcomes, train, splits, criterion("nll")).name

@@ -89,7 +89,7 @@ METHODS = method(
     "--methods A,B,...", "all, or names; `calcli methods` lists them.", "all", complete=complete.method_list
 )
 BUDGET = method(
-    "--budget SECONDS", "How long methods may be compared; those that have not finished are left out.", 300.0, min=0
+    "--budget SECONDS", "Leave out the methods that are not compared by then; no limit by default.", min=0
 )
 CRITERION = method(
     "--criterion METRIC",

@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener, stage
-from calcli.fitting.auto import FOLDS, select
+from calcli.fitting.auto import select
 from calcli.fitting.cross_validation import predict_held_out
 from calcli.fitting.model_selection import Choice, choice_warnings
 from calcli.fitting.prior_shift import prior_ratio_of
@@ -19,15 +19,16 @@ from calcli.fitting.recipe import AUTO, Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
+from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
+from calcli.metrics.paired import Paired, given_at_least
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Candidate, class_weights
-from calcli.reports.schema import Difference, ReportWarning, ScoreSource, Seconds
+from calcli.reports.schema import RAW, Difference, ReportWarning, ScoreSource, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Learned:
         Which rows those were, and the predictions for them; None without holdout, and on a cluster.
     choice
         Why `auto` selected the method.
+    least_gain
+        How much it had to lower the mean log-loss to be selected.
     """
 
     spec: MethodSpec
@@ -58,6 +61,7 @@ class Learned:
     rows: Mask | None = None
     prob: FloatArray | None = None
     choice: Choice | None = None
+    least_gain: float | None = None
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""
@@ -76,6 +80,17 @@ class Learned:
         name = self.spec.name
         source = ScoreSource("method", method=name)
         return [] if self.prob is None else [Candidate(name, source, self.prob, self.seconds)]
+
+    def allowing_for_choice(self, differences: Sequence[Difference]) -> tuple[Difference, ...]:
+        """The differences; that of the log-loss to no calibration allows for having been large enough to be chosen."""
+        return tuple(map(self._given_chosen, differences))
+
+    def _given_chosen(self, one: Difference) -> Difference:
+        chosen_by = (self.spec.name, RAW, "nll") == (one.score, one.versus, one.metric)
+        if self.least_gain is None or not chosen_by or one.value is None or one.lo is None or one.hi is None:
+            return one
+        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain)
+        return one if found.lo is None or found.hi is None else replace(one, lo=-found.hi, hi=-found.lo, p=found.p)
 
     def warnings(self, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
         """A report's warnings: how the method was chosen, and that it does not help."""
@@ -108,61 +123,97 @@ def learn(
 
     `classes` are the names of the classes, in the order of their index.
     """
-    holdout = Holdout.parse(recipe.holdout, len(batch))
     share = class_weights(batch.labels, batch.weight, len(classes))
     post_processing = PostProcessing(recipe.exact, prior_ratio_of(recipe.prior_shift, share, classes))
+    task = _Task(recipe, batch, post_processing, seed, listener, sides)
+    learned = task.with_auto() if recipe.method == AUTO else task.with_method(catalog.find(recipe.method))
+    if learned.prob is None:
+        return learned
+    rows = learned.held_out(batch)
+    return replace(learned, drift_baseline=DriftBaseline.of(learned.prob, rows.labels, rows.weight))
 
-    # Select.
-    choice = compared = None
-    if recipe.method == AUTO:
-        choice, compared = select(recipe, batch, seed=seed, listener=listener, sides=sides)
-    spec = catalog.find(recipe.method if choice is None else choice.name)
-    params, sides = recipe.resolve(spec), sides.only(spec.sides)
 
-    def fit_all() -> tuple[Calibrator, float]:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is to be learned from."""
+
+    recipe: Recipe
+    batch: Batch
+    post_processing: PostProcessing
+    seed: int
+    listener: Listener
+    sides: SideInputs
+
+    def with_auto(self) -> Learned:
+        """By the method that is selected, which has predicted held-out rows on the way."""
         started = time.perf_counter()
-        with stage(listener, f"fitting {spec.name}"), _details(listener):
-            fitted = calibrator.fit(spec, batch, params, sides=sides, seed=seed)
-        return fitted.with_post_processing(post_processing), time.perf_counter() - started
+        selected = select(self.recipe, self.batch, seed=self.seed, listener=self.listener, sides=self.sides)
+        fitted = selected.fitted or self._fit(selected.spec, selected.params)
+        fitted = fitted.with_post_processing(self.post_processing)
+        learned = Learned(
+            selected.spec,
+            selected.params,
+            fitted,
+            Holdout("none"),
+            Seconds(fit=time.perf_counter() - started),
+            LabelCheck.of(self.batch),
+            choice=selected.choice,
+        )
+        if self.recipe.holdout == "none":
+            return learned
+        prob = self.post_processing.apply(selected.prob, fitted.rows, fitted.classes, reaches_ends=False)
+        return replace(
+            learned,
+            holdout=selected.holdout,
+            held_out_rows=int(selected.rows.sum()),
+            rows=selected.rows,
+            prob=prob,
+            least_gain=selected.least_gain if self.post_processing.prior_ratio is None else None,
+        )
 
-    label_check = LabelCheck.of(batch)
-    if holdout.kind == "none":
-        fitted, seconds = fit_all()
-        return Learned(spec, params, fitted, holdout, Seconds(fit=seconds), label_check, choice=choice)
+    def with_method(self, spec: MethodSpec) -> Learned:
+        """By one method: predict held-out rows, and fit on all; with a single split its calibrator is kept."""
+        holdout, params = Holdout.parse(self.recipe.holdout, len(self.batch)), self.recipe.resolve(spec)
+        label_check = LabelCheck.of(self.batch)
+        if holdout.kind == "none":
+            started = time.perf_counter()
+            fitted = self._fit(spec, params)
+            seconds = Seconds(fit=time.perf_counter() - started)
+            return Learned(spec, params, fitted, holdout, seconds, label_check)
 
-    # Predict held-out rows, unless the comparison has done so under the same folds.
-    splits, last = split_rows(batch.labels, holdout, seed), None
-    if compared is not None and holdout == FOLDS and post_processing == PLAIN:
-        predicted = compared
-    else:
-        with stage(listener, f"checking {spec.name} on held-out rows", len(splits)), _details(listener):
-            predicted, last = predict_held_out(
+        splits = split_rows(len(self.batch), holdout, self.seed)
+        with stage(self.listener, f"checking {spec.name} on held-out rows", len(splits)), _details(self.listener):
+            predicted, fitted = predict_held_out(
                 spec,
-                batch,
+                self.batch,
                 params,
                 splits,
-                seed=seed,
-                done=lambda: listener.advance(1),
-                sides=sides,
-                post_processing=post_processing,
+                seed=self.seed,
+                done=lambda: self.listener.advance(1),
+                sides=self.sides.only(spec.sides),
+                post_processing=self.post_processing,
             )
+        fit_seconds = predicted.fit_seconds
+        if holdout.refit_on_all:
+            started = time.perf_counter()
+            fitted = self._fit(spec, params)
+            fit_seconds = time.perf_counter() - started
+        return Learned(
+            spec,
+            params,
+            fitted,
+            holdout,
+            Seconds(fit=fit_seconds, apply=predicted.apply_seconds),
+            label_check,
+            held_out_rows=int(splits.predicted.sum()),
+            rows=splits.predicted,
+            prob=predicted.prob,
+        )
 
-    # Fit on all rows; with a single split its calibrator is kept.
-    fitted, seconds = fit_all() if last is None or holdout.refit_on_all else (last, predicted.fit_seconds)
-    learned = Learned(
-        spec,
-        params,
-        fitted,
-        holdout,
-        Seconds(fit=seconds, apply=predicted.apply_seconds),
-        label_check,
-        held_out_rows=int(splits.predicted.sum()),
-        rows=splits.predicted,
-        prob=predicted.prob,
-        choice=choice,
-    )
-    rows = learned.held_out(batch)
-    return replace(learned, drift_baseline=DriftBaseline.of(predicted.prob, rows.labels, rows.weight))
+    def _fit(self, spec: MethodSpec, params: Params) -> Calibrator:
+        with stage(self.listener, f"fitting {spec.name}"), _details(self.listener):
+            fitted = calibrator.fit(spec, self.batch, params, sides=self.sides.only(spec.sides), seed=self.seed)
+        return fitted.with_post_processing(self.post_processing)
 
 
 def _details(listener: Listener) -> AbstractContextManager[None]:

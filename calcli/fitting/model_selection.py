@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from calcli.fitting.cross_validation import (
     predict_splits,
 )
 from calcli.fitting.splits import Splits
+from calcli.methods import calibrator
 from calcli.methods.base import Params
+from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
@@ -49,17 +52,21 @@ of six; none at all follows chance. docs/never-worse.md has the figures.
 """
 
 _NO_FEATURES = "the table has no features"
-_OUT_OF_TIME = "the time was spent before it had finished"
+OUT_OF_TIME = "the time was spent before it had finished"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The held-out predictions of a method, or the reason why it has none."""
+    """The held-out predictions of a method, or the reason why it has none.
+
+    `fitted` is the calibrator of all rows, if it was asked for.
+    """
 
     spec: MethodSpec
     status: Literal["ok", "failed", "skipped"]
     predicted: HeldOutPredictions | None = None
     reason: str | None = None
+    fitted: Calibrator | None = None
 
 
 class SharedWork(NamedTuple):
@@ -70,6 +77,8 @@ class SharedWork(NamedTuple):
     splits: Splits
     sides: SideInputs
     seed: int
+    settle: bool
+    post_processing: PostProcessing
 
 
 class FoldTask(NamedTuple):
@@ -84,18 +93,22 @@ def cross_validate(
     batch: Batch,
     splits: Splits,
     *,
-    budget: float,
+    budget: float | None,
     seed: int,
     listener: Listener,
     sides: SideInputs = NO_SIDE_INPUTS,
+    settle: bool = False,
+    post_processing: PostProcessing = PLAIN,
 ) -> tuple[Outcome, ...]:
     """The held-out predictions of every method, in the order given, from several processes where that is worth it.
+
+    With `settle` each method is first fitted on all rows, and keeps the settings that it chose there in every split.
 
     A method that fails or lacks features has an outcome with the reason. One that has not finished within `budget`
     seconds is skipped; the identity never is. Only a process can be stopped within a fold.
     """
-    until = time.monotonic() + budget
-    work = SharedWork(tuple(candidates.items()), batch, splits, sides, seed)
+    until = math.inf if budget is None else time.monotonic() + budget
+    work = SharedWork(tuple(candidates.items()), batch, splits, sides, seed, settle, post_processing)
     job = Job(_predict, work)
     with stage(listener, "comparing", len(candidates) * len(splits)):
         progress = Progress(work, listener)
@@ -119,11 +132,20 @@ def _is_worth_processes(work: SharedWork) -> bool:
     return threads() > 1 and len(work.batch) * work.batch.classes * methods >= WORTH_PROCESSES
 
 
-def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions]:
+def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | Calibrator]:
     spec, params = work.candidates[task.candidate]
     sides = work.sides.only(spec.sides)
-    for fold, _ in predict_splits(spec, work.batch, params, work.splits, task.splits, work.seed, sides):
+    if work.settle:
+        fitted = calibrator.fit(spec, work.batch, params, sides=sides, seed=work.seed)
+        yield fitted.with_post_processing(work.post_processing)
+        params = {**params, **fitted.settings}
+    for fold, _ in predict_splits(
+        spec, work.batch, params, work.splits, task.splits, work.seed, sides, work.post_processing
+    ):
         yield fold
+
+
+Event: TypeAlias = Progressed[FoldTask, FoldPredictions | Calibrator] | Finished[FoldTask]
 
 
 class Progress:
@@ -134,6 +156,7 @@ class Progress:
         self._specs = [spec for spec, _ in work.candidates]
         self._folds: list[dict[int, FoldPredictions]] = [{} for _ in self._specs]
         self._errors: list[dict[int, str]] = [{} for _ in self._specs]
+        self._fitted: dict[int, Calibrator] = {}
 
     def tasks(self, name: str | None = None) -> Iterator[FoldTask]:
         """The open tasks of one candidate or of all, as of the moment when the next one is asked for."""
@@ -141,19 +164,21 @@ class Progress:
         for candidate, spec in enumerate(self._specs):
             if spec.lacks_columns(self._work.batch) or name not in (None, spec.name):
                 continue
-            once = gathers_once(spec, self._work.batch, self._work.splits)
+            once = self._work.settle or gathers_once(spec, self._work.batch, self._work.splits)
             for splits in [tuple(every)] if once else [(split,) for split in every]:
                 if not self._errors[candidate] and not self._folds[candidate].keys() >= set(splits):
                     yield FoldTask(candidate, splits)
 
-    def follow(self, events: Generator[Progressed[FoldTask, FoldPredictions] | Finished[FoldTask], None, None]) -> None:
+    def follow(self, events: Generator[Event, None, None]) -> None:
         """Record predictions and errors as they come, and report each fold to the listener."""
         count = len(self._work.splits)
         with closing(events):  # an interrupt ends the running tasks at once
             for event in events:
                 candidate = event.task.candidate
                 folds, errors = self._folds[candidate], self._errors[candidate]
-                if isinstance(event, Progressed):
+                if isinstance(event, Progressed) and isinstance(event.value, Calibrator):
+                    self._fitted[candidate] = event.value
+                elif isinstance(event, Progressed):
                     folds[event.value.split] = event.value
                     if not errors:
                         self._advance(candidate, 1, f"fold {len(folds)} of {count}")
@@ -172,9 +197,10 @@ class Progress:
             return Outcome(spec, "failed", reason=errors[min(errors)])
         if missing := len(self._work.splits) - len(folds):
             self._advance(candidate, missing, "skipped")
-            reason = _NO_FEATURES if spec.lacks_columns(self._work.batch) else _OUT_OF_TIME
+            reason = _NO_FEATURES if spec.lacks_columns(self._work.batch) else OUT_OF_TIME
             return Outcome(spec, "skipped", reason=reason)
-        return Outcome(spec, "ok", join_folds(folds, self._work.batch, self._work.splits))
+        predicted = join_folds(folds, self._work.batch, self._work.splits)
+        return Outcome(spec, "ok", predicted, fitted=self._fitted.get(candidate))
 
     def _advance(self, candidate: int, steps: int, text: str) -> None:
         self._listener.advance(steps, f"{self._specs[candidate].name}, {text}")
@@ -244,17 +270,17 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: Me
         (outcome.spec for outcome in outcomes if outcome.spec.name in losses), key=lambda spec: spec.simplicity
     )
     for spec in specs:
-        gap, error = _gap(losses[spec.name], losses[best], rows.weight)
-        if spec.name == best or gap <= STANDARD_ERRORS * error:
+        lead, error = gap(losses[spec.name], losses[best], rows.weight)
+        if spec.name == best or lead <= STANDARD_ERRORS * error:
             break
-    why = _why(spec.name, best, {name: sign * mean for name, mean in means.items()}, (gap, error), metric)
+    why = _why(spec.name, best, {name: sign * mean for name, mean in means.items()}, (lead, error), metric)
     if set(losses) == {IDENTITY} and len(outcomes) > 1:
         why = "nothing was compared: no method but no calibration had a result"
-    unfinished = tuple(outcome.spec.name for outcome in outcomes if outcome.reason == _OUT_OF_TIME)
+    unfinished = tuple(outcome.spec.name for outcome in outcomes if outcome.reason == OUT_OF_TIME)
     return Choice(spec.name, best, why, unfinished)
 
 
-def _gap(loss: FloatArray, least: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+def gap(loss: FloatArray, least: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
     """The mean of the first loss minus that of the second, and its standard error."""
     value, lo, _, _ = paired_difference(loss, least, weight)
     if value is None:
@@ -262,8 +288,13 @@ def _gap(loss: FloatArray, least: FloatArray, weight: FloatArray | None) -> tupl
     return value, 0.0 if lo is None else (value - lo) / Z975
 
 
+def loss_name(metric: MetricSpec) -> str:
+    """The criterion's name in a sentence."""
+    return {"nll": "log-loss", "brier": "Brier score"}.get(metric.name, metric.name)
+
+
 def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], metric: MetricSpec) -> str:
-    what = {"nll": "log-loss", "brier": "Brier score"}.get(metric.name, metric.name)
+    what = loss_name(metric)
     most = "highest" if metric.direction == "higher" else "lowest"
     identity = f"no calibration has {mean[IDENTITY]:.5f}" if IDENTITY in mean else "no calibration is not among them"
     if name == IDENTITY:

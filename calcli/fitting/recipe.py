@@ -19,9 +19,6 @@ from calcli.tables.binding_types import NO_FLAGS, Flags
 
 AUTO = catalog.AUTO
 
-BUDGET = 300.0
-"""Default time limit of the comparison that `auto` makes, in seconds."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
@@ -44,7 +41,7 @@ class Recipe:
     criterion
         The metric by which ``auto`` chooses: a mean over rows, never a calibration error.
     budget
-        Seconds that ``auto`` may compare methods.
+        Seconds that ``auto`` may compare methods; without a limit, the choice depends on rows and seed alone.
     """
 
     method: str
@@ -55,7 +52,7 @@ class Recipe:
     prior_shift: str | None = None
     guard: str | None = None
     criterion: str = "nll"
-    budget: float = BUDGET
+    budget: float | None = None
     metrics: str = "default"
     flags: Flags = NO_FLAGS
     bad_rows: BadRows = "fail"

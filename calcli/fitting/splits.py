@@ -112,9 +112,9 @@ class KeyedFolds:
         return range({"cv": self.holdout.folds, "share": 1, "none": 0}[self.holdout.kind])
 
 
-def split_rows(label: IntArray, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
-    """Random splits, stratified by label, or by group: then rows of a group (0 .. G-1) stay together."""
-    if len(label) < 2:
+def split_rows(rows: int, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
+    """Random splits, or by group: then rows of a group (0 .. G-1) stay together."""
+    if rows < 2:
         raise FitError("one row cannot be held out and fitted on", hint="try: --holdout none")
     count = holdout.folds if holdout.kind == "cv" else max(2, round(1 / holdout.share))
     if groups is not None:
@@ -124,12 +124,12 @@ def split_rows(label: IntArray, holdout: Holdout, seed: int, groups: IntArray | 
             raise FitError("all rows are of one group: none can be held out")
         return Splits(tuple(tests) if holdout.kind == "cv" else (tests[0],))
     if holdout.kind == "cv":
-        fold = folds(label, min(count, len(label)), stream(seed, "folds"))
+        fold = folds(rows, min(count, rows), stream(seed, "folds"))
         return Splits(tuple(fold == index for index in range(int(fold.max()) + 1)))
-    mask = held_out(label, holdout.share, stream(seed, "split"))
+    mask = held_out(rows, holdout.share, stream(seed, "split"))
     if not mask.any() or mask.all():
         raise FitError(
-            f"a share of {holdout.share:g} of {len(label):,} rows leaves nothing on one side",
+            f"a share of {holdout.share:g} of {rows:,} rows leaves nothing on one side",
             hint="try: --holdout cv:5",
         )
     return Splits((mask,))

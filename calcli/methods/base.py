@@ -27,6 +27,11 @@ WHOLE_TABLE = "whole_table"
 get exactly the rows of that table.
 """
 
+SETTINGS = "settings"
+"""The parameter of a state that has the values which the fit chose for open parameters. A fit that is given them, on
+other rows of the same table, has nothing to search for.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:

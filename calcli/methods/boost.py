@@ -17,7 +17,7 @@ import numpy as np
 from calcli.batch import Batch, Column, FloatArray, SideInputs
 from calcli.learners import catboost
 from calcli.methods import calibrator, catalog
-from calcli.methods.base import Params, Section, number
+from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import cross_validated
@@ -172,7 +172,12 @@ def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
 def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
-    params: dict[str, Json] = {**whole.params, "method": start.spec.name, "rounds": rounds}
+    params: dict[str, Json] = {
+        **whole.params,
+        SETTINGS: {"rounds": rounds},
+        "method": start.spec.name,
+        "rounds": rounds,
+    }
     if model is None:
         return State(params, whole.arrays)
     importances = catboost.importances(model, _pool(rows, start))

@@ -10,13 +10,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
-from calcli.methods.base import READS, WHOLE_TABLE, Method, Params, Section, Sums, SumsMethod
+from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Method, Params, Section, Sums, SumsMethod
 from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import open_interval
@@ -156,6 +157,12 @@ class Calibrator:
         """The features that predicting reads; None for all that the fit had."""
         names = self.state.params.get(READS)
         return tuple(map(str, names)) if isinstance(names, list) else None
+
+    @property
+    def settings(self) -> Params:
+        """The values that the fit chose for open parameters."""
+        chosen = self.state.params.get(SETTINGS)
+        return cast("Params", chosen) if isinstance(chosen, dict) else {}
 
     @property
     def whole_table(self) -> bool:

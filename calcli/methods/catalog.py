@@ -11,6 +11,7 @@ from calcli.errors import UsageError, unknown_name
 from calcli.methods.catalogs.binning import SPECS as BINNING
 from calcli.methods.catalogs.clusters import SPECS as CLUSTERS
 from calcli.methods.catalogs.graphs import SPECS as GRAPHS
+from calcli.methods.catalogs.mixtures import SPECS as MIXTURES
 from calcli.methods.catalogs.scaling import SPECS as SCALING
 from calcli.methods.catalogs.trees import SPECS as TREES
 from calcli.methods.spec import MethodSpec
@@ -18,7 +19,7 @@ from calcli.methods.spec import MethodSpec
 AUTO = "auto"
 """The name of the choice among several methods on held-out rows; it has no spec."""
 
-_SPECS = (*SCALING, *BINNING, *TREES, *CLUSTERS, *GRAPHS)
+_SPECS = (*SCALING, *BINNING, *TREES, *CLUSTERS, *GRAPHS, *MIXTURES)
 
 
 def specs() -> tuple[MethodSpec, ...]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.methods.base import ExtendedMethod, Method, Params, ParamValue, SumsMethod
 
 Kind = Literal["float", "int", "bool", "choice", "text"]
-Family = Literal["scaling", "binning", "trees", "clusters", "graphs"]
+Family = Literal["scaling", "binning", "trees", "clusters", "graphs", "mixtures"]
 Side = Literal["model", "partition-data", "embedding-data", "edges"]
 
 
@@ -115,7 +115,9 @@ class MethodSpec:
     interval
         It has a function ``interval(state, batch)`` for a lower and an upper probability.
     needs_features
-        It uses columns other than the score; a table without any is an error.
+        It uses columns other than the score; a table without any is an error, unless it is `content_without`.
+    content_without
+        It uses features where there are any, and does without where there are none.
     sides
         Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
     keeps
@@ -145,6 +147,7 @@ class MethodSpec:
     multiclass: Literal["native", "one-vs-rest"] = "one-vs-rest"
     weights: bool = True
     needs_features: bool = False
+    content_without: bool = False
     sides: tuple[Side, ...] = ()
     keeps: tuple[Side, ...] = ()
     extras: tuple[str, ...] = ()
@@ -164,7 +167,7 @@ class MethodSpec:
     def lacks_columns(self, batch: Batch) -> bool:
         """Whether it needs more than the score, and these rows have no more."""
         linked = "edges" in self.sides and batch.node is not None
-        return self.needs_features and not batch.features and not linked
+        return self.needs_features and not (batch.features or linked or self.content_without)
 
     def load(self) -> Method:
         """Import the method."""

@@ -15,6 +15,9 @@ from calcli.metrics.base import Scored
 Z975 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
+_FURTHEST = 1e6
+"""Ends of intervals are looked for within so many standard errors."""
+
 
 class Paired(NamedTuple):
     """A difference with its 95 % interval and two-sided p-value; None where the rows do not determine them."""
@@ -108,3 +111,32 @@ def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray
         Non-negative, or None for all ones.
     """
     return PairedSums.of(a_rows, b_rows, weight).difference()
+
+
+def given_at_least(found: Paired, least: float) -> Paired:
+    """The interval of a mean that is only looked at because it was found to be `least` or more.
+
+    The normal distribution cut off at `least` takes the place of the whole one (Lee et al. 2016). A mean that is found
+    far above has the interval that it had; one just above may well be much less, or nothing.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr
+
+    if found.value is None or found.lo is None or found.lo == found.value:
+        return found
+    error = (found.value - found.lo) / Z975
+    above, cut = found.value / error, min(found.value, least) / error
+
+    def tail(mean: float) -> float:
+        """The probability of at least what was found, if this were the mean, in standard errors."""
+        return math.exp(log_ndtr(mean - above) - log_ndtr(mean - cut))
+
+    def mean_of(probability: float) -> float:
+        width = 10.0
+        while tail(above - width) > probability and width < _FURTHEST:
+            width *= 2.0
+        if width >= _FURTHEST:  # it was found at the very edge: anything below is possible
+            return above - width
+        return float(brentq(lambda mean: tail(mean) - probability, above - width, above + 10.0))
+
+    return found._replace(lo=mean_of(0.025) * error, hi=mean_of(0.975) * error, p=min(1.0, 2.0 * tail(0.0)))

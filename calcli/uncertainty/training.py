@@ -67,11 +67,7 @@ class Trainer:
     def trials(self, settings: Settings) -> Iterator[tuple[str, Settings, Callable[[], float]]]:
         """Each learning rate and depth of the grid, by its name, with the function that computes its `Trial.loss`."""
         rows = self.rows
-        apart = held_out(
-            np.zeros(len(rows), dtype=np.int64) if self.task == "regression" else rows.labels,
-            HELD_OUT,
-            stream(self.seed, "uncertainty", "tune"),
-        )
+        apart = held_out(len(rows), HELD_OUT, stream(self.seed, "uncertainty", "tune"))
         if not apart.any() or apart.all():
             raise FitError(f"{len(rows):,} rows are too few to hold some out", hint="leave out --tune")
         inside, outside = replace(self, rows=rows.take(~apart)), rows.take(apart)

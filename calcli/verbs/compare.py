@@ -52,7 +52,7 @@ class CompareRequest:
     criterion
         The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
-        Seconds; a method that has not finished by then is reported as skipped.
+        Seconds; a method that has not finished by then is reported as skipped. None is no limit.
     every_curve
         Whether the report has curves of all kinds, as a page shows them.
     select
@@ -66,7 +66,7 @@ class CompareRequest:
     resample_by: str | None = None
     order_by: str | None = None
     criterion: str = "nll"
-    budget: float = 300.0
+    budget: float | None = None
     every_curve: bool = False
     select: str | Path | None = None
     metrics: str = "default"
@@ -168,7 +168,7 @@ def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
     groups = None
     if request.resample_by is not None:
         groups = ranks(source, request.resample_by, loaded, "--resample-by")
-    return split_rows(loaded.batch.labels, Holdout("cv", folds=request.folds), request.seed, groups)
+    return split_rows(len(loaded.batch), Holdout("cv", folds=request.folds), request.seed, groups)
 
 
 def _candidates(outcomes: tuple[Outcome, ...]) -> list[Candidate]:

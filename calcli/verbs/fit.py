@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
 from calcli.fitting.learn import learn
@@ -52,6 +54,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         rows = learned.held_out(loaded.batch)
         raw = Candidate(RAW, ScoreSource("raw"), raw_probabilities(rows, binding))
         measured = measure_all([raw, *learned.candidates], rows, chosen, request.options, classes)
+        measured = replace(measured, differences=learned.allowing_for_choice(measured.differences))
         report = report_on(
             "fit",
             request.seed,

@@ -75,7 +75,7 @@ def hold(
     sides: SideInputs = NO_SIDE_INPUTS,
 ) -> dict[str, Outcome]:
     batch = binary() if batch is None else batch
-    splits = splits or split_rows(batch.labels, HALVES, 0)
+    splits = splits or split_rows(len(batch), HALVES, 0)
     candidates = {row: row.resolve() for row in rows}
     found = cross_validate(candidates, batch, splits, budget=budget, seed=3, listener=listener, sides=sides)
     assert [outcome.spec for outcome in found] == list(rows)
@@ -90,7 +90,7 @@ def named(*names: str) -> list[MethodSpec]:
 def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the linear algebra on one thread in both: on several it adds up in another order."""
     batch = of_four_classes() if kind == "four classes" else binary()
-    splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(batch.labels, HALVES, 0)
+    splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(len(batch), HALVES, 0)
     rows, sides = [*catalog.specs(), misfits.row("behave")], SideInputs(blobs={"model": b"123"})
     with threadpool_limits(1):
         here = hold(rows, batch, splits, sides=sides)
@@ -125,7 +125,7 @@ def test_a_method_that_fails_or_dies_is_an_outcome(beside: None) -> None:
 def progress_of(row: MethodSpec) -> model_selection.Progress:
     batch = binary()
     work = model_selection.SharedWork(
-        ((row, row.resolve()),), batch, split_rows(batch.labels, HALVES, 0), NO_SIDE_INPUTS, 0
+        ((row, row.resolve()),), batch, split_rows(len(batch), HALVES, 0), NO_SIDE_INPUTS, 0
     )
     return model_selection.Progress(work, SILENT)
 
@@ -158,7 +158,7 @@ def test_the_budget_ends_a_fold_that_does_not_end(
     monkeypatch.setattr(workers, "time", clock)
     monkeypatch.setattr(workers, "_LONGEST_WAIT", 0.05)
     batch = binary()
-    splits = split_rows(batch.labels, HALVES, 0)
+    splits = split_rows(len(batch), HALVES, 0)
     rows = [*named("identity", "platt"), misfits.row("behave", nap=tmp_path)]
     found = hold(rows, batch, splits)
     assert {name: outcome.status for name, outcome in found.items()} == {
@@ -217,7 +217,7 @@ def test_without_features_there_is_nothing_to_do(never_beside: None) -> None:
     rows = [*named("identity"), misfits.row("be killed", needs_features=True)]
     found = hold(rows, batch)
     assert (found["be-killed"].status, found["be-killed"].reason) == ("skipped", "the table has no features")
-    splits = split_rows(batch.labels, HALVES, 0)
+    splits = split_rows(len(batch), HALVES, 0)
     assert choose(list(found.values()), batch, splits, criterion("nll")).left_out == ()
 
 

@@ -18,7 +18,6 @@ SPECS = (
         extras=("cluster",),
         explains=True,
         reaches_ends=True,
-        auto="binary",
         params=(
             choice(
                 "embedding",

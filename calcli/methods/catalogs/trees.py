@@ -16,7 +16,7 @@ _MBCT = MethodSpec(
     needs_features=True,
     explains=True,
     closed_form=True,
-    auto="yes",
+    auto="binary",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
         integer("trees", "auto", f"the most trees; how many, {_CHOSEN}", 0, 1000, *_AUTO),

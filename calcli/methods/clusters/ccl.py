@@ -15,7 +15,7 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods import catalog
-from calcli.methods.base import Params, Section, candidates, number
+from calcli.methods.base import SETTINGS, Params, Section, candidates, number
 from calcli.methods.clusters import explanation, facts, partition
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, shares
@@ -40,14 +40,16 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}
     known = facts.of_clusters(batch, cluster, len(clusters), probs)
     whole = nest({"partition": clusters.to_state(), "mixture": mixture.to_state()})
+    tau: Json = None if math.isinf(chosen.tau) else chosen.tau
     chosen_params: dict[str, Json] = {
+        SETTINGS: {"temperature": chosen.temperature, "tau": "inf" if tau is None else tau},
         "classes": batch.classes,
         "clusters": len(clusters),
         "inner": name,
         "embedding": str(params["embedding"]),
         "model": "model" in sides.blobs,
         "temperature": chosen.temperature,
-        "tau": None if math.isinf(chosen.tau) else chosen.tau,
+        "tau": tau,
         "reaches_ends": number(params, "prior") == 0.0,
     }
     arrays = {

@@ -6,6 +6,7 @@ partition among the candidates. Trees are grown to the full depth once: a shallo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -26,6 +27,7 @@ from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.rng import stream
 from calcli.numeric.sums import totals
+from calcli.state import Json
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
 TAUS = (0.0, 3.0, 10.0, 30.0, 100.0)
@@ -61,31 +63,39 @@ class Plan:
     depths: tuple[int, ...] = DEPTHS
     taus: tuple[float, ...] = TAUS
 
+    def only(self, least: float, depth: int, tau: float) -> Plan:
+        """The plan with nothing left to choose."""
+        return Plan(self.trees, (least,), (depth,), (tau,))
+
     @property
     def settled(self) -> bool:
         """Whether there is nothing to choose."""
         return len(self.depths) == len(self.least) == len(self.taus) == 1
 
+    @property
+    def settings(self) -> dict[str, Json]:
+        """The settings of a settled plan, as parameters."""
+        tau = self.taus[0]
+        return {"min_rows": self.least[0], "depth": self.depths[0], "tau": "inf" if math.isinf(tau) else tau}
+
+
+def choose(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Plan:
+    """The least weight of a cell, the depth and tau of least held-out loss; depth 0 where no partition is as good."""
+    if plan.settled or max(plan.depths) == 0:
+        return plan.only(plan.least[0], plan.depths[0], plan.taus[0])
+    candidates = [(plan.least[0], 0, plan.taus[0]), *product(plan.least, plan.depths, plan.taus)]
+    place = cross_validated(rows, lambda seen, unseen: np.stack(list(_held_out(seen, unseen, method, plan, grower))))
+    return plan.only(*candidates[place])
+
 
 def fit(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Partition:
-    """The shared calibrator and the trees that cross-validation chooses."""
+    """The shared calibrator, the trees of a settled plan on all rows, and a calibrator in each of their cells."""
     shared = cells.fit_by_score(method, rows)
-    without_cells = Partition(False, shared, Coding(()), (), ())
-    # Choose the least weight of a cell, the depth and tau.
-    chosen: tuple[float, int, float] | None = None
-    if plan.settled:
-        chosen = plan.least[0], plan.depths[0], plan.taus[0]
-    elif max(plan.depths) > 0:
-        chosen = _chosen(rows, method, plan, grower)
-    if chosen is None:
-        return without_cells
-    # Grow the trees on all rows, and fit a calibrator in each cell.
-    least, depth, tau = chosen
-    grown = grower(rows, shared, least, depth, plan.trees)
-    if all(len(tree.left) == 1 for tree in grown.trees):
-        return without_cells
+    grown = grower(rows, shared, plan.least[0], plan.depths[0], plan.trees) if plan.depths[0] > 0 else None
+    if grown is None or all(len(tree.left) == 1 for tree in grown.trees):
+        return Partition(False, shared, Coding(()), (), ())
     codes = grown.coding.encode(rows.features)
-    fitted = tuple(_cells(tree, codes, rows, shared, tau) for tree in grown.trees)
+    fitted = tuple(_cells(tree, codes, rows, shared, plan.taus[0]) for tree in grown.trees)
     return Partition(False, shared, grown.coding, grown.trees, fitted)
 
 
@@ -138,14 +148,6 @@ def _cells(tree: Tree, codes: Codes, rows: Batch, shared: Calibrator, tau: float
     own = cells.fit_each(shared.spec, rows, leaf, [shared] * count)
     of_rows = information(shared.predict(Batch(rows.score)), rows.weights)
     return cells.summarise(own, own_share(totals(leaf, of_rows, count), tau), rows, leaf)
-
-
-def _chosen(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> tuple[float, int, float] | None:
-    """The least weight of a cell, the depth and tau of least held-out loss; None where no partition is as good."""
-    candidates = [None, *product(plan.least, plan.depths, plan.taus)]
-    return candidates[
-        cross_validated(rows, lambda seen, unseen: np.stack(list(_held_out(seen, unseen, method, plan, grower))))
-    ]
 
 
 def _held_out(seen: Batch, unseen: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Iterator[FloatArray]:

@@ -98,11 +98,12 @@ def _chosen(rows: Batch, method: MethodSpec, plan: Plan) -> tuple[int, float, fl
     no_trees = 0, plan.least[0], plan.taus[0]
     if not tests:
         return no_trees
+    weight = np.concatenate([rows.weights[test] for test in tests])
     losses: dict[tuple[int, float, float], FloatArray] = {}
     for least, tau in product(plan.least, plan.taus):
         for count, loss in enumerate(_held_out(rows, tests, method, plan, least, tau)):
             losses.setdefault((count, least, tau) if count else no_trees, loss)
-    return list(losses)[least_loss(list(losses.values()), rows.weights)]
+    return list(losses)[least_loss(list(losses.values()), weight)]
 
 
 def _held_out(
@@ -110,13 +111,12 @@ def _held_out(
 ) -> Iterator[FloatArray]:
     """The held-out losses with 0, 1, .. trees, until they no longer fall."""
     runs = [_losses(rows.take(~test), rows.take(test), method, plan, least, tau) for test in tests]
+    weight = np.concatenate([rows.weights[test] for test in tests])
     best, best_count = np.inf, 0
     for count in range(plan.trees + 1):
-        loss = np.empty(len(rows))
-        for test, run in zip(tests, runs, strict=True):
-            loss[test] = next(run)
+        loss = np.concatenate([next(run) for run in runs])
         yield loss
-        mean = float(rows.weights @ loss)
+        mean = float(weight @ loss)
         if mean < best:
             best, best_count = mean, count
         elif count - best_count >= PATIENCE:

@@ -16,7 +16,7 @@ from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
-from calcli.methods.base import Params, Section, candidates, number
+from calcli.methods.base import SETTINGS, Params, Section, candidates, number
 from calcli.methods.heterogeneous import averaged_trees as averaged
 from calcli.methods.heterogeneous import boosted_trees as boosted
 from calcli.methods.heterogeneous import formula as closed
@@ -40,7 +40,10 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     method = _leaf_method(str(params["leaf"]), batch.classes)
     if params["partition"] == "boosted":
         return boosted.fit(rows, method, _boosted_plan(params, sides, batch.classes)).to_state()
-    return averaged.fit(rows, method, _plan(params, batch.classes), _grower(params, sides, seed)).to_state()
+    grower = _grower(params, sides, seed)
+    chosen = averaged.choose(rows, method, _plan(params, batch.classes), grower)
+    state = averaged.fit(rows, method, chosen, grower).to_state()
+    return State({**state.params, SETTINGS: chosen.settings}, state.arrays, state.blobs)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

@@ -22,7 +22,7 @@ import numpy as np
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
-from calcli.methods.base import Params, Section, number
+from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.mbct import kernels, rules
 from calcli.methods.mbct.boosting import fit_trees
 from calcli.methods.mbct.coding import Coder, learn_codes
@@ -64,10 +64,13 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
     # The state, with the features that the trees split by.
     used = forest.used
+    link = next(name for name, code in LINKS.items() if code == growth.link)
+    shrinkage = "lambda" if link == "odds" else "tau"
     values: dict[str, Json] = {
+        SETTINGS: {"link": link, "trees": len(forest), shrinkage: growth.shrink},
         "a": start.slope,
         "b": start.intercept,
-        "link": next(name for name, link in LINKS.items() if link == growth.link),
+        "link": link,
         "trees": len(forest),
         "depth": growth.depth,
         "rate": rate,

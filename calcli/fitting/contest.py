@@ -1,0 +1,129 @@
+"""Which of several methods to use, or which mixture of them, by their held-out predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, IntArray
+from calcli.fitting.model_selection import IDENTITY, gap, loss_name
+from calcli.methods import pool
+from calcli.metrics.base import Scored
+from calcli.metrics.catalog import MetricSpec
+from calcli.numeric.losses import log_loss
+
+EVIDENCE = 4.6
+"""Nats: scores are changed only if that makes the held-out labels exp(4.6) = 100 times as likely. Were the scores
+calibrated, a prediction made beforehand would reach that in one table of 100 at most (Markov's inequality)."""
+
+STANDARD_ERRORS = 0.25
+"""A single method whose loss is within so many standard errors of the pool's is preferred: it is easier to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The weights of what is chosen, its name and the reason in a sentence; `best` is the best single method."""
+
+    name: str
+    weights: Mapping[str, float]
+    best: str
+    why: str
+
+
+class Contest:
+    """The held-out predictions of methods, and what is chosen by them.
+
+    `prob` has the predictions of each method, no calibration among them, the simplest first. `part` says which rows are
+    left out together: a mixture is judged in each part by the weights that follow from the others.
+    """
+
+    def __init__(
+        self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
+    ) -> None:
+        self.prob, self.labels, self.weight = prob, rows.labels, rows.weight
+        self._part, self._metric, self._most = part, metric, most
+        self._weights: dict[int | None, dict[str, float]] = {}
+
+    def choose(self) -> Chosen:
+        """The simplest method within `STANDARD_ERRORS` of the pool, else the pool.
+
+        What does not make the labels exp(`EVIDENCE`) times as likely as no calibration does is no candidate.
+        """
+        scored = {
+            name: Scored(self.labels, prob, self.weight)
+            for name, prob in (*self.prob.items(), (pool.POOL, self._pooled()))
+        }
+        likelihood = {name: -_summed_log_loss(one) for name, one in scored.items()}
+        shown = [name for name in scored if likelihood[name] - likelihood[IDENTITY] >= EVIDENCE]
+        losses = {name: self._metric_rows(one) for name, one in scored.items()}
+        mean = {name: float(np.average(loss, weights=self.weight)) for name, loss in losses.items()}
+        best = min(self.prob, key=lambda name: mean[name])
+        if not shown:
+            return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
+        for name in shown:
+            lead, error = gap(losses[name], losses[pool.POOL], self.weight)
+            if name != pool.POOL and lead <= STANDARD_ERRORS * error:
+                return Chosen(name, {name: 1.0}, best, self._single(name, mean))
+        return Chosen(pool.POOL, self._weigh(None), best, self._mixture(mean, best))
+
+    def predicted(self, chosen: Chosen) -> FloatArray:
+        """The held-out predictions of what is chosen; those of the pool by weights that follow from other rows."""
+        return self._pooled() if chosen.name == pool.POOL else self.prob[chosen.name]
+
+    def _pooled(self) -> FloatArray:
+        """Each part mixed with the weights that follow from the others."""
+        pooled = np.empty(self.prob[IDENTITY].shape)
+        for part in np.unique(self._part):
+            rows = self._part == part
+            pooled[rows] = pool.mixed({name: prob[rows] for name, prob in self.prob.items()}, self._weigh(int(part)))
+        return pooled
+
+    def _weigh(self, without: int | None) -> dict[str, float]:
+        """The weights of the pool that follow from all rows but this part, found once."""
+        if without not in self._weights:
+            rows = self._part != (-1 if without is None else without)
+            prob = {name: one[rows] for name, one in self.prob.items()}
+            weight = None if self.weight is None else self.weight[rows]
+            near = None if without is None else self._weigh(None)
+            self._weights[without] = pool.weigh(prob, self.labels[rows], weight, most=self._most, near=near)
+        return self._weights[without]
+
+    def _metric_rows(self, scored: Scored) -> FloatArray:
+        """What each row adds to the criterion; less is better."""
+        per_row = self._metric.load_rows()
+        assert per_row is not None
+        return -per_row(scored) if self._metric.direction == "higher" else per_row(scored)
+
+    def _said(self, mean: float) -> str:
+        return f"{-mean if self._metric.direction == 'higher' else mean:.5f}"
+
+    def _nothing(self, mean: Mapping[str, float], best: str) -> str:
+        what, raw = loss_name(self._metric), self._said(mean[IDENTITY])
+        if best == IDENTITY:
+            return f"no method has a better held-out {what} than no calibration ({raw})"
+        return (
+            f"no method is shown to be better than no calibration (held-out {what} {raw}); the best, {best}, "
+            f"has {self._said(mean[best])}, which chance explains"
+        )
+
+    def _single(self, name: str, mean: Mapping[str, float]) -> str:
+        what = loss_name(self._metric)
+        return (
+            f"{name} is the simplest method that is as good as a mixture of all: held-out {what} "
+            f"{self._said(mean[name])}, mixture {self._said(mean[pool.POOL])}, no calibration "
+            f"{self._said(mean[IDENTITY])}"
+        )
+
+    def _mixture(self, mean: Mapping[str, float], best: str) -> str:
+        members = " + ".join(f"{weight:.2f} {name}" for name, weight in self._weigh(None).items())
+        return (
+            f"a pool of {members} has a held-out {loss_name(self._metric)} of {self._said(mean[pool.POOL])}; the best "
+            f"single method, {best}, {self._said(mean[best])}, no calibration {self._said(mean[IDENTITY])}"
+        )
+
+
+def _summed_log_loss(scored: Scored) -> float:
+    loss = log_loss(scored.prob, scored.label)
+    return float(loss.sum() if scored.weight is None else scored.weight @ loss)

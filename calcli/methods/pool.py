@@ -1,0 +1,228 @@
+"""A pool of calibrators: the mixture p = sum of w_m p_m of their probabilities.
+
+The weights w, which are not negative and add up to 1, have the greatest likelihood on held-out rows: each member
+predicts every row from a fit on other rows. No calibration is always among the members that are weighed. A mixture of
+calibrators that err in different places is better than the best of them, and hedges the choice between those that
+cannot be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, LabelArray, SideInputs
+from calcli.errors import UsageError
+from calcli.expressions import Inputs, Terms, total
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import READS, SETTINGS, Params, Section, number
+from calcli.methods.calibrator import Calibrator
+from calcli.methods.formula import formula_of
+from calcli.methods.spec import MethodSpec
+from calcli.methods.trees.unpacked import unpacked_once
+from calcli.numeric.folds import folds
+from calcli.numeric.losses import log_loss, prob_of_label
+from calcli.numeric.rng import stream
+from calcli.state import Json, State, nest, unnest
+
+POOL, IDENTITY = "pool", "identity"
+
+FOLDS = 5
+
+PRIOR = 1.0
+"""The Dirichlet prior has the density of w_1^a .. w_M^a with a = `PRIOR` / M: as if one more row had been predicted
+alike by all. It keeps the weights of members that are copies of each other equal."""
+
+LEAST = 0.02
+"""Members with less weight are left out: they would cost more time than they gain."""
+
+MOST = 5
+"""Members that are kept."""
+
+_STEPS, _STILL = 100, 1e-9
+
+
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+    members = {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in _asked(params, batch)}
+    if params["weights"] != "auto":
+        return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
+    if len(batch) < FOLDS:
+        return mixture(members, {IDENTITY: 1.0}, {})
+    held_out = predicted_out_of_fold(members, batch, seed)
+    weights = weigh(held_out, batch.labels, batch.weight, most=int(number(params, "most")))
+    return mixture(members, weights, held_out_losses(held_out, weights, batch.labels, batch.weight))
+
+
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
+    prob: FloatArray = np.zeros_like(batch.score)
+    for member, weight in _unpacked(state).values():
+        prob += weight * member.predict(batch)
+    return prob
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    each = [
+        [weight * one for one in formula_of(member, score, features)] for member, weight in _unpacked(state).values()
+    ]
+    return tuple(total(list(of_class)) for of_class in zip(*each, strict=True))
+
+
+def explain(state: State) -> tuple[Section, ...]:
+    """The members with their weights and held-out losses, then what each has to tell."""
+    losses = state.params["losses"]
+    assert isinstance(losses, dict)
+    rows = tuple((name, weight, losses.get(name)) for name, (_, weight) in _unpacked(state).items())
+    note = ""
+    if losses:
+        note = f"Log-loss on held-out rows: {losses[POOL]:.5f} mixed, {losses[IDENTITY]:.5f} without calibration."
+    members = Section("members", ("member", "weight", "held-out log-loss"), rows, note)
+    return (members, *_of_members(state))
+
+
+def _of_members(state: State) -> Iterator[Section]:
+    for name, (member, _) in _unpacked(state).items():
+        for section in member.explain([str(index) for index in range(member.classes)]):
+            yield replace(section, title=f"{name}: {section.title}")
+
+
+def mixture(members: Mapping[str, Calibrator], weights: Mapping[str, float], losses: Mapping[str, float]) -> State:
+    """The pool of those members that have a weight; `losses` are held-out log-losses, of `POOL` too."""
+    members = {name: members[name] for name in weights}
+    whole = nest({name: member.to_state() for name, member in members.items()})
+    settings: dict[str, Json] = {"members": ",".join(members), "weights": ",".join(map(repr, weights.values()))}
+    facts: dict[str, Json] = {SETTINGS: settings, "members": [*members], "losses": dict(losses)}
+    reads = [member.reads if member.spec.needs_features else () for member in members.values()]
+    if None not in reads:
+        facts[READS] = [*sorted({name for of_member in reads for name in of_member or ()})]
+    arrays = {**whole.arrays, "weights": np.array(list(weights.values()))}
+    return State({**whole.params, **facts}, arrays, whole.blobs)
+
+
+def held_out_losses(
+    held_out: Mapping[str, FloatArray], weights: Mapping[str, float], labels: LabelArray, weight: FloatArray | None
+) -> dict[str, float]:
+    """The log-loss of each member on rows that it has not seen, and that of the mixture."""
+    every = {**held_out, POOL: mixed(held_out, weights)}
+    return {name: float(np.average(log_loss(prob, labels), weights=weight)) for name, prob in every.items()}
+
+
+def mixed(probabilities: Mapping[str, FloatArray], weights: Mapping[str, float]) -> FloatArray:
+    """The sum of w_m p_m."""
+    return np.asarray(sum(weight * probabilities[name] for name, weight in weights.items()))
+
+
+def weigh(
+    held_out: Mapping[str, FloatArray],
+    labels: LabelArray,
+    weight: FloatArray | None = None,
+    *,
+    most: int = MOST,
+    near: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """The weights of greatest likelihood of at most so many members, the heaviest first.
+
+    `near` are the weights that follow from nearly the same rows: from there it is not far.
+    """
+    likelihood = np.column_stack([prob_of_label(prob, labels) for prob in held_out.values()])
+    likelihood /= likelihood.max(axis=1, keepdims=True)
+    rows = np.ones(len(likelihood)) if weight is None else weight
+    names, kept = list(held_out), np.arange(likelihood.shape[1])
+    weights: FloatArray = np.array([(near or {}).get(name, 0.0) for name in names])
+    while True:
+        weights = likeliest_weights(likelihood[:, kept], rows, weights[kept])
+        heaviest = np.argsort(-weights, kind="stable")[:most]
+        order = heaviest[weights[heaviest] >= min(LEAST, float(weights.max()))]
+        if len(order) == len(kept):
+            return {names[kept[place]]: float(weights[place]) for place in order}
+        kept, found = np.sort(kept[order]), weights
+        weights = np.zeros(len(names))
+        weights[kept] = found[np.sort(order)]
+
+
+def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArray) -> FloatArray:
+    """The weights w of the components of a mixture that maximise sum v ln(L w) / sum v + the log of the prior.
+
+    A concave problem, solved by Newton's method. `likelihood` L has for each row the probability that each component
+    gave to what happened, up to a factor of the row; `weight` v is the rows' own; `near` is a guess, or zeros.
+    """
+    count, mass = likelihood.shape[1], float(weight.sum())
+    prior, share = PRIOR / count / mass, weight / mass
+    weights: FloatArray = near + 0.01
+    weights /= weights.sum()
+
+    def value(of: FloatArray) -> float:
+        return float(share @ np.log(likelihood @ of) + prior * np.log(of).sum())
+
+    for _ in range(_STEPS):
+        ratio = share / (mean := likelihood @ weights)
+        slope = ratio @ likelihood + prior / weights
+        curve = likelihood.T @ (likelihood * (ratio / mean)[:, None]) + np.diag(prior / weights**2)
+        # The step d that maximises slope d - d curve d / 2 with sum d = 0.
+        toward, level = np.linalg.solve(curve, np.column_stack([slope, np.ones(count)])).T
+        step = toward - level * (toward.sum() / level.sum())
+        gain = float(slope @ step)
+        if gain < _STILL:
+            break
+        length = min(1.0, 0.99 / max(1e-300, float((-step / weights).max())))
+        before = value(weights)
+        while value(weights + length * step) < before + 0.25 * length * gain and length > _STILL:
+            length /= 2.0
+        weights = weights + length * step
+    likeliest: FloatArray = weights / weights.sum()
+    return likeliest
+
+
+def predicted_out_of_fold(members: Mapping[str, Calibrator], batch: Batch, seed: int) -> dict[str, FloatArray]:
+    """The probabilities of all rows by each member, fitted anew without the row, its settings as they were chosen."""
+    fold = folds(len(batch), FOLDS, stream(seed, "pool"))
+    held_out = {name: np.empty(batch.score.shape) for name in members}
+    for index in range(FOLDS):
+        seen, unseen = batch.take(fold != index), batch.take(fold == index)
+        for name, member in members.items():
+            fitted = calibrator.fit(member.spec, seen, member.spec.resolve(member.settings), seed=seed)
+            held_out[name][fold == index] = fitted.predict(unseen)
+    return held_out
+
+
+def _asked(params: Params, batch: Batch) -> list[MethodSpec]:
+    """The methods that are weighed, identity first."""
+    if params["members"] == "auto":
+        kind = "binary" if batch.classes == 2 else "multiclass"
+        found = [spec for spec in catalog.specs() if spec.auto in ("yes", kind)]
+        return [spec for spec in found if not spec.lacks_columns(batch)]
+    names = [name.strip() for name in str(params["members"]).split(",")]
+    if params["weights"] == "auto":
+        names.insert(0, IDENTITY)
+    found = [catalog.find(name) for name in dict.fromkeys(names)]
+    for spec in found:
+        if spec.keeps or spec.name == POOL:
+            raise UsageError(f"members={params['members']}: {spec.name} cannot be one of a pool")
+        if spec.lacks_columns(batch):
+            raise calibrator.no_features(spec)
+    return found
+
+
+def _given_weights(params: Params, members: int) -> list[float]:
+    text = str(params["weights"])
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = []
+    if len(weights) != members or not all(0.0 < weight <= 1.0 for weight in weights):
+        raise UsageError(f"weights={text}: one number between 0 and 1 is needed for each of the {members} members")
+    return [weight / sum(weights) for weight in weights]
+
+
+@unpacked_once("weights")
+def _unpacked(state: State) -> dict[str, tuple[Calibrator, float]]:
+    """Each member with its weight."""
+    names = state.params["members"]
+    if not isinstance(names, list):
+        raise TypeError("it does not say who its members are")
+    parts = unnest(state, map(str, names))
+    return {
+        name: (Calibrator.from_state(name, part), float(weight))
+        for (name, part), weight in zip(parts.items(), state.array("weights"), strict=True)
+    }
