@@ -92,7 +92,7 @@ def bind_scores(
     """The raw score, then the named ones, bound to their columns of the same table.
 
     The raw score is what the flags say, else what the first artifact reads. An artifact is bound as `apply` binds it:
-    flags, then its manifest, then names; where artifacts read different scores, the flags speak of the raw one alone.
+    flags, then its manifest; where artifacts read different scores, the flags speak of the raw one alone.
     """
     models, columns = named_scores.models, named_scores.columns
     # The raw score.
@@ -104,9 +104,10 @@ def bind_scores(
     # Artifacts: their classes must be those of the raw score.
     if len({model.binding.score for model in models.values()}) > 1:
         flags = replace(flags, prob=None, logit=None)
+    of_artifacts = replace(flags, features=None)  # it says what the clusters of CECE are of
     for name, model in models.items():
-        _check_classes(name, model.binding, raw)
-        binding = bind(source, flags, known=model.binding, need_label=False, features=model.needs_features)
+        _check_labels(name, model.binding, raw, flags)
+        binding = bind(source, of_artifacts, known=model.binding, need_label=False, features=model.needs_features)
         column = None
         if binding.score != raw.score:
             column = _listed(binding.score.columns)
@@ -167,8 +168,9 @@ def _bind_raw(source: Source, flags: Flags, known: Binding | None, columns: Mapp
         ) from error
 
 
-def _check_classes(name: str, fitted: Binding, raw: Binding) -> None:
+def _check_labels(name: str, fitted: Binding, raw: Binding, flags: Flags) -> None:
     for what, given, wanted in (
+        ("label", str(fitted.label), str(raw.label if flags.label is None else fitted.label)),
         ("classes", _listed(fitted.classes), _listed(raw.classes)),
         ("positive class", str(fitted.positive), str(raw.positive)),
     ):

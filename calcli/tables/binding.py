@@ -1,4 +1,4 @@
-"""Finding the role of each column: flags decide first, then the artifact, then names."""
+"""Finding the role of each column: flags decide first, then the artifact; names only where there is none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
-from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
+from calcli.tables.scores import Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
 from calcli.tables.source import Source
 
 LABEL_NAMES = ("label", "y", "target", "class")
@@ -38,7 +38,8 @@ def bind(
     flags
         They take precedence.
     known
-        The binding of an artifact: its classes are fixed, and its columns are looked for before others.
+        The binding of an artifact: its classes are fixed. Where a flag names no other, its label and its score are
+        the only ones that are taken; its features always are.
     need_label
         Whether a table without labels is refused. If not, the labels are not read when `known` is given.
     features
@@ -52,7 +53,10 @@ def bind(
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
     wanted = classes_of(seen, flags, known)
     # 2. score; its columns may name classes that no label has
-    candidates = _find_scores(names, flags, known, wanted)
+    if known is not None and flags.prob is None and flags.logit is None:
+        candidates = [fitted_score(names, known.score, wanted)]
+    else:
+        candidates = find_scores(names, flags, wanted)
     chosen = candidates[0]
     classes = chosen.classes or wanted.labels or Labels("int", (0, 1))
     if len(classes.values) < 2:
@@ -77,8 +81,8 @@ def bind(
         _check_agreement(source, binding, other)
         notes.append(f"{chosen} and {other} agree: using {chosen}")
     # 4. features
-    if features and known is not None and flags.features is None:
-        binding = replace(binding, features=known_features(source, known))
+    if features and known is not None:
+        binding = replace(binding, features=known_features(source, known, flags))
     elif features:
         columns, dropped = find_features(source, flags, binding)
         notes += label_like(columns)
@@ -112,11 +116,17 @@ def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> No
 
 
 def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
-    """The label: the flag's, the artifact's, or a column with one of the usual names."""
+    """The label: the flag's, the artifact's, or where there is no artifact a column with one of the usual names."""
     if flags.label is not None:
         return flags.label
-    if known is not None and known.label in names:
-        return known.label
+    if known is not None and known.label is not None:
+        if known.label in names or not need:
+            return known.label if known.label in names else None
+        other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
+        raise OtherTableError(
+            f"no column {known.label!r}, the label that the artifact was fitted with; {there_is(names)}",
+            hint=f"if it has another name here, say --label {other}",
+        )
     usual = [name for name in LABEL_NAMES if name in names]
     if len(usual) == 1:
         return usual[0]
@@ -138,13 +148,6 @@ def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Want
     if flags.classes is not None:
         return Wanted(parse_classes(flags.classes, seen), fixed=True)
     return Wanted(seen, fixed=False)
-
-
-def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, wanted: Wanted) -> list[Candidate]:
-    flagged = flags.prob is not None or flags.logit is not None
-    if known is not None and not flagged and all(column in names for column in known.score.columns):
-        return [Candidate(known.score, wanted.labels)]
-    return find_scores(names, flags, wanted)
 
 
 def weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:

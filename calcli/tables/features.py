@@ -9,7 +9,7 @@ import polars as pl
 
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
-from calcli.tables.binding_types import Binding, Dropped, Feature, Flags
+from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
 from calcli.tables.infer import TEXT_TYPES
 from calcli.tables.io_errors import reading
 from calcli.tables.scores import score_named
@@ -108,9 +108,14 @@ def all_distinct(source: Source, names: Sequence[str]) -> list[str]:
     return left
 
 
-def known_features(source: Source, known: Binding) -> tuple[Feature, ...]:
-    """The features of an artifact, which another table must have with the same roles."""
+def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> tuple[Feature, ...]:
+    """The features of an artifact, which another table must have with the same roles, and flags cannot replace."""
     for feature in known.features:
+        if flags.features is not None and feature.name not in flags.features:
+            raise UsageError(
+                f"--features leaves out {feature.name!r}, a feature that the artifact was fitted with",
+                hint="an artifact reads its own features: leave out --features",
+            )
         if feature.name not in source.columns:
             match = nearest(feature.name, source.columns)
             raise DataError(

@@ -28,16 +28,34 @@ class NoScoreError(DataError):
     """There is no score column, by flag or by name."""
 
 
+class OtherTableError(DataError):
+    """A table lacks the label or the score that an artifact was fitted with."""
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """Columns that could be the score; `classes` are those that the columns name, None for a single column."""
+    """Columns that could be the score.
+
+    Attributes
+    ----------
+    classes
+        Those that the columns name; None for a single column.
+    stem
+        The column, or what comes before the class in the names of several.
+    """
 
     score: Score
+    stem: str
     classes: Labels | None = None
 
     def __str__(self) -> str:
         columns = self.score.columns
         return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
+
+    @property
+    def flag(self) -> str:
+        """The flag that chooses it."""
+        return f"--{self.score.kind} {self.stem}"
 
 
 @dataclass(frozen=True)
@@ -67,14 +85,26 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
-            stem = same[0].score.columns[0]
             raise DataError(
                 f"{len(same)} scores are possible: {'; '.join(map(str, same))}",
-                hint=f"choose one, for example --{kind} {stem}",
+                hint=f"choose one, for example {same[0].flag}",
             )
     if not candidates:
         _refuse_without_score(names, wanted)
     return candidates
+
+
+def fitted_score(names: Sequence[str], score: Score, wanted: Wanted) -> Candidate:
+    """The score that an artifact was fitted on: where it is absent, no other column is taken for it."""
+    absent = next((column for column in score.columns if column not in names), None)
+    if absent is None:
+        return Candidate(score, score.columns[0], wanted.labels)
+    similar = nearest(absent, names) if len(score.columns) == 1 else None
+    other = next(_by_name(names, wanted), Candidate(Score(score.kind, ()), similar or "COL"))
+    raise OtherTableError(
+        f"no column {absent!r}, the score that the artifact was fitted on; {there_is(names)}",
+        hint=f"to calibrate another score, say {other.flag}",
+    )
 
 
 def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:
@@ -91,12 +121,12 @@ def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wante
             f"{flag} {value} is one column, but there are {wanted.count} classes",
             hint=f"a column for each is expected: {', '.join(_expected(value, wanted))}",
         )
-    return Candidate(Score(kind, (value,)))
+    return Candidate(Score(kind, (value,)), value)
 
 
 def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
     binary = wanted.count is None or wanted.count <= 2
-    singles = [Candidate(Score(kind, (stem,))) for stem, kind in STEMS.items() if binary and stem in names]
+    singles = [Candidate(Score(kind, (stem,)), stem) for stem, kind in STEMS.items() if binary and stem in names]
     yield from singles
     for stem, kind in STEMS.items():
         many = per_class(names, stem, kind, wanted)
@@ -123,7 +153,7 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) 
         columns = [ends.get(str(place), "") for place in range(len(labels.values))]
         if not all(columns) or (not wanted.fixed and str(len(columns)) in ends):
             return None
-    return Candidate(Score(kind, tuple(columns)), labels) if len(columns) > 1 else None
+    return Candidate(Score(kind, tuple(columns)), stem, labels) if len(columns) > 1 else None
 
 
 def _ends(names: Sequence[str], stem: str) -> dict[str, str]:

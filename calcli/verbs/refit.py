@@ -18,7 +18,7 @@ import numpy as np
 from calcli.artifacts import store
 from calcli.batch import SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.fitting.learn import learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
@@ -34,7 +34,9 @@ from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
 from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource
 from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
+from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Data, Source, open_source
 
 IN_PLACE = "in place"
@@ -100,7 +102,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     features = recipe.needs_features or old.needs_features
     with open_source(request.data, format=request.input_format) as source:
         # Bind columns to roles as the artifact does.
-        binding = bind(source, recipe.flags, known=old.fitted_binding, features=features)
+        binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
         classes = class_names(binding)
 
         # Load.
@@ -155,6 +157,15 @@ def rollback(artifact: str | Path) -> Path:
     """Put the previous generation back in place; a second rollback undoes the first."""
     store.rollback(artifact)
     return Path(artifact)
+
+
+def _bind(source: Source, flags: Flags, known: Binding, *, features: bool) -> Binding:
+    """The binding of the fit in place."""
+    try:
+        return bind(source, flags, known=known, features=features)
+    except OtherTableError as error:
+        hint = "a refit reads the same columns: rename it, or use calcli fit for another one"
+        raise DataError(error.message, hint=hint) from error
 
 
 def _label_refusal(old: Model, now: LabelCheck | None) -> str | None:

@@ -291,11 +291,47 @@ def test_the_artifact_comes_before_names() -> None:
     flagged = bind(table({**data, "label": [0, 1]}), Flags(logit="logit", label="label"), known=known, features=False)
     assert flagged.score == Score("logit", ("logit",))
     assert flagged.label == "label"
-    del data["mine"], data["outcome"]
-    named = bind(table({**data, "label": [1, 1]}), known=known, features=False)
-    assert named.score == Score("logit", ("logit",))
-    assert named.label == "label"
-    assert named.classes == (0, 1)
+
+
+OTHER_TABLES = [
+    (["prob"], "no column 'mine', the score .*; there is outcome, prob; .*, say --prob prob"),
+    (["logit", "score"], "no column 'mine', .* say --logit logit"),
+    (["p_0", "p_1"], "no column 'mine', .* say --prob p"),
+    (["other"], "no column 'mine', .* say --prob COL"),
+]
+
+
+@pytest.mark.parametrize(("names", "said"), OTHER_TABLES)
+def test_no_column_stands_in_for_the_score_of_an_artifact(names: list[str], said: str) -> None:
+    known = artifact(score=Score("prob", ("mine",)), label="outcome")
+    source = table({"outcome": [0, 1], **{name: [0.4, 0.6] for name in names}})
+    for need_label in (True, False):
+        with pytest.raises(DataError, match=said):
+            bind(source, known=known, need_label=need_label, features=False)
+
+
+def test_one_column_of_many_does_not_stand_for_the_score_of_an_artifact() -> None:
+    known = artifact(score=Score("prob", ("p_0", "p_1")))
+    with pytest.raises(DataError, match=r"no column 'p_0', the score .* say --prob p"):
+        bind(table({"label": [0, 1], "p_1": [0.4, 0.6], "p": [0.4, 0.6]}), known=known, features=False)
+
+
+def test_no_column_stands_in_for_the_label_of_an_artifact() -> None:
+    known = artifact(label="outcome")
+    source = table({"logit": [1.0, 2.0], "y": [0, 1]})
+    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there is logit, y; .* say --label y"):
+        bind(source, known=known, features=False)
+    assert bind(source, Flags(label="y"), known=known, features=False).label == "y"
+    assert bind(source, known=known, need_label=False, features=False).label is None
+
+
+def test_flags_do_not_replace_the_features_of_an_artifact() -> None:
+    known = artifact()
+    source = open_source(ordinary(seed=1))
+    named = tuple(feature.name for feature in known.features)
+    assert bind(source, Flags(features=(*reversed(named), "day")), known=known).features == known.features
+    with pytest.raises(UsageError, match="--features leaves out 'site', a feature that the artifact was fitted with"):
+        bind(source, Flags(features=("age", "member")), known=known)
 
 
 @pytest.mark.parametrize("values", [[0, 1], [True, False], [0.0, 1.0], ["0", "1"], ["1", "1"]])
@@ -314,7 +350,7 @@ def test_an_unseen_label(values: list[Any], said: str) -> None:
 def test_labels_are_not_needed_to_apply() -> None:
     binding = bind(table({"logit": [1.0, 2.0]}), known=artifact(), need_label=False, features=False)
     assert binding.label is None
-    with pytest.raises(DataError, match="no label column"):
+    with pytest.raises(DataError, match="no column 'label', the label that the artifact was fitted with"):
         bind(table({"logit": [1.0, 2.0]}), known=artifact(), features=False)
 
 

@@ -124,7 +124,7 @@ def test_what_is_no_artifact_is_named(here: Path) -> None:
 
 def test_a_score_that_is_missing_is_named_with_the_nearest(fitted: Path) -> None:
     clicks().rename({"logit": "logits"}).write_parquet("renamed.parquet")
-    with pytest.raises(DataError, match="'logits'"):
+    with pytest.raises(DataError, match="--logit logits"):
         calcli.apply("train.isotonic", "renamed.parquet", "out.parquet")
     calcli.apply("train.isotonic", "renamed.parquet", "out.parquet", flags=calcli.Flags(logit="logits"))
 
