@@ -19,6 +19,13 @@ TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 
 LEADING_ZERO = r"^[+-]?0\d"
 
+_DAY = r"\d{4}-\d\d-\d\d"
+_CLOCK = r"(?:[01]\d|2[0-4]):[0-5]\d"
+_SECONDS = r":[0-6]\d(?:[.,]\d+)?"
+_ZONE = r" ?(?:[Zz]|UTC|GMT|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(?:\[[\w/+-]+\])?"
+TIME = rf"^(?:{_DAY}(?:[Tt ]{_CLOCK}(?:{_SECONDS})?{_ZONE})?|{_CLOCK}{_SECONDS}{_ZONE})$"
+"""Dates, times with or without a date and a zone, as ISO 8601 and libraries write them."""
+
 
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
@@ -55,6 +62,20 @@ def _look(name: str, kinds: set[str]) -> Iterator[pl.Expr]:
         yield _only_missing(text, ~truth).alias("boolean")
     if "empty" in kinds:
         yield (~(number.is_not_nan().any() | truth.any())).alias("empty")
+
+
+def all_missing(values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Whether a column has no value."""
+    if dtype == pl.String:
+        return _only_missing(values, pl.lit(value=True))
+    return (values.is_null() | values.is_nan() if dtype.is_float() else values.is_null()).all()
+
+
+def all_times(text: pl.Expr) -> pl.Expr:
+    """Whether all texts that are not missing are dates or times of the calendar."""
+    day = text.str.slice(0, 10)
+    wrong = ~text.str.contains(TIME) | (day.str.contains("-") & day.str.to_date("%Y-%m-%d", strict=False).is_null())
+    return _only_missing(text, wrong & (text != "NaT"))
 
 
 def _only_missing(text: pl.Expr, rows: pl.Expr) -> pl.Expr:
