@@ -9,16 +9,20 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
+from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Feature, Flags, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
-from calcli.tables.scores import Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
+from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
 from calcli.tables.source import Source
 
-LABEL_NAMES = ("label", "y", "target", "class")
+LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
 AGREEMENT = 1e-6
+
+LOOKED_AT = 10_000
+"""So many rows tell whether a column holds predicted classes."""
 
 
 def bind(
@@ -77,6 +81,8 @@ def bind(
     check_parts(binding)
     for candidate in candidates:
         _check_score_types(source, candidate.score)
+        if candidate.stem in DOUBTFUL and (known, flags.prob, flags.logit) == (None, None, None):
+            _refuse_decisions(source, candidate)
     for other in candidates[1:]:
         _check_agreement(source, binding, other)
         notes.append(f"{chosen} and {other} agree: using {chosen}")
@@ -191,6 +197,18 @@ def _check_score_types(source: Source, score: Score) -> None:
                 f"the score {column!r} is {source.schema[column]}, not a number",
                 hint="choose with --logit or --prob, or cast it",
             )
+
+
+def _refuse_decisions(source: Source, candidate: Candidate) -> None:
+    """Refuse predicted classes in a column that was found by a name which libraries give to them too."""
+    with reading(source.name):
+        rows = source.raw.select(candidate.score.columns).head(LOOKED_AT).collect(engine="streaming")
+    values = np.concatenate([numbers(column) for column in rows])
+    if np.isin(values, (0.0, 1.0)).any() and np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
+        raise DataError(
+            f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
+            hint=f"name the probabilities with --prob COL; if these are all there is, say {candidate.flag}",
+        )
 
 
 def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:
