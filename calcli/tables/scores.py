@@ -150,9 +150,8 @@ def _of_one_class(names: Sequence[str], wanted: Wanted, flag: str | None) -> Ite
         return
     place = next(place for place, label in enumerate(wanted.labels.values) if label == positive)
     other = class_text(wanted.labels.values[1 - place])
-    own = {class_text(wanted.labels.values[place]), *(() if wanted.labels.type == "string" else (str(place),))} - {
-        other
-    }
+    numbered = set() if wanted.labels.type == "string" else {str(place)}
+    own = ({class_text(wanted.labels.values[place])} | numbered) - {other}
     for stem in OF_ONE_CLASS:
         ends = _ends(names, stem)
         of_classes = [end for end in ends if end in own or end == other or INTEGER.fullmatch(end)]

@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 import polars as pl
 import pyarrow as pa
@@ -30,7 +30,7 @@ import pyarrow.parquet
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
-from calcli.tables.formats import SEPARATORS, Format, compression_of, format_of
+from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of
 from calcli.tables.io_errors import writing
 
 STDOUT = "-"
@@ -48,6 +48,7 @@ def write(
     *,
     format: str | None = None,  # noqa: A002 the word of the command line
     arrow_types: ArrowTypes | None = None,
+    dialect: Dialect | None = None,
 ) -> int:
     """Write all rows and return their number.
 
@@ -61,14 +62,16 @@ def write(
         If the suffix does not tell.
     arrow_types
         Types to restore in Parquet and Arrow files (`Source.arrow_types`).
+    dialect
+        Of CSV or TSV, where it is not that of the format.
     """
     path = Path(target)
     kind = format_of(path, format, flag="--output-format")
     compression = compression_of(path)
-    if compression is not None and kind not in (*SEPARATORS, "ndjson"):
+    if compression is not None and kind not in (*SEPARATORS, *JSON):
         raise UsageError(f"{kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
     with writing(_shown(path)):
-        rows = _Rows(frame, kind, arrow_types or {})
+        rows = _Rows(frame, kind, arrow_types or {}, dialect)
         with (
             _opened(path) as (stream, replaces),
             _packed(stream, compression if replaces else None) as packed,
@@ -105,14 +108,15 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], bool]]:
 class _Rows:
     """Rows being written; `count` is the number so far."""
 
-    def __init__(self, frame: pl.LazyFrame, kind: Format, arrow_types: ArrowTypes) -> None:
+    def __init__(self, frame: pl.LazyFrame, kind: Format, arrow_types: ArrowTypes, dialect: Dialect | None) -> None:
         self.kind = kind
+        self.dialect = dialect or Dialect(SEPARATORS.get(kind, ","))
         self.count = 0
         self._lock = threading.Lock()  # polars calls back from several threads
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
-        if kind in SEPARATORS or kind == "ndjson":
+        if kind in (*SEPARATORS, *JSON):
             _refuse_what_text_cannot_hold(schema, kind)
 
     def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -140,8 +144,12 @@ class _Rows:
     def _sink(self, outlet: Any, near: Path | None) -> None:
         if self.kind == "ndjson":
             self.frame.sink_ndjson(outlet)
+        elif self.kind == "json":
+            array = _Array(outlet)
+            self.frame.sink_ndjson(cast("IO[bytes]", array))
+            array.finish()
         elif self.kind in SEPARATORS:
-            self.frame.sink_csv(outlet, separator=SEPARATORS[self.kind])
+            self.frame.sink_csv(outlet, separator=self.dialect.separator, decimal_comma=bool(self.dialect.commas))
         elif self.arrow_types:
             self._restore(outlet, near)
         elif self.kind == "parquet":
@@ -186,6 +194,27 @@ class _Outlet:
 
     def close(self) -> None:
         """The owner of the stream closes it."""
+
+
+class _Array(_Outlet):
+    """Lines of JSON as one array: a line end becomes a comma once there is another line."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._before = b"[\n"
+
+    def write(self, data: Any) -> int:
+        lines = bytes(data)
+        if not lines:
+            return 0
+        ended = lines.endswith(b"\n")
+        super().write(self._before + lines[: len(lines) - ended].replace(b"\n", b",\n"))
+        self._before = b",\n" if ended else b""
+        return len(lines)
+
+    def finish(self) -> None:
+        """Close the array."""
+        super().write((b"[" if self._before == b"[\n" else b"\n") + b"]\n")
 
 
 def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:

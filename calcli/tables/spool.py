@@ -1,4 +1,4 @@
-"""Temporary copies of inputs that cannot be read twice or at random: standard input, pipes, compressed files."""
+"""Temporary copies of inputs that cannot be read twice or in pieces: stdin, pipes, compressed files, JSON arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import IO, Any
 import pyarrow as pa
 
 from calcli.errors import DataError
-from calcli.tables.formats import compression_of
+from calcli.tables.formats import JSON, compression_of
 from calcli.tables.io_errors import one_line, reading
+from calcli.tables.json_arrays import is_array, lines_of
 from calcli.tables.paths import InputFile
 
 CHUNK = 1 << 20
@@ -34,6 +35,11 @@ class Spool:
 
     def local(self, file: InputFile) -> Path:
         """A regular, uncompressed file with the content of `file`, which may be itself."""
+        with reading(file.name):
+            path = self._plain(file)
+            return self._lines(path, file.name) if file.format in JSON and is_array(path) else path
+
+    def _plain(self, file: InputFile) -> Path:
         with reading(file.name):
             if file.path is None:
                 return self._unpacked(self._copy(sys.stdin.buffer), file.name)
@@ -69,12 +75,22 @@ class Spool:
         except (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException) as error:
             raise DataError(f"{name} is damaged, or no {compression} file: {one_line(error)}") from error
 
+    def _lines(self, array: Path, name: str) -> Path:
+        """The objects of a JSON array, a line each."""
+        path = self._new_path()
+        with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
+            copy.writelines(lines_of(stream, name))
+        return path
+
     def _copy(self, stream: IO[bytes]) -> Path:
+        path = self._new_path()
+        with path.open("wb") as copy:
+            shutil.copyfileobj(stream, copy, CHUNK)
+        return path
+
+    def _new_path(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="calcli-"))
             self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._count += 1
-        path = self._folder / f"input-{self._count}"
-        with path.open("wb") as copy:
-            shutil.copyfileobj(stream, copy, CHUNK)
-        return path
+        return self._folder / f"input-{self._count}"

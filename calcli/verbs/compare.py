@@ -74,6 +74,7 @@ class CompareRequest:
     flags: Flags = Flags()
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
 
@@ -95,7 +96,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     request.sides.check(specs, request.flags)
     chosen, metric = metrics.choose(request.metrics), criterion(request.criterion)
     features = any(spec.needs_features for spec in specs)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
         binding = bind(source, request.flags, features=features)
         for note in binding.notes:
@@ -194,7 +195,7 @@ def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
-    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "bad_rows", "seed")
+    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "delimiter", "bad_rows", "seed")
     return FitRequest(
         method=choice.name,
         output=request.select,

@@ -69,7 +69,7 @@ def _here(
     edges = _edges(request, chosen, named_scores)
     if edges is not None:
         named_scores = named_scores.linked_by(edges)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Every score is bound to its columns.
         scores = bind_scores(source, request.flags, named_scores, listener)
         binding = scores[0].binding

@@ -26,7 +26,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     # Check the request before any rows are read.
     chosen, guard = request.check()
     features = request.needs_features
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
         target = target_of(source, request.output, request.method)
         binding = bind(source, request.flags, features=features)

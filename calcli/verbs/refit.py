@@ -71,6 +71,7 @@ class RefitRequest:
     options: Options = Options()
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
+    delimiter: str | None = None
     seed: int = 0
 
 
@@ -100,7 +101,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
     features = recipe.needs_features or old.needs_features
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles as the artifact does.
         binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
         classes = class_names(binding)
@@ -192,7 +193,8 @@ def _seen_before(source: Source, loaded: Loaded, old: Model) -> Mask:
         for file in source.files():
             rows = loaded.rows  # standard input comes alone
             if file.path is not None:
-                with open_source(file.path, format=source.format) as part:
+                separator = None if source.dialect is None else source.dialect.separator
+                with open_source(file.path, format=source.format, delimiter=separator) as part:
                     rows = part.rows()
             seen[start : start + rows] = file.sha256 in hashes
             start += rows

@@ -58,6 +58,7 @@ class EnsembleEvaluateRequest:
     output: str | Path | None = None
     flags: Flags = Flags()
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
 
@@ -77,7 +78,7 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
     """Measure each ensemble, and the single model that one would have without it, on the same rows."""
     request.check()
     models = _load_named(request.ensembles)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # The rows, with the features that any of the ensembles reads.
         binding = _common_binding(source, request.flags, models)
         for note in binding.notes:

@@ -15,6 +15,8 @@ import pytest
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
+from calcli.tables.sink import write
+from calcli.tables.source import open_source
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.shell import Run, environment
 
@@ -85,6 +87,39 @@ def test_apply_to_stdout_is_the_table_alone(here: Path, run: Run) -> None:
 def test_apply_keeps_nothing_if_told(here: Path, run: Run) -> None:
     out = run("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "none")[1]
     assert out.splitlines()[0] == "calibrated"
+
+
+@pytest.mark.parametrize("name", ["csv", "csv.gz", "tsv", "ndjson", "json"])
+def test_a_table_goes_out_of_stdout_as_it_came_in(here: Path, run: Run, name: str) -> None:
+    kind = name.removesuffix(".gz")
+    with open_source("test.csv") as source:
+        write(source.typed(), f"in.{name}")
+    code, out, _ = run("apply", "train.platt", f"in.{name}", "-o", "-")
+    assert code == 0
+    assert run("apply", "train.platt", "test.csv", "-o", f"out.{kind}")[0] == 0
+    assert out == Path(f"out.{kind}").read_text()
+    assert run("uncertainty", "decompose", f"in.{name}", "--members", "x", "-o", "-")[0] == 3  # and not for the format
+
+
+def test_a_european_table_goes_out_as_it_came_in(here: Path, run: Run) -> None:
+    lines = [line.split(",") for line in Path("test.csv").read_text().splitlines()]
+    Path("in.csv").write_text("".join(";".join(line).replace(".", ",") + "\n" for line in lines))
+    code, out, _ = run("apply", "train.platt", "in.csv", "-o", "-")
+    assert code == 0
+    european = [line.replace(",", ".").split(";") for line in out.splitlines()]
+    plain = [line.split(",") for line in run("apply", "train.platt", "test.csv", "-o", "-")[1].splitlines()]
+    assert european == plain
+    assert [line.rsplit(";", 1)[0] for line in out.splitlines()] == Path("in.csv").read_text().splitlines()
+
+
+def test_a_european_table_is_measured_like_any(here: Path, run: Run) -> None:
+    lines = [line.split(",") for line in Path("test.csv").read_text().splitlines()]
+    Path("in.csv").write_text("".join(":".join(line).replace(".", ",") + "\n" for line in lines))
+    asked = ("--with", "train.platt", "--format", "json")
+    plain = json.loads(run("evaluate", "test.csv", *asked)[1])
+    other = json.loads(run("evaluate", "in.csv", *asked, "--delimiter", ":")[1])
+    assert [score["metrics"] for score in other["scores"]] == [score["metrics"] for score in plain["scores"]]
+    assert other["differences"] == plain["differences"]
 
 
 def test_apply_counts_the_rows_that_got_null(here: Path, run: Run) -> None:

@@ -368,7 +368,7 @@ def broken(tmp_path: Path, kind: str) -> Path:
         case "cut.ndjson":
             path.write_text('{"a": 1}\n{"a": 2')
         case "list.ndjson":
-            path.write_text('[{"a": 1}]\n')
+            path.write_text('[{"a": 1}, 2]\n')
         case "bytes.ndjson":
             path.write_bytes(b'{"a": "\xff"}\n')
         case "norows.parquet":
