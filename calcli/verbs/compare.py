@@ -22,8 +22,10 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.reports.groups import ranks
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
+from calcli.reports.label_check import LabelCheck
+from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
+from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded, load
@@ -141,7 +143,10 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             replace(measured, scores=(*measured.scores, *_without_predictions(outcomes))),
             artifact=None if request.select is None else str(request.select),
             chosen=choice.name,
-            warnings=choice_warnings(choice),
+            warnings=(
+                *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch, binding), binding),
+                *choice_warnings(choice),
+            ),
         )
 
     # Fit the chosen method, if it is to be kept.

@@ -10,6 +10,7 @@ from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import load_side_inputs
 from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import RAW, ScoreSource
+from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.load import load
 from calcli.tables.source import open_source
@@ -59,7 +60,10 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
             binding,
             measured,
             chosen=learned.spec.name,
-            warnings=learned.warnings(measured.differences),
+            warnings=(
+                *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),
+                *learned.warnings(measured.differences),
+            ),
         )
 
     # Keep it, unless the guard refuses.

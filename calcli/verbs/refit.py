@@ -31,8 +31,9 @@ from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
+from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource
+from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
@@ -143,7 +144,10 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             measured,
             artifact=str(path),
             chosen=learned.spec.name,
-            warnings=_warnings(seen, unseen),
+            warnings=(
+                *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),
+                *_warnings(seen, unseen),
+            ),
         )
 
     # Keep it, unless the labels look wrong or the guard refuses.

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import polars as pl
 import pytest
 
+import calcli
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
 from calcli.tables.sink import write
@@ -206,3 +208,20 @@ def test_threads_are_limited_before_anything_heavy_is_imported(here: Path) -> No
         [sys.executable, "-c", code], cwd=here, env=environment(), capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "3 3 3"
+
+
+def test_every_verb_that_meets_labels_says_so(here: Path, run: Run) -> None:
+    rng = np.random.default_rng(2)
+    prob = rng.uniform(size=400)
+    label = (rng.uniform(size=400) < prob).astype(int)
+    pl.DataFrame({"label": label, "prob": 1 - prob}).write_csv("back.csv")
+    pl.DataFrame({"label": label, "prob": np.round(prob)}).write_csv("hard.csv")
+    for words in (("fit", "-m", "platt", "-o", "kept"), ("evaluate",), ("compare", "--methods", "platt")):
+        for name, sentence in (("back.csv", "ranks backwards (auc 0."), ("hard.csv", "holds 0 and 1 and nothing else")):
+            code, _, err = run(*words, name)
+            assert code == 0
+            assert sentence in " ".join(err.split())
+    report = calcli.refit("kept", "hard.csv").report
+    assert "two-values" in [warning.code for warning in report.warnings]
+    turned = calcli.evaluate("back.csv", flags=calcli.Flags(positive="0"))
+    assert turned.warnings == ()
