@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
+from calcli.files import as_text, base_name
 from calcli.fitting.model import Model, load
 from calcli.reports.measuring import raw_probabilities
 from calcli.reports.schema import RAW, ScoreSource
@@ -78,7 +78,7 @@ def _split(flag: str, text: str) -> tuple[str, str]:
     """The name of a score, and its directory or column."""
     name, separator, place = text.partition("=")
     if not separator:
-        name, place = Path(text).resolve().name if flag == "--with" else text, text
+        name, place = base_name(text) if flag == "--with" else text, text
     if not name or not place:
         raise UsageError(f"{flag} {text}: a name and what it is of stand around the =")
     if name == RAW:
@@ -112,7 +112,14 @@ def bind_scores(
         if binding.score != raw.score:
             column = _listed(binding.score.columns)
             notes.append(f"{name} reads the {binding.score.kind} in {column}")
-        artifact = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
+        artifact = ScoreSource(
+            "artifact",
+            None if model.path is None else as_text(model.path),
+            column,
+            model.method,
+            model.sha256,
+            model.fitted,
+        )
         calibrator = model.calibrator
         scores.append(ComparedScore(name, artifact, binding, calibrator.predict, calibrator.whole_table))
     # Columns that are calibrated already.

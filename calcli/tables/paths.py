@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from calcli.errors import DataError, UsageError, nearest
+from calcli.files import as_text
 from calcli.tables.formats import SUFFIXES, Format, format_of, suffix_format
 
 STDIN = "-"
@@ -89,6 +90,8 @@ def _find(item: str, given: str | None) -> list[InputFile]:
 
 
 def _missing(path: Path) -> DataError:
+    if path.is_symlink():
+        return DataError(f"{str(path)!r} is a symbolic link that leads nowhere, or in a circle")
     folder = path.parent
     if not folder.is_dir():
         return DataError(f"no file {str(path)!r}: there is no directory {str(folder)!r}")
@@ -134,6 +137,10 @@ def _walk(folder: Path, given: str | None) -> list[InputFile]:
 
 def _partition(path: Path) -> dict[str, str | None]:
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
+    if any(as_text(part) != part for pair in pairs for part in pair):
+        raise DataError(
+            f"the directories above {str(path)!r} name a column in other bytes than UTF-8", hint="rename them"
+        )
     return {unquote(key): None if value == HIVE_NULL else unquote(value) for key, value in pairs}
 
 

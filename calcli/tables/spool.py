@@ -14,6 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from calcli.errors import DataError
+from calcli.files import as_text
 from calcli.tables.formats import JSON, compression_of
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.json_arrays import is_array, lines_of
@@ -36,7 +37,7 @@ class Spool:
     def local(self, file: InputFile) -> Path:
         """A regular, uncompressed file with the content of `file`, which may be itself."""
         with reading(file.name):
-            path = self._plain(file)
+            path = self._encodable(self._plain(file))
             return self._lines(path, file.name) if file.format in JSON and is_array(path) else path
 
     def _plain(self, file: InputFile) -> Path:
@@ -81,6 +82,14 @@ class Spool:
         with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
             copy.writelines(lines_of(stream, name))
         return path
+
+    def _encodable(self, path: Path) -> Path:
+        """A link to a file whose name is not UTF-8, which polars and pyarrow cannot open; else the file itself."""
+        if as_text(path) == str(path):
+            return path
+        link = self._new_path()
+        link.symlink_to(path.absolute())
+        return link
 
     def _copy(self, stream: IO[bytes]) -> Path:
         path = self._new_path()

@@ -11,6 +11,7 @@ from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
+from calcli.files import as_text
 from calcli.fitting.model_selection import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, cross_validate
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.fitting.requests import FitRequest, FitResult
@@ -141,7 +142,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             data_facts(source, loaded, binding),
             binding,
             replace(measured, scores=(*measured.scores, *_without_predictions(outcomes))),
-            artifact=None if request.select is None else str(request.select),
+            artifact=None if request.select is None else as_text(request.select),
             chosen=choice.name,
             warnings=(
                 *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch, binding), binding),

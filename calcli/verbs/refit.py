@@ -19,6 +19,7 @@ from calcli.artifacts import store
 from calcli.batch import SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import DataError, UsageError
+from calcli.files import as_text
 from calcli.fitting.learn import learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
@@ -128,7 +129,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         compared = learned.restricted_to(unseen) if unseen.any() else learned
         rows = compared.held_out(loaded.batch)
         edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
-        in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256, fitted=old.fitted)
+        in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
         with stage(listener, "measuring"):
             candidates = [
                 Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
@@ -142,7 +143,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             data_facts(source, loaded, binding),
             binding,
             measured,
-            artifact=str(path),
+            artifact=as_text(path),
             chosen=learned.spec.name,
             warnings=(
                 *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),

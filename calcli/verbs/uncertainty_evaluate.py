@@ -15,6 +15,7 @@ from calcli.ensembles.load import EnsembleModel, load_ensemble
 from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
+from calcli.files import base_name
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
@@ -112,7 +113,7 @@ def _load_named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
     for text in ensembles:
         name, separator, path = text.partition("=")
         if not separator:
-            name, path = Path(text).resolve().name, text
+            name, path = base_name(text), text
         if name in models:
             raise UsageError(f"two ensembles are named {name!r}", hint=f"try: --with NAME={path}")
         models[name] = load_ensemble(path)
