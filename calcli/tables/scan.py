@@ -27,6 +27,7 @@ from calcli.tables.arrow_types import (
     as_enums,
     levels_of,
     ordered_dictionaries,
+    readable,
     refuse_unknown_types,
     types_to_restore,
 )
@@ -102,7 +103,7 @@ def _open_parquet(file: LocalFile) -> Part:
         raise _not_a(file, "a Parquet file", error) from error
     with opened:
         arrow = opened.schema_arrow
-        refuse_unknown_types(arrow, file.name, stored=False)
+        refuse_unknown_types(arrow, file.name, "parquet")
         levels = {name: levels_of(_parquet_dictionaries(opened, name)) for name in ordered_dictionaries(arrow)}
     return Part.of(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), arrow, levels)
 
@@ -126,7 +127,7 @@ def _open_ipc(file: LocalFile) -> Part:
             reader = pa.ipc.open_stream(opened) if stream else pa.ipc.open_file(opened)
             with reader:
                 arrow = reader.schema
-                refuse_unknown_types(arrow, file.name, stored=not stream)
+                refuse_unknown_types(arrow, file.name, "memory" if stream else "ipc")
                 # the first batch has the levels of all, unless it is empty
                 batches = reader if stream else map(reader.get_batch, range(reader.num_record_batches))
                 names = ordered_dictionaries(arrow)
@@ -140,13 +141,16 @@ def _open_ipc(file: LocalFile) -> Part:
 
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
     """Arrow's stream format, batch by batch."""
+    target = readable(arrow)
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+        kept = pa.schema([target.field(name) for name in keep])
         with pa.OSFile(str(path)) as opened, pa.ipc.open_stream(opened) as reader:
             for batch in reader:
-                yield pl.DataFrame(batch.select(keep))
+                rows = batch.select(keep)
+                yield pl.DataFrame(rows if target.equals(arrow) else pa.Table.from_batches([rows]).cast(kept))
 
-    return scan_frames(read, pl.DataFrame(arrow.empty_table()).schema)
+    return scan_frames(read, pl.DataFrame(target.empty_table()).schema)
 
 
 def _open_ndjson(file: LocalFile) -> Part:

@@ -29,6 +29,7 @@ import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
+from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
 from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of
 from calcli.tables.io_errors import writing
@@ -116,12 +117,21 @@ class _Rows:
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
+        self._failure: DataError | None = None
+        self._dates: list[str] = []
         if kind in (*SEPARATORS, *JSON):
             _refuse_what_text_cannot_hold(schema, kind)
+            self._dates = [name for name, dtype in schema.items() if dtype in (pl.Date, pl.Datetime)]
 
     def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
         with self._lock:
             self.count += len(batch)
+        try:
+            for name in self._dates:
+                check_years(batch[name])
+        except DataError as error:
+            self._failure = error  # polars passes on its text only
+            raise
         return batch
 
     def put(self, stream: IO[bytes], *, near: Path | None = None) -> None:
@@ -135,6 +145,8 @@ class _Rows:
                 self._sink(outlet, near)
             stream.flush()
         except Exception:
+            if self._failure is not None:
+                raise self._failure from None
             if outlet.error is not None:
                 raise outlet.error from None
             if near is not None and os.statvfs(near).f_bavail == 0:  # polars does not always report it
@@ -225,20 +237,24 @@ def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
 
 def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format) -> None:
     for name, dtype in schema.items():
-        if _holds_bytes(dtype) or (kind in SEPARATORS and dtype.is_nested()):
+        if _holds_bytes(dtype) or (kind in SEPARATORS and (dtype.is_nested() or _storage(dtype) is not None)):
             raise DataError(
                 f"column {name!r} is {dtype}, which {kind.upper()} cannot hold",
                 hint="write Parquet, or leave the column out with --keep",
             )
 
 
+def _storage(dtype: Any) -> Any:
+    """The type that an extension type is stored as; None for other types."""
+    extension = getattr(pl, "BaseExtension", None)  # polars 2.1 has none
+    return dtype.ext_storage() if extension is not None and isinstance(dtype, extension) else None
+
+
 def _holds_bytes(dtype: Any) -> bool:
     """Whether a type is binary, or contains a binary type at any depth."""
-    if isinstance(dtype, pl.Struct):
-        return any(_holds_bytes(part.dtype) for part in dtype.fields)
-    if isinstance(dtype, pl.List | pl.Array):
-        return _holds_bytes(dtype.inner)
-    return dtype in (pl.Binary, pl.Object)
+    parts = [part.dtype for part in dtype.fields] if isinstance(dtype, pl.Struct) else [_storage(dtype)]
+    parts += [getattr(dtype, name, None) for name in ("inner", "key", "value")]  # of lists, arrays and maps
+    return dtype in (pl.Binary, pl.Object) or any(_holds_bytes(part) for part in parts if part is not None)
 
 
 def _is_special(path: Path) -> bool:

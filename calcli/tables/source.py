@@ -22,6 +22,7 @@ from calcli.tables.arrow_types import (
     as_enums,
     levels_of,
     ordered_dictionaries,
+    readable,
     refuse_unknown_types,
     types_to_restore,
 )
@@ -259,12 +260,12 @@ def _as_table(data: object) -> pa.Table:
 
 
 def _from_arrow(table: pa.Table, name: str) -> Source:
-    refuse_unknown_types(table.schema, name, stored=False)
+    refuse_unknown_types(table.schema, name, "memory")
     levels = {
         column: levels_of([chunk.dictionary for chunk in table.column(column).chunks])
         for column in ordered_dictionaries(table.schema)
     }
-    frame = as_enums(pl.DataFrame(table).lazy(), levels)
+    frame = as_enums(pl.DataFrame(table.cast(readable(table.schema))).lazy(), levels)
     return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
