@@ -25,6 +25,8 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
             raise UsageError(unknown_name("column to keep:", name, names))
     kept = [name for name in names if keep is None or name in keep]
     for name in added:
+        if not name:
+            raise UsageError("the name of the column to add is empty", hint=hint)
         if name in kept:
             raise DataError(f"the table already has a column {name!r}, which the one to add would replace", hint=hint)
     return kept

@@ -30,7 +30,7 @@ TIME = rf"^(?:{_DAY}(?:[Tt ]{_CLOCK}(?:{_SECONDS})?{_ZONE})?|{_CLOCK}{_SECONDS}{
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
     # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
-    kinds = {name: {"integer", "number", "boolean", "empty"} for name in raw.collect_schema()}
+    kinds = {name: {"integer", "unsigned", "number", "boolean", "empty"} for name in raw.collect_schema()}
     for batch in raw.collect_batches():
         undecided = {name: kind for name, kind in kinds.items() if kind & {"number", "boolean"}}
         answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in undecided.items())
@@ -44,7 +44,9 @@ def _dtype(kinds: set[str]) -> pl.DataType:
     if "empty" in kinds or not kinds & {"number", "boolean"}:
         return pl.String()
     if "number" in kinds:
-        return pl.Int64() if "integer" in kinds else pl.Float64()
+        if "integer" in kinds:
+            return pl.Int64()
+        return pl.UInt64() if "unsigned" in kinds else pl.Float64()
     return pl.Boolean()
 
 
@@ -56,8 +58,9 @@ def _look(name: str, kinds: set[str]) -> Iterator[pl.Expr]:
     truth = lower.is_in(TRUTHS)
     if "number" in kinds:
         yield (_only_missing(text, number.is_null()) & ~text.str.contains(LEADING_ZERO).any()).alias("number")
-        if "integer" in kinds:
-            yield _only_missing(text, text.cast(pl.Int64, strict=False).is_null()).alias("integer")
+        for kind, dtype in (("integer", pl.Int64), ("unsigned", pl.UInt64)):
+            if kind in kinds:
+                yield _only_missing(text, text.cast(dtype, strict=False).is_null()).alias(kind)
     if "boolean" in kinds:
         yield _only_missing(text, ~truth).alias("boolean")
     if "empty" in kinds:

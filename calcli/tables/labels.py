@@ -29,7 +29,7 @@ PAIRS = (
 )
 """Two labels whose positive one (the second) is common knowledge."""
 
-INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
+INTEGER = re.compile(r"[+-]?\d{1,20}(\.0*)?")
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def find_inputs(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     items = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not items:
         raise UsageError("no input", hint="name a file, a glob, a directory, or - for standard input")
+    if "" in map(str, items):
+        raise UsageError("the name of the table is empty", hint="is a variable of the shell not set?")
     files = [file for item in items for file in _find(os.fspath(item), given)]
     _check_together(files)
     alone = len(files) == 1 and files[0].path is not None and not Path(items[0]).is_dir()
@@ -120,7 +122,8 @@ def _walk(folder: Path, given: str | None) -> list[InputFile]:
         named = [path for path in inside if suffix_format(path) == wanted] or [p for p in inside if not p.suffix]
         tables = [(path, wanted) for path in named]
     else:
-        tables = [(path, known) for path in inside if (known := suffix_format(path)) is not None]
+        # Beside tables .json describes them; only a flag makes it one.
+        tables = [(path, known) for path in inside if (known := suffix_format(path)) not in (None, "json")]
     if not tables:
         raise DataError(
             f"the directory {str(folder)!r} holds no table; known suffixes are {', '.join(SUFFIXES)}",

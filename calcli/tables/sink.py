@@ -97,6 +97,8 @@ def _shown(path: Path) -> str:
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], bool]]:
     """Standard output, a device or a pipe, or a temporary file that will replace `path` (True)."""
     if str(path) == STDOUT:
+        if sys.stdout is None:
+            raise FileSystemError("cannot write standard output: it is closed")
         yield sys.stdout.buffer, False
     elif _is_special(path):
         with path.open("wb") as device:

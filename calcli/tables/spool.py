@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from calcli.errors import DataError
+from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text
 from calcli.tables.formats import JSON, compression_of
 from calcli.tables.io_errors import one_line, reading
@@ -43,15 +43,18 @@ class Spool:
     def _plain(self, file: InputFile) -> Path:
         with reading(file.name):
             if file.path is None:
+                if sys.stdin is None:
+                    raise FileSystemError("cannot read standard input: it is closed")
                 return self._unpacked(self._copy(sys.stdin.buffer), file.name)
             compression = compression_of(file.path)
             with file.path.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
                 if compression is not None:
                     return self._unpack(stream, compression, file.name)
-                return file.path if file.path.is_file() else self._copy(stream)
+                path = file.path if file.path.is_file() else self._copy(stream)
+            return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
 
     def _unpacked(self, copy: Path, name: str) -> Path:
-        """The copy of standard input, unpacked if its first bytes say that it is compressed."""
+        """The file, unpacked if its first bytes say that it is compressed."""
         with copy.open("rb") as stream:
             start = stream.read(4)
             stream.seek(0)

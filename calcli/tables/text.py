@@ -102,6 +102,8 @@ def _refuse_other_content(file: LocalFile) -> None:
         raise DataError(f"{file.name} is empty", hint="a table starts with a line of column names")
     if start in (b"PAR1", b"ARRO"):
         raise DataError(f"{file.name} is a Parquet or Arrow file, not text", hint="name the format with --input-format")
+    if start == b"PK\x03\x04":
+        raise DataError(f"{file.name} is a ZIP archive or a spreadsheet, not text", hint="write it as CSV")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
         raise not_utf8(file.name)
 

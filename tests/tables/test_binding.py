@@ -219,6 +219,7 @@ def test_classes(values: Any, kind: str, classes: tuple[Label, ...], positive: L
         (["a", "NA", "b"], "string", ("NA", "a", "b")),
         (["01", "02", "10"], "string", ("01", "02", "10")),
         (["1_0", "2", "3"], "string", ("1_0", "2", "3")),
+        (["9223372036854775813", "7"], "int", (7, 2**63 + 5)),
     ],
 )
 def test_classes_of_a_text_file(tmp_path: Path, texts: list[str], kind: str, classes: tuple[Label, ...]) -> None:

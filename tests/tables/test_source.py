@@ -384,6 +384,32 @@ def broken(tmp_path: Path, kind: str) -> Path:
     return path
 
 
+def test_text_is_unpacked_whatever_its_name_says(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.csv", "wb") as packed:
+        packed.write(b"a,b\n1,2\n")
+    with open_source(tmp_path / "a.csv") as source:
+        assert source.raw.collect().rows() == [("1", "2")]
+
+
+def test_json_beside_tables_is_none_of_them(tmp_path: Path) -> None:
+    put(tmp_path / "a.parquet", ordinary(10))
+    put_text(tmp_path / "about.json", '{"rows": 10}')
+    with open_source(tmp_path) as source:
+        assert (source.format, source.rows()) == ("parquet", 10)
+    with open_source(tmp_path, format="json") as source:
+        assert source.columns == ("rows",)
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(DataError, match="holds no table"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("data", ["", [""], ["a.csv", ""]])
+def test_an_empty_name_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str | list[str]) -> None:
+    monkeypatch.chdir(put(tmp_path / "a.csv", ordinary(10)).parent)
+    with pytest.raises(UsageError, match="the name of the table is empty"):
+        open_source(data)
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -191,6 +191,7 @@ def test_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
         (b"a,\xff\n1,2\n", "first line of .* is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "is not UTF-8 text"),
         (b"PAR1....", "is a Parquet or Arrow file"),
+        (b"PK\x03\x04....", "is a ZIP archive or a spreadsheet"),
         (b"first,b\0c\n1,2\n", "NUL byte in a column name"),
         (b'a,b\n1,2\n3,"x\n5,6\n', "ends inside a quoted value"),
         (b'a,b\n1,2\n3,"', "ends inside a quoted value"),

@@ -166,3 +166,8 @@ def test_bytes_are_no_text(fitted: Path, suffix: str) -> None:
     with pytest.raises(DataError, match="'raw'"):
         calcli.apply("train.isotonic", frame, f"out.{suffix}")
     assert not list(fitted.glob("*out*"))
+
+
+def test_a_column_without_a_name_is_none(fitted: Path) -> None:
+    with pytest.raises(UsageError, match="the name of the column to add is empty"):
+        calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="")
