@@ -150,6 +150,10 @@ def _partition(path: Path) -> dict[str, str | None]:
 def _check_together(files: Sequence[InputFile]) -> None:
     if sum(file.path is None for file in files) > 1:
         raise UsageError("standard input is named twice", hint="name - once")
+    seen = Counter(os.path.realpath(file.path) for file in files if file.path is not None)
+    for file in files:
+        if file.path is not None and seen[os.path.realpath(file.path)] > 1:
+            raise UsageError(f"{file.name} is named twice", hint="its rows would count twice: name it once")
     first = files[0]
     for other in files[1:]:
         if other.format != first.format:

@@ -98,7 +98,8 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> tuple[Cali
     """On this machine, in a stream."""
     output_format = promised_format(request.output, request.output_format)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        added, kept = _columns(request, model, source)
+        with stage(listener, "looking at the columns"):
+            added, kept = _columns(request, model, source)
         if request.dry_run:
             return added, RowsWritten(0, 0)
         # What should be known of rows that an edge list links.

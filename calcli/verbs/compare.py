@@ -101,7 +101,8 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     features = any(spec.needs_features for spec in specs)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
-        binding = bind(source, request.flags, features=features)
+        with stage(listener, "looking at the columns"):
+            binding = bind(source, request.flags, features=features)
         for note in binding.notes:
             listener.note(note)
 

@@ -73,7 +73,8 @@ def _here(
         named_scores = named_scores.linked_by(edges)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Every score is bound to its columns.
-        scores = bind_scores(source, request.flags, named_scores, listener)
+        with stage(listener, "looking at the columns"):
+            scores = bind_scores(source, request.flags, named_scores, listener)
         binding = scores[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):

@@ -12,7 +12,7 @@ from calcli.reports.measuring import Candidate, class_names, data_facts, measure
 from calcli.reports.schema import RAW, ScoreSource
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
-from calcli.tables.load import load
+from calcli.tables.load import judge_scale, load
 from calcli.tables.source import open_source
 
 
@@ -30,10 +30,12 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
         target = target_of(source, request.output, request.method)
-        binding = bind(source, request.flags, features=features)
+        with stage(listener, "looking at the columns"):
+            binding = bind(source, request.flags, features=features)
         for note in binding.notes:
             listener.note(note)
         if request.dry_run:
+            judge_scale(source, binding)
             return FitResult(binding, target)
 
         # Load.

@@ -105,7 +105,8 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     features = recipe.needs_features or old.needs_features
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles as the artifact does.
-        binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
+        with stage(listener, "looking at the columns"):
+            binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
         classes = class_names(binding)
 
         # Load.

@@ -384,6 +384,14 @@ def broken(tmp_path: Path, kind: str) -> Path:
     return path
 
 
+def test_rows_do_not_count_twice(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", ordinary(10))
+    (tmp_path / "link.csv").symlink_to(path)
+    for twice in ([path, path], [path, tmp_path / "link.csv"], [tmp_path / "*.csv"], tmp_path):
+        with pytest.raises(UsageError, match="is named twice; its rows would count twice"):
+            open_source(twice)
+
+
 def test_text_is_unpacked_whatever_its_name_says(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "a.csv", "wb") as packed:
         packed.write(b"a,b\n1,2\n")
