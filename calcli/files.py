@@ -43,6 +43,8 @@ _HINTS = {
     errno.EROFS: "choose a directory that you may write to",
     errno.ENOTDIR: "a file is in the way; choose another directory",
     errno.EEXIST: "a file is in the way; choose another directory",
+    errno.ELOOP: "symbolic links lead in a circle; name another file",
+    errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOLCK: "the file system has no locks; choose a directory on another one",
     errno.EOPNOTSUPP: "the file system has no locks; choose a directory on another one",
 }
@@ -60,6 +62,26 @@ def disk_errors(action: str) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise FileSystemError(f"{action}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
+
+
+def resolved(path: Path) -> Path:
+    """The absolute path without links; raises an `OSError` where they lead in circles, in every version of Python."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return Path(os.path.realpath(path))
+
+
+def as_text(path: str | os.PathLike[str]) -> str:
+    """A path as text that every JSON parser takes: bytes that are not UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def base_name(path: str | os.PathLike[str]) -> str:
+    """The name of a directory as text, where it is a link or ``.`` that of the one which is meant."""
+    return as_text(Path(os.path.realpath(path)).name)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -82,7 +104,8 @@ def replace(path: Path, data: bytes) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A temporary sibling, open for writing, that takes the place of `path` at the end, if nothing went wrong."""
-    target = path.resolve()  # a link stays a link
+    with disk_errors(f"cannot write {path}"):
+        target = resolved(path)  # a link stays a link
     if not target.parent.is_dir():
         raise FileSystemError(
             f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make the directory first"

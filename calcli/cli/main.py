@@ -13,10 +13,12 @@ from typing import NoReturn
 from calcli.cli.environment import is_set
 from calcli.cli.screen import Screen
 from calcli.cli.streams import flush, silence, write_stderr
-from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
+from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
 
 PROGRAM = "calcli"
 _BUG = 70
+_COMPLETE = "_CALCLI_COMPLETE"
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _INTERRUPTED = 130
 
 
@@ -68,7 +70,8 @@ def _run(words: list[str]) -> int:
     from calcli.cli.app import build
 
     command = build()
-    if os.environ.get("_CALCLI_COMPLETE"):
+    if asked := os.environ.get(_COMPLETE):
+        _check_completion(asked)
         command(prog_name=PROGRAM)  # the shell asks for completions: Typer answers and exits
     if not is_set("--debug", words) and not sys.warnoptions:
         _hide_warnings()
@@ -79,6 +82,22 @@ def _run(words: list[str]) -> int:
     except typer.Exit as leave:
         return leave.exit_code
     return 0
+
+
+def _check_completion(asked: str) -> None:
+    """Refuse to complete a line for no shell, or one that it did not send: Typer would exit with 1, or raise."""
+    action, _, shell = asked.partition("_")
+    if action not in ("source", "complete") or shell not in _SHELLS:
+        raise UsageError(
+            f"{_COMPLETE} is {asked!r}, which no shell asks for; there is complete_{', complete_'.join(_SHELLS)}",
+            hint=f"unset {_COMPLETE}",
+        )
+    sent = os.environ.get("COMP_WORDS"), os.environ.get("COMP_CWORD", "")
+    if asked == "complete_bash" and (sent[0] is None or not sent[1].isdecimal()):
+        raise UsageError(
+            f"{_COMPLETE} is set without the COMP_WORDS and the COMP_CWORD that bash sends with it",
+            hint=f"unset {_COMPLETE}",
+        )
 
 
 def _hide_warnings() -> None:

@@ -42,15 +42,18 @@ def _limit_threads(count: int | None) -> int | None:
 # Input
 DATA = argument(
     "DATA...",
-    "Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC or NDJSON; .gz and .zst are unpacked.",
+    "Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC, NDJSON or JSON; .gz and .zst are unpacked.",
     kind=list[str],
     callback=_piped,
 )
 DATA_OR_NONE = DATA._replace(kind=list[str] | None, default=None)
 ARTIFACT = argument("ARTIFACT", "The directory that `calcli fit` made.")
 INPUT_FORMAT = source(
-    "--input-format FORMAT", "parquet, csv, tsv, ipc or ndjson, where suffixes do not tell.", complete=complete.tables
+    "--input-format FORMAT",
+    "parquet, csv, tsv, ipc, ndjson or json, where suffixes do not tell.",
+    complete=complete.tables,
 )
+DELIMITER = source("--delimiter LETTER", "What stands between the fields of CSV, where the first line does not tell.")
 BAD_ROWS = source(
     "--bad-rows fail|null",
     "Rows without a finite score, or without a label or weight: refuse the table, or go on without them.",
@@ -244,7 +247,7 @@ PICTURE_FORMAT = output(
 )
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
-    "parquet, csv, tsv, ipc or ndjson, where the suffix does not tell.",
+    "parquet, csv, tsv, ipc, ndjson or json, where the suffix does not tell; on stdout that of DATA by default.",
     complete=complete.tables,
 )
 SELECT = output("--select DIR", "Fit the chosen method on all rows, and keep it here.")
@@ -362,7 +365,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 
 # Groups
 
-READING = (DATA, INPUT_FORMAT, BAD_ROWS)
+READING = (DATA, INPUT_FORMAT, DELIMITER, BAD_ROWS)
 COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)

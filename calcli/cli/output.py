@@ -72,12 +72,14 @@ def compared(result: CompareResult, form: Form, console: Console) -> None:
 
     if form != "table":
         _report(result.report, form, console)
-    elif result.selected is None:
+        return
+    if result.selected is None:
         _lines(view.compared(result, console.stdout), console)
     else:
         console.show([*view.compared(result, console.stderr), ""])
-        if result.selected.path is not None:
-            write_path(result.selected.path)
+    _warn(result.report, console, verdict=True)
+    if result.selected is not None and result.selected.path is not None:
+        write_path(result.selected.path)
 
 
 def refitted(result: RefitResult, form: Form, console: Console) -> None:

@@ -10,8 +10,12 @@ import typer
 
 from calcli.cli.arguments import Arguments
 from calcli.cli.environment import variable_of
+from calcli.errors import UsageError
 
 REQUIRED: Any = ...
+
+_PATHS = ("FILE", "DIR", "DATA", "ARTIFACT", "ENSEMBLE")
+"""Words of a metavar that stands for a path."""
 
 
 class Option(NamedTuple):
@@ -42,8 +46,22 @@ class Option(NamedTuple):
         return Parameter(self.field, Parameter.KEYWORD_ONLY, default=info, annotation=self.kind)
 
     def value(self, parsed: Any) -> Any:
-        """The field's value."""
+        """The field's value. Names of files can be any bytes; everything else is text."""
+        if not any(word in (self.more["metavar"] or "") for word in _PATHS):
+            for text in parsed if isinstance(parsed, list) else [parsed]:
+                if isinstance(text, str) and not _is_text(text):
+                    name = self.flags[-1] if self.flags else self.more["metavar"]
+                    raise UsageError(f"{name}: {text!r} is not UTF-8 text", hint="write it in UTF-8")
         return parsed if self.convert is None else self.convert(parsed)
+
+
+def _is_text(text: str) -> bool:
+    """Whether the words that the shell sent were UTF-8: Python keeps other bytes as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def option(

@@ -13,12 +13,14 @@ Engine: TypeAlias = Literal["local", "spark"]
 """Where the work is done: on this machine, or on a cluster."""
 
 
-def paths_of(data: Data, input_format: str | None) -> list[str]:
+def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> list[str]:
     """The paths of a table that Spark can read."""
     given = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(given, Sequence) or "-" in map(str, given):
         raise UsageError("--engine spark reads directories and files of Parquet")
     check_parquet(input_format, "--input-format")
+    if delimiter is not None:
+        raise UsageError("--engine spark reads Parquet, which has no delimiter", hint="leave out --delimiter")
     return [str(path) for path in given]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calcli.engines.local import RowWatch, Stream
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
-from calcli.tables.formats import SEPARATORS, Format
-from calcli.tables.sink import write
+from calcli.tables.formats import SEPARATORS, Format, format_of
+from calcli.tables.sink import STDOUT, write
 from calcli.tables.source import Source
+from calcli.tables.text import as_written
 
 
 def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str, ...], *, hint: str) -> list[str]:
@@ -24,9 +25,16 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
             raise UsageError(unknown_name("column to keep:", name, names))
     kept = [name for name in names if keep is None or name in keep]
     for name in added:
+        if not name:
+            raise UsageError("the name of the column to add is empty", hint=hint)
         if name in kept:
             raise DataError(f"the table already has a column {name!r}, which the one to add would replace", hint=hint)
     return kept
+
+
+def promised_format(output: str | Path, given: str | None) -> Format | None:
+    """The format of the output, as far as it is known before the table is opened: None is that of the table."""
+    return None if str(output) == STDOUT and given is None else format_of(output, given, flag="--output-format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ def write_rows(
     source: Source,
     kept: Sequence[str],
     output: str | Path,
-    output_format: Format,
+    output_format: Format | None,
     recount: Callable[[], object],
 ) -> RowsWritten:
     """Write the columns that are kept and those that are added.
@@ -51,11 +59,15 @@ def write_rows(
     an error that counts all bad rows, which a stream that stops at the first does not know.
     """
     # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
-    frame = source.raw if source.text and output_format in SEPARATORS else source.typed()
+    kind = format_of(output, output_format, flag="--output-format", stream=source.format)
+    dialect = source.dialect if kind == source.format else None
+    frame = source.raw if source.text and kind in SEPARATORS else source.typed()
     watch = RowWatch()
     rows = stream.through(frame, watch).select(*kept, *stream.added.names)
+    if dialect is not None:
+        rows = as_written(rows, replace(dialect, commas=dialect.commas & set(kept)))
     try:
-        count = write(rows, output, format=output_format, arrow_types=source.arrow_types)
+        count = write(rows, output, format=kind, arrow_types=source.arrow_types, dialect=dialect)
     except CalcliError:
         if watch.bad and stream.bad_rows == "fail":
             recount()

@@ -11,6 +11,7 @@ import numpy as np
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.curves import Curve, Point
 from calcli.ensembles.load import EnsembleModel
+from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.detection import ood_auc, rejection_ratio
 from calcli.metrics.paired import paired_difference
@@ -74,7 +75,12 @@ def compare_ensemble(
     seconds = Seconds(apply=time.perf_counter() - started)
     foreign = None if outside is None else model.ensemble.members(outside)
     single = model.ensemble.single
-    source = ScoreSource("ensemble", path=str(model.path), method=model.manifest.method, sha256=model.sha256)
+    source = ScoreSource(
+        "ensemble",
+        path=None if model.path is None else as_text(model.path),
+        method=model.manifest.method,
+        sha256=model.sha256,
+    )
     return [
         _measured(name, source, seconds, members, foreign, rows, single=False),
         _measured(

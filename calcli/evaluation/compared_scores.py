@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
+from calcli.files import as_text, base_name
 from calcli.fitting.model import Model, load
 from calcli.reports.measuring import raw_probabilities
 from calcli.reports.schema import RAW, ScoreSource
@@ -78,7 +78,7 @@ def _split(flag: str, text: str) -> tuple[str, str]:
     """The name of a score, and its directory or column."""
     name, separator, place = text.partition("=")
     if not separator:
-        name, place = Path(text).resolve().name if flag == "--with" else text, text
+        name, place = base_name(text) if flag == "--with" else text, text
     if not name or not place:
         raise UsageError(f"{flag} {text}: a name and what it is of stand around the =")
     if name == RAW:
@@ -92,7 +92,7 @@ def bind_scores(
     """The raw score, then the named ones, bound to their columns of the same table.
 
     The raw score is what the flags say, else what the first artifact reads. An artifact is bound as `apply` binds it:
-    flags, then its manifest, then names; where artifacts read different scores, the flags speak of the raw one alone.
+    flags, then its manifest; where artifacts read different scores, the flags speak of the raw one alone.
     """
     models, columns = named_scores.models, named_scores.columns
     # The raw score.
@@ -104,14 +104,22 @@ def bind_scores(
     # Artifacts: their classes must be those of the raw score.
     if len({model.binding.score for model in models.values()}) > 1:
         flags = replace(flags, prob=None, logit=None)
+    of_artifacts = replace(flags, features=None)  # it says what the clusters of CECE are of
     for name, model in models.items():
-        _check_classes(name, model.binding, raw)
-        binding = bind(source, flags, known=model.binding, need_label=False, features=model.needs_features)
+        _check_labels(name, model.binding, raw, flags)
+        binding = bind(source, of_artifacts, known=model.binding, need_label=False, features=model.needs_features)
         column = None
         if binding.score != raw.score:
             column = _listed(binding.score.columns)
             notes.append(f"{name} reads the {binding.score.kind} in {column}")
-        artifact = ScoreSource("artifact", str(model.path), column, model.method, model.sha256, model.fitted)
+        artifact = ScoreSource(
+            "artifact",
+            None if model.path is None else as_text(model.path),
+            column,
+            model.method,
+            model.sha256,
+            model.fitted,
+        )
         calibrator = model.calibrator
         scores.append(ComparedScore(name, artifact, binding, calibrator.predict, calibrator.whole_table))
     # Columns that are calibrated already.
@@ -167,8 +175,9 @@ def _bind_raw(source: Source, flags: Flags, known: Binding | None, columns: Mapp
         ) from error
 
 
-def _check_classes(name: str, fitted: Binding, raw: Binding) -> None:
+def _check_labels(name: str, fitted: Binding, raw: Binding, flags: Flags) -> None:
     for what, given, wanted in (
+        ("label", str(fitted.label), str(raw.label if flags.label is None else fitted.label)),
         ("classes", _listed(fitted.classes), _listed(raw.classes)),
         ("positive class", str(fitted.positive), str(raw.positive)),
     ):

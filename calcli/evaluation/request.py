@@ -78,6 +78,7 @@ class EvaluateRequest:
     allow_null: bool = False
     flags: Flags = Flags()
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
     engine: Engine = "local"

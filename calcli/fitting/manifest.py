@@ -14,6 +14,7 @@ from calcli.artifacts import store
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError
+from calcli.files import as_text
 from calcli.fitting.learn import Learned
 from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
@@ -54,7 +55,7 @@ def keep(
     """Write the artifact of a fit, unless the guard refuses it or there is no target."""
     refused = None if guard is None else _refusal(guard, report, learned.spec.name)
     path = target if refused is None else None
-    report = report if path is None else replace(report, artifact=str(path))
+    report = report if path is None else replace(report, artifact=as_text(path))
     manifest = write(path, request, learned, binding, report, side_inputs)
     return FitResult(binding, path, Model.of(path, manifest, binding, None, learned.calibrator), report, refused)
 

@@ -17,7 +17,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.numeric.probing import damage
 from calcli.state import Json
 from calcli.tables.binding import bind
-from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 
@@ -88,14 +88,15 @@ class Model:
         """Whether predicting reads any."""
         return self.calibrator.spec.needs_features and self.calibrator.reads != ()
 
-    def predict(self, data: Data) -> FloatArray:
+    def predict(self, data: Data, flags: Flags = NO_FLAGS) -> FloatArray:
         """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.
 
         Of the positive class, shape (n,), or for each class, shape (n, K), in the order of ``binding.classes``.
-        A row without a usable score is an error, as ``calcli apply`` treats it.
+        A row without a usable score is an error, as ``calcli apply`` treats it. `flags` name the score where it is
+        not in the column that the artifact was fitted on.
         """
         with open_source(data) as source:
-            binding = bind(source, Flags(), known=self.binding, need_label=False, features=self.needs_features)
+            binding = bind(source, flags, known=self.binding, need_label=False, features=self.needs_features)
             rows = load_rows(source, binding, features=self.needs_features, label=False)
         return self.calibrator.predict(rows.batch)
 

@@ -42,6 +42,7 @@ class FitRequest(Recipe):
     options: Options = Options()
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
+    delimiter: str | None = None
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None

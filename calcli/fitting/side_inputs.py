@@ -16,6 +16,7 @@ import numpy as np
 from calcli.artifacts.manifest import JsonObject
 from calcli.batch import NO_SIDE_INPUTS, Edges, SideInputs
 from calcli.errors import DataError, FileSystemError, UsageError
+from calcli.files import as_text
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec, Side
 from calcli.state import State, pack_texts, unpack_texts
@@ -165,7 +166,7 @@ def _facts(role: str, source: Source) -> list[JsonObject]:
 
 
 def _fact(role: str, name: str, sha256: str | None) -> JsonObject:
-    return {"role": role, "name": name, "sha256": sha256, "payload": None}
+    return {"role": role, "name": as_text(name), "sha256": sha256, "payload": None}
 
 
 def _content(path: Path) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from calcli.artifacts import strictjson
 from calcli.errors import FileSystemError, UsageError
+from calcli.files import as_text
 from calcli.metrics.base import Definition
 from calcli.reports.schema import SCHEMA, Change, Report
 from calcli.state import Json
@@ -56,7 +57,7 @@ class Baseline:
             raise _no_report(path, f"it is one of {report.get('command')!r}")
         try:
             return cls(
-                path=str(path),
+                path=as_text(path),
                 sha256=hashlib.sha256(content).hexdigest(),
                 version=str(report["version"]),
                 classes=_classes(report["binding"]),

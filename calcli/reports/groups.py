@@ -9,6 +9,7 @@ import polars as pl
 
 from calcli.batch import Edges, IntArray
 from calcli.errors import DataError, UsageError, unknown_name
+from calcli.tables.arrays import check_comparable, check_years
 from calcli.tables.edges import load_nodes
 from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
@@ -34,16 +35,19 @@ def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
 
 def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
     """The distinct values of a column as text, without null; at most one more than `MOST_GROUPS`."""
+    check_comparable(column, source.raw.collect_schema()[column], "--clusters-from")
     with reading(source.name):
-        values = source.raw.select(pl.col(column).cast(pl.String).drop_nulls().unique())
-        texts = values.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
-    return tuple(sorted(texts.to_list()))
+        distinct = source.raw.select(pl.col(column).drop_nulls().unique())
+        values = distinct.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
+    check_years(values)
+    return tuple(sorted(values.cast(pl.String).unique().to_list()))
 
 
 def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
     """The distinct values of a column, null included, and for each row the index of its value."""
     values = _values(source, column, loaded, "--by")
     names = values.unique().sort(nulls_last=True)
+    check_years(names)
     if len(names) > MOST_GROUPS:
         raise DataError(
             f"--by: the column {column!r} has {len(names):,} different values, more than {MOST_GROUPS:,} groups",
@@ -71,5 +75,6 @@ def _values(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Seri
     """The column, for the loaded rows."""
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
+    check_comparable(column, source.raw.collect_schema()[column], flag)
     values = source.typed([column]).collect(engine="streaming").to_series()
     return values if loaded.row_numbers is None else values.gather(loaded.row_numbers)

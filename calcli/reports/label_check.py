@@ -28,8 +28,13 @@ class LabelCheck:
     @classmethod
     def of(cls, batch: Batch) -> LabelCheck | None:
         """From rows; None where all labels are of one class."""
-        area = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
-        return cls._of(area, np.bincount(batch.labels, minlength=batch.classes).astype(float))
+        return cls.of_scored(Scored(batch.labels, probabilities(batch.score), batch.weight), batch.classes)
+
+    @classmethod
+    def of_scored(cls, scored: Scored, classes: int) -> LabelCheck | None:
+        """From probabilities beside their labels."""
+        area = auc(scored, Options()).value
+        return cls._of(area, np.bincount(scored.label, minlength=classes).astype(float))
 
     @classmethod
     def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> LabelCheck | None:
@@ -49,6 +54,10 @@ class LabelCheck:
     def beyond_chance(self, errors: float) -> bool:
         """Whether the AUC is above 0.5 by more than so many standard errors."""
         return self.auc - 0.5 > errors * self.error
+
+    def against_chance(self, errors: float) -> bool:
+        """Whether the AUC is below 0.5 by more than so many standard errors."""
+        return 0.5 - self.auc > errors * self.error
 
     def to_json(self) -> dict[str, Json]:
         return {"auc": self.auc, "error": self.error}

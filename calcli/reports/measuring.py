@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.diagrams.curves import Curve, Kind
+from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.groups import by_group
@@ -283,7 +284,10 @@ def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
 def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:
     """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
     return DataFacts(
-        files=tuple({"path": file.path, "bytes": file.bytes, "sha256": file.sha256} for file in source.files()),
+        files=tuple(
+            {"path": None if file.path is None else as_text(file.path), "bytes": file.bytes, "sha256": file.sha256}
+            for file in source.files()
+        ),
         rows=rows,
         rows_bad=rows_bad,
         weight_sum=float(share.sum()),

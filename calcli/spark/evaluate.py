@@ -37,7 +37,7 @@ def evaluate(
     # Flags that need all rows in one place.
     more = {"--clusters-from": request.clusters_from, "--resample-by": request.resample_by, "--edges": request.edges}
     _refuse(request.whole_for() or next((flag for flag, value in more.items() if value is not None), None))
-    paths = paths_of(request.data, request.input_format)
+    paths = paths_of(request.data, request.input_format, request.delimiter)
     name = ", ".join(paths)
     with spark.session(request.master) as session:
         table = spark.read(session, paths)

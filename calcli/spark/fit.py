@@ -43,7 +43,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     chosen, guard = request.check()
     spec = _spec(request.method)
     params = request.resolve(spec)
-    paths = paths_of(request.data, request.input_format)
+    paths = paths_of(request.data, request.input_format, request.delimiter)
     if request.output is None:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{spec.name}")
     target = Path(request.output)

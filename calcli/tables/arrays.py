@@ -20,6 +20,10 @@ TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 UNKNOWN = -1
 """The class index of a missing label."""
 
+COMPARABLE = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Time, pl.Null)
+
+MOST_DAYS = 262_000 * 365
+
 MOST_KEPT = 1 << 16
 """The largest number of categories of a column that are kept from chunk to chunk."""
 
@@ -185,15 +189,35 @@ class _Known:
         return codes if codes.min(initial=0) >= 0 else None
 
 
+def check_comparable(name: str, dtype: pl.DataType, flag: str) -> None:
+    """Refuse a column whose values cannot be told apart by their text."""
+    if not (dtype.is_numeric() or dtype in COMPARABLE):
+        raise DataError(
+            f"{flag}: the column {name!r} is {dtype}; it takes numbers, text, booleans, dates or times",
+            hint="name another column, or cast it",
+        )
+
+
+def check_years(values: pl.Series) -> None:
+    """Refuse dates so far away that polars panics where it writes them as text."""
+    if not isinstance(values.dtype, pl.Date | pl.Datetime):
+        return
+    of_day = {"ms": 86_400_000, "us": 86_400_000_000}
+    most = MOST_DAYS * (of_day.get(values.dtype.time_unit, 0) if isinstance(values.dtype, pl.Datetime) else 1)
+    stored = values.to_physical()
+    if most and not stored.is_between(-most, most).all():
+        raise DataError(f"{values.name!r} holds dates more than 262,000 years away", hint="mend them, or cast them")
+
+
 def node_ids(values: pl.Series) -> Column:
     """The ids of nodes as text: 7 is the same node in any type, and 007 is another."""
+    check_comparable(values.name, values.dtype, "ids of nodes")
+    check_years(values)
     if values.dtype.is_float():
         whole = values.cast(pl.Int64, strict=False)
         if ((whole.cast(pl.Float64) != values) | (whole.is_null() & values.is_not_null() & values.is_not_nan())).any():
             raise DataError(f"{values.name!r} holds numbers with fractions, which are no ids of nodes")
         values = whole
-    elif values.dtype.is_nested():
-        raise DataError(f"{values.name!r} is {values.dtype}, which is no id of a node")
     return _category(values, Levels())
 
 

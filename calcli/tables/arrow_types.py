@@ -11,6 +11,8 @@ anything but text becomes plain values. Ordered dictionaries keep their order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Literal, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -19,6 +21,9 @@ from pyarrow import types as is_type
 from calcli.errors import DataError
 
 ArrowTypes = Mapping[str, pa.DataType]
+
+Reader: TypeAlias = Literal["parquet", "ipc", "memory"]
+"""How polars gets a table: from files that it reads by itself, or from pyarrow's memory."""
 
 OLDEST = pl.CompatLevel.oldest()
 """Has polars write types that other readers know: large_string, not string_view."""
@@ -39,14 +44,24 @@ def arrow_schema(schema: pl.Schema) -> pa.Schema:
     return pl.DataFrame(schema=schema).to_arrow(compat_level=OLDEST).schema
 
 
-def refuse_unknown_types(arrow: pa.Schema, name: str, *, stored: bool) -> None:
-    """Refuse types that polars cannot read, from memory or as `stored` in Arrow IPC files."""
+def refuse_unknown_types(arrow: pa.Schema, name: str, reader: Reader) -> None:
+    """Refuse types that polars cannot read: it would panic, and write a hundred lines to stderr."""
     for column in arrow:
-        if _unknown(column.type, stored=stored):
+        if _unknown(column.type, reader) and not (reader == "memory" and column.type != _readable(column.type)):
             raise DataError(
                 f"{name}: column {column.name!r} is {column.type}, which calcli cannot pass through unchanged",
                 hint="cast it, or leave it out, before",
             )
+
+
+def readable(arrow: pa.Schema) -> pa.Schema:
+    """The schema to which a table in memory is cast before polars reads it: decimals of the one width that it knows."""
+    return pa.schema([column.with_type(_readable(column.type)) for column in arrow])
+
+
+def _readable(dtype: pa.DataType) -> pa.DataType:
+    narrow = is_type.is_decimal(dtype) and 0 <= dtype.scale <= dtype.precision <= 38
+    return pa.decimal128(dtype.precision, dtype.scale) if narrow else dtype
 
 
 def ordered_dictionaries(arrow: pa.Schema) -> list[str]:
@@ -101,16 +116,31 @@ def _nested_without_widths(dtype: pa.DataType) -> pa.DataType:
     return pa.list_(item, dtype.list_size) if is_type.is_fixed_size_list(dtype) else pa.large_list(item)
 
 
-def _unknown(dtype: pa.DataType, *, stored: bool) -> bool:
+@cache
+def _is_zone(name: str) -> bool:
+    """Whether polars knows a time zone; of fixed offsets it knows whole hours."""
+    try:
+        pl.Series([], dtype=pl.Int64).cast(pl.Datetime("us", name))
+    except pl.exceptions.PolarsError:
+        return False
+    return True
+
+
+def _unknown(dtype: pa.DataType, reader: Reader) -> bool:
     if isinstance(dtype, pa.BaseExtensionType):
-        return _unknown(dtype.storage_type, stored=stored)
+        return _unknown(dtype.storage_type, reader)
+    if is_type.is_dictionary(dtype):
+        return _unknown(dtype.value_type, reader)
+    parts = [dtype.field(place) for place in range(dtype.num_fields)]
     return (
         is_type.is_interval(dtype)
         or is_type.is_union(dtype)
         or is_type.is_run_end_encoded(dtype)
         or is_type.is_list_view(dtype)
         or is_type.is_large_list_view(dtype)
-        or (is_type.is_decimal256(dtype) and (stored or dtype.precision > 38))
-        or (is_type.is_decimal(dtype) and dtype.scale < 0)
-        or any(_unknown(dtype.field(place).type, stored=stored) for place in range(dtype.num_fields))
+        or (is_type.is_decimal256(dtype) and (reader != "parquet" or dtype.precision > 38))
+        or (is_type.is_decimal(dtype) and (dtype.scale < 0 or (reader == "memory" and dtype != _readable(dtype))))
+        or (is_type.is_timestamp(dtype) and bool(dtype.tz) and not _is_zone(dtype.tz))
+        or (is_type.is_struct(dtype) and len({part.name for part in parts}) < len(parts))
+        or any(_unknown(part.type, "memory" if reader == "ipc" else reader) for part in parts)
     )

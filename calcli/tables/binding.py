@@ -1,4 +1,4 @@
-"""Finding the role of each column: flags decide first, then the artifact, then names."""
+"""Finding the role of each column: flags decide first, then the artifact; names only where there is none."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
+from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Feature, Flags, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
-from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
+from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
 from calcli.tables.source import Source
 
-LABEL_NAMES = ("label", "y", "target", "class")
+LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
 AGREEMENT = 1e-6
+
+LOOKED_AT = 10_000
+"""So many rows tell whether a column holds predicted classes."""
 
 
 def bind(
@@ -38,7 +42,8 @@ def bind(
     flags
         They take precedence.
     known
-        The binding of an artifact: its classes are fixed, and its columns are looked for before others.
+        The binding of an artifact: its classes are fixed. Where a flag names no other, its label and its score are
+        the only ones that are taken; its features always are.
     need_label
         Whether a table without labels is refused. If not, the labels are not read when `known` is given.
     features
@@ -52,7 +57,10 @@ def bind(
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
     wanted = classes_of(seen, flags, known)
     # 2. score; its columns may name classes that no label has
-    candidates = _find_scores(names, flags, known, wanted)
+    if known is not None and flags.prob is None and flags.logit is None:
+        candidates = [fitted_score(names, known.score, wanted)]
+    else:
+        candidates = find_scores(names, flags, wanted)
     chosen = candidates[0]
     classes = chosen.classes or wanted.labels or Labels("int", (0, 1))
     if len(classes.values) < 2:
@@ -73,12 +81,14 @@ def bind(
     check_parts(binding)
     for candidate in candidates:
         _check_score_types(source, candidate.score)
+        if candidate.stem in DOUBTFUL and (known, flags.prob, flags.logit) == (None, None, None):
+            _refuse_decisions(source, candidate)
     for other in candidates[1:]:
         _check_agreement(source, binding, other)
         notes.append(f"{chosen} and {other} agree: using {chosen}")
     # 4. features
-    if features and known is not None and flags.features is None:
-        binding = replace(binding, features=known_features(source, known))
+    if features and known is not None:
+        binding = replace(binding, features=known_features(source, known, flags))
     elif features:
         columns, dropped = find_features(source, flags, binding)
         notes += label_like(columns)
@@ -112,11 +122,17 @@ def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> No
 
 
 def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
-    """The label: the flag's, the artifact's, or a column with one of the usual names."""
+    """The label: the flag's, the artifact's, or where there is no artifact a column with one of the usual names."""
     if flags.label is not None:
         return flags.label
-    if known is not None and known.label in names:
-        return known.label
+    if known is not None and known.label is not None:
+        if known.label in names or not need:
+            return known.label if known.label in names else None
+        other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
+        raise OtherTableError(
+            f"no column {known.label!r}, the label that the artifact was fitted with; {there_is(names)}",
+            hint=f"if it has another name here, say --label {other}",
+        )
     usual = [name for name in LABEL_NAMES if name in names]
     if len(usual) == 1:
         return usual[0]
@@ -138,13 +154,6 @@ def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Want
     if flags.classes is not None:
         return Wanted(parse_classes(flags.classes, seen), fixed=True)
     return Wanted(seen, fixed=False)
-
-
-def _find_scores(names: Sequence[str], flags: Flags, known: Binding | None, wanted: Wanted) -> list[Candidate]:
-    flagged = flags.prob is not None or flags.logit is not None
-    if known is not None and not flagged and all(column in names for column in known.score.columns):
-        return [Candidate(known.score, wanted.labels)]
-    return find_scores(names, flags, wanted)
 
 
 def weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:
@@ -188,6 +197,18 @@ def _check_score_types(source: Source, score: Score) -> None:
                 f"the score {column!r} is {source.schema[column]}, not a number",
                 hint="choose with --logit or --prob, or cast it",
             )
+
+
+def _refuse_decisions(source: Source, candidate: Candidate) -> None:
+    """Refuse predicted classes in a column that was found by a name which libraries give to them too."""
+    with reading(source.name):
+        rows = source.raw.select(candidate.score.columns).head(LOOKED_AT).collect(engine="streaming")
+    values = np.concatenate([numbers(column) for column in rows])
+    if np.isin(values, (0.0, 1.0)).any() and np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
+        raise DataError(
+            f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
+            hint=f"name the probabilities with --prob COL; if these are all there is, say {candidate.flag}",
+        )
 
 
 def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:

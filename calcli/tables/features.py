@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
-from calcli.tables.binding_types import Binding, Dropped, Feature, Flags
-from calcli.tables.infer import TEXT_TYPES
+from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
+from calcli.tables.infer import TEXT_TYPES, all_missing, all_times
 from calcli.tables.io_errors import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
 HEADS: Final = (10_000, 1_000_000)
-"""So many rows are searched for a repeated value first; only columns without one are searched further."""
+"""So many rows are looked at first; only columns that they do not show to be features are looked at further."""
+
+EMPTY, TIME, ID = "no value in any row", "a date or time", "every value is different, as in an id"
+"""Why the values of a column are none of a feature. Of several reasons the first counts."""
 
 
 def role_of(dtype: pl.DataType) -> Role | None:
@@ -42,10 +45,8 @@ def find_features(source: Source, flags: Flags, binding: Binding) -> tuple[tuple
         reason = "named by --ignore" if name in flags.ignore else _reason(name, schema[name], binding)
         if reason is not None:
             reasons[name] = reason
-    # 2. values: a column of distinct integers or texts is an id
-    keys = [name for name in free if schema[name].is_integer() or schema[name] == pl.String]
-    for name in all_distinct(source, [name for name in keys if name not in reasons]):
-        reasons[name] = "every value is different, as in an id"
+    # 2. values
+    reasons |= reasons_in_values(source, [name for name in free if name not in reasons])
     features = tuple(_feature(name, schema) for name in free if name not in reasons)
     return features, tuple(Dropped(name, reasons[name]) for name in schema if name in reasons)
 
@@ -82,35 +83,62 @@ def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
 
 def _no_role(dtype: pl.DataType) -> str:
     if dtype.is_temporal():
-        return "a date or time"
+        return TIME
     if dtype.is_nested():
         return "a nested type"
-    return "no value in any row" if dtype == pl.Null else f"of type {dtype}"
+    return EMPTY if dtype == pl.Null else f"of type {dtype}"
 
 
-def all_distinct(source: Source, names: Sequence[str]) -> list[str]:
-    """The columns in which no value is repeated."""
-    left = list(names)
+def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
+    """Why columns are no features, judged by their values.
+
+    A column of distinct integers or texts is an id. A text is a date in any file: CSV and JSON have no other dates, and
+    the same table must not have a feature more in CSV than in Parquet.
+    """
+    left = {name: _reasons_of_type(source.schema[name]) for name in names}
     for limit in (*HEADS, None):
-        if not left:
-            return []
-        frame = source.typed(left)
-        counts = (frame if limit is None else frame.head(limit)).select(
-            pl.len(),
-            *(pl.col(name).drop_nulls().n_unique().name.prefix("unique ") for name in left),
-            *(pl.col(name).count().name.prefix("count ") for name in left),
-        )
+        # Dates are judged by the first rows, if there are any: no feature begins with a million of them.
+        asked = {name: why for name, why in left.items() if why and (limit or TIME not in why or EMPTY in why)}
+        if not asked:
+            break
+        frame = source.typed(list(asked))
+        answers = (frame if limit is None else frame.head(limit)).select(pl.len(), *_questions(asked, source.schema))
         with reading(source.name):
-            row = counts.collect(engine="streaming").row(0, named=True)
-        left = [name for name in left if row[f"unique {name}"] == row[f"count {name}"] > 0]
+            row = answers.collect(engine="streaming").row(0, named=True)
+        left |= {name: [reason for reason in why if row[f"{reason}: {name}"]] for name, why in asked.items()}
         if limit is not None and row["len"] < limit:
             break
-    return left
+    return {name: why[0] for name, why in left.items() if why}
 
 
-def known_features(source: Source, known: Binding) -> tuple[Feature, ...]:
-    """The features of an artifact, which another table must have with the same roles."""
+def _reasons_of_type(dtype: pl.DataType) -> list[str]:
+    """The reasons that values of this type can give."""
+    if dtype == pl.String:
+        return [EMPTY, TIME, ID]
+    return [EMPTY, ID] if dtype.is_integer() else [EMPTY]
+
+
+def _questions(asked: Mapping[str, Sequence[str]], schema: pl.Schema) -> Iterator[pl.Expr]:
+    """For each column and each reason, whether all rows that are looked at agree with it."""
+    for name, why in asked.items():
+        values = pl.col(name)
+        if EMPTY in why:
+            yield all_missing(values, schema[name]).alias(f"{EMPTY}: {name}")
+        if TIME in why:
+            yield all_times(values).alias(f"{TIME}: {name}")
+        if ID in why:
+            present = values.drop_nulls()
+            yield (present.n_unique() == present.len()).alias(f"{ID}: {name}")
+
+
+def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> tuple[Feature, ...]:
+    """The features of an artifact, which another table must have with the same roles, and flags cannot replace."""
     for feature in known.features:
+        if flags.features is not None and feature.name not in flags.features:
+            raise UsageError(
+                f"--features leaves out {feature.name!r}, a feature that the artifact was fitted with",
+                hint="an artifact reads its own features: leave out --features",
+            )
         if feature.name not in source.columns:
             match = nearest(feature.name, source.columns)
             raise DataError(

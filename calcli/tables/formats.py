@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 from calcli.errors import UsageError, unknown_name
 
-Format: TypeAlias = Literal["parquet", "csv", "tsv", "ipc", "ndjson"]
+Format: TypeAlias = Literal["parquet", "csv", "tsv", "ipc", "ndjson", "json"]
 
 SUFFIXES: Mapping[str, Format] = MappingProxyType(
     {
@@ -24,12 +25,46 @@ SUFFIXES: Mapping[str, Format] = MappingProxyType(
         ".feather": "ipc",
         ".ndjson": "ndjson",
         ".jsonl": "ndjson",
+        ".json": "json",
     }
 )
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 SEPARATORS: Mapping[Format, str] = MappingProxyType({"csv": ",", "tsv": "\t"})
 """The formats without types, and the separators of their fields."""
+
+JSON: tuple[Format, ...] = ("ndjson", "json")
+"""An object a line, or an array of objects; what is read decides by its first byte which of the two it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a text file is written.
+
+    Attributes
+    ----------
+    commas
+        The columns of numbers with a decimal comma.
+    """
+
+    separator: str
+    commas: frozenset[str] = frozenset()
+
+
+def check_delimiter(given: str | None, kind: Format) -> str | None:
+    """The separator of fields that a flag gives; a tab can be written as in C."""
+    if given is None:
+        return None
+    separator = "\t" if given == "\\t" else given
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise UsageError(f"--delimiter takes one letter, not {given!r}", hint="such as ';'")
+    if kind not in SEPARATORS:
+        raise UsageError(f"--delimiter is for CSV, and the table is {kind}", hint="leave it out")
+    return separator
+
+
+COMMAS = Dialect(",")
+"""CSV as it is by default."""
 
 COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = MappingProxyType({".gz": "gzip", ".zst": "zstd"})
 
@@ -47,8 +82,14 @@ def suffix_format(path: str | Path) -> Format | None:
     return SUFFIXES.get(name.suffix.lower())
 
 
-def format_of(path: str | Path, given: str | None, *, flag: str = "--input-format/--output-format") -> Format:
-    """The format of a file: the given one, or else that of its suffix."""
+def format_of(
+    path: str | Path,
+    given: str | None,
+    *,
+    flag: str = "--input-format/--output-format",
+    stream: Format | None = None,
+) -> Format:
+    """The format of a file: the given one, or else that of its suffix; of a stream, `stream` if there is none."""
     if given is not None:
         for known in FORMATS:
             if given.lower() == known:
@@ -56,6 +97,8 @@ def format_of(path: str | Path, given: str | None, *, flag: str = "--input-forma
         raise UsageError(unknown_name("format", given, FORMATS), hint=f"{flag} takes one of {', '.join(FORMATS)}")
     if (by_suffix := suffix_format(path)) is not None:
         return by_suffix
+    if str(path) == "-" and stream is not None:
+        return stream
     if str(path) == "-":
         raise UsageError("a stream has no suffix that tells its format", hint=f"name the format with {flag}")
     raise UsageError(

@@ -10,7 +10,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
-from calcli.tables.formats import Format
+from calcli.tables.formats import COMMAS, Dialect, Format
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,15 @@ class LocalFile:
         What messages call it.
     constants
         Columns that the directory names give, the same in every row.
+    dialect
+        Of a text file.
     """
 
     path: Path
     name: str
     format: Format
     constants: Mapping[str, str | None]
+    dialect: Dialect = COMMAS
 
 
 def refuse_constants(file: LocalFile, names: Collection[str]) -> None:

@@ -19,11 +19,18 @@ TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 
 LEADING_ZERO = r"^[+-]?0\d"
 
+_DAY = r"\d{4}-\d\d-\d\d"
+_CLOCK = r"(?:[01]\d|2[0-4]):[0-5]\d"
+_SECONDS = r":[0-6]\d(?:[.,]\d+)?"
+_ZONE = r" ?(?:[Zz]|UTC|GMT|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(?:\[[\w/+-]+\])?"
+TIME = rf"^(?:{_DAY}(?:[Tt ]{_CLOCK}(?:{_SECONDS})?{_ZONE})?|{_CLOCK}{_SECONDS}{_ZONE})$"
+"""Dates, times with or without a date and a zone, as ISO 8601 and libraries write them."""
+
 
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
     # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
-    kinds = {name: {"integer", "number", "boolean", "empty"} for name in raw.collect_schema()}
+    kinds = {name: {"integer", "unsigned", "number", "boolean", "empty"} for name in raw.collect_schema()}
     for batch in raw.collect_batches():
         undecided = {name: kind for name, kind in kinds.items() if kind & {"number", "boolean"}}
         answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in undecided.items())
@@ -37,7 +44,9 @@ def _dtype(kinds: set[str]) -> pl.DataType:
     if "empty" in kinds or not kinds & {"number", "boolean"}:
         return pl.String()
     if "number" in kinds:
-        return pl.Int64() if "integer" in kinds else pl.Float64()
+        if "integer" in kinds:
+            return pl.Int64()
+        return pl.UInt64() if "unsigned" in kinds else pl.Float64()
     return pl.Boolean()
 
 
@@ -49,12 +58,27 @@ def _look(name: str, kinds: set[str]) -> Iterator[pl.Expr]:
     truth = lower.is_in(TRUTHS)
     if "number" in kinds:
         yield (_only_missing(text, number.is_null()) & ~text.str.contains(LEADING_ZERO).any()).alias("number")
-        if "integer" in kinds:
-            yield _only_missing(text, text.cast(pl.Int64, strict=False).is_null()).alias("integer")
+        for kind, dtype in (("integer", pl.Int64), ("unsigned", pl.UInt64)):
+            if kind in kinds:
+                yield _only_missing(text, text.cast(dtype, strict=False).is_null()).alias(kind)
     if "boolean" in kinds:
         yield _only_missing(text, ~truth).alias("boolean")
     if "empty" in kinds:
         yield (~(number.is_not_nan().any() | truth.any())).alias("empty")
+
+
+def all_missing(values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Whether a column has no value."""
+    if dtype == pl.String:
+        return _only_missing(values, pl.lit(value=True))
+    return (values.is_null() | values.is_nan() if dtype.is_float() else values.is_null()).all()
+
+
+def all_times(text: pl.Expr) -> pl.Expr:
+    """Whether all texts that are not missing are dates or times of the calendar."""
+    day = text.str.slice(0, 10)
+    wrong = ~text.str.contains(TIME) | (day.str.contains("-") & day.str.to_date("%Y-%m-%d", strict=False).is_null())
+    return _only_missing(text, wrong & (text != "NaT"))
 
 
 def _only_missing(text: pl.Expr, rows: pl.Expr) -> pl.Expr:

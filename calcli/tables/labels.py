@@ -18,10 +18,18 @@ from calcli.tables.source import Source
 MOST = 10_000
 """The largest number of classes."""
 
-PAIRS = (("no", "yes"), ("false", "true"), ("neg", "pos"), ("0", "1"))
+PAIRS = (
+    ("no", "yes"),
+    ("n", "y"),
+    ("false", "true"),
+    ("f", "t"),
+    ("neg", "pos"),
+    ("negative", "positive"),
+    ("0", "1"),
+)
 """Two labels whose positive one (the second) is common knowledge."""
 
-INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
+INTEGER = re.compile(r"[+-]?\d{1,20}(\.0*)?")
 
 
 @dataclass(frozen=True)

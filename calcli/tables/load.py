@@ -85,6 +85,16 @@ def load(
     return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers)
 
 
+def judge_scale(source: Source, binding: Binding, rows: int = 10_000) -> None:
+    """Refuse logits that look like probabilities, and the reverse, by the first rows."""
+    scale = Scale(binding.score)
+    with reading(source.name):
+        scale.see(
+            score_values(source.raw.select(binding.score.columns).head(rows).collect(engine="streaming"), binding)
+        )
+    scale.judge()
+
+
 def read_batches(
     source: Source,
     bindings: Sequence[Binding],

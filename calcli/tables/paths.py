@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from calcli.errors import DataError, UsageError, nearest
+from calcli.files import as_text
 from calcli.tables.formats import SUFFIXES, Format, format_of, suffix_format
 
 STDIN = "-"
@@ -57,6 +58,8 @@ def find_inputs(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     items = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not items:
         raise UsageError("no input", hint="name a file, a glob, a directory, or - for standard input")
+    if "" in map(str, items):
+        raise UsageError("the name of the table is empty", hint="is a variable of the shell not set?")
     files = [file for item in items for file in _find(os.fspath(item), given)]
     _check_together(files)
     alone = len(files) == 1 and files[0].path is not None and not Path(items[0]).is_dir()
@@ -89,6 +92,8 @@ def _find(item: str, given: str | None) -> list[InputFile]:
 
 
 def _missing(path: Path) -> DataError:
+    if path.is_symlink():
+        return DataError(f"{str(path)!r} is a symbolic link that leads nowhere, or in a circle")
     folder = path.parent
     if not folder.is_dir():
         return DataError(f"no file {str(path)!r}: there is no directory {str(folder)!r}")
@@ -117,7 +122,8 @@ def _walk(folder: Path, given: str | None) -> list[InputFile]:
         named = [path for path in inside if suffix_format(path) == wanted] or [p for p in inside if not p.suffix]
         tables = [(path, wanted) for path in named]
     else:
-        tables = [(path, known) for path in inside if (known := suffix_format(path)) is not None]
+        # Beside tables .json describes them; only a flag makes it one.
+        tables = [(path, known) for path in inside if (known := suffix_format(path)) not in (None, "json")]
     if not tables:
         raise DataError(
             f"the directory {str(folder)!r} holds no table; known suffixes are {', '.join(SUFFIXES)}",
@@ -134,12 +140,20 @@ def _walk(folder: Path, given: str | None) -> list[InputFile]:
 
 def _partition(path: Path) -> dict[str, str | None]:
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
+    if any(as_text(part) != part for pair in pairs for part in pair):
+        raise DataError(
+            f"the directories above {str(path)!r} name a column in other bytes than UTF-8", hint="rename them"
+        )
     return {unquote(key): None if value == HIVE_NULL else unquote(value) for key, value in pairs}
 
 
 def _check_together(files: Sequence[InputFile]) -> None:
     if sum(file.path is None for file in files) > 1:
         raise UsageError("standard input is named twice", hint="name - once")
+    seen = Counter(os.path.realpath(file.path) for file in files if file.path is not None)
+    for file in files:
+        if file.path is not None and seen[os.path.realpath(file.path)] > 1:
+            raise UsageError(f"{file.name} is named twice", hint="its rows would count twice: name it once")
     first = files[0]
     for other in files[1:]:
         if other.format != first.format:

@@ -27,10 +27,11 @@ from calcli.tables.arrow_types import (
     as_enums,
     levels_of,
     ordered_dictionaries,
+    readable,
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import Format
+from calcli.tables.formats import JSON, Format
 from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
 from calcli.tables.io_errors import one_line, reading
 
@@ -73,7 +74,7 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     """All rows of `files`, in order, and the types that polars changes in them."""
     kind = files[0].format
     # 1. open each file
-    open_part = {"parquet": _open_parquet, "ipc": _open_ipc, "ndjson": _open_ndjson}[kind]
+    open_part = {"parquet": _open_parquet, "ipc": _open_ipc}.get(kind, _open_ndjson)
     parts = []
     for file in files:
         with reading(file.name):
@@ -85,11 +86,11 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
         refuse_constants(file, part.schema)
         parts.append(part)
     # 2. the schema that holds the values of all of them
-    target = common_schema(files, [part.schema for part in parts], union=kind == "ndjson")
+    target = common_schema(files, [part.schema for part in parts], union=kind in JSON)
     arrow_types = {name: dtype for part in reversed(parts) for name, dtype in part.arrow_types.items()}
     # 3. one frame
     alike = all(part.schema == target and not part.stream for part in parts)
-    if kind == "ndjson" or (alike and len(files) > 1):
+    if kind in JSON or (alike and len(files) > 1):
         frame = _with_constants(_scan_together(files, kind, target), files)
         return as_enums(frame, parts[0].levels), arrow_types
     return _one_by_one(files, parts, target), arrow_types
@@ -102,7 +103,7 @@ def _open_parquet(file: LocalFile) -> Part:
         raise _not_a(file, "a Parquet file", error) from error
     with opened:
         arrow = opened.schema_arrow
-        refuse_unknown_types(arrow, file.name, stored=False)
+        refuse_unknown_types(arrow, file.name, "parquet")
         levels = {name: levels_of(_parquet_dictionaries(opened, name)) for name in ordered_dictionaries(arrow)}
     return Part.of(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), arrow, levels)
 
@@ -126,7 +127,7 @@ def _open_ipc(file: LocalFile) -> Part:
             reader = pa.ipc.open_stream(opened) if stream else pa.ipc.open_file(opened)
             with reader:
                 arrow = reader.schema
-                refuse_unknown_types(arrow, file.name, stored=not stream)
+                refuse_unknown_types(arrow, file.name, "memory" if stream else "ipc")
                 # the first batch has the levels of all, unless it is empty
                 batches = reader if stream else map(reader.get_batch, range(reader.num_record_batches))
                 names = ordered_dictionaries(arrow)
@@ -140,13 +141,16 @@ def _open_ipc(file: LocalFile) -> Part:
 
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
     """Arrow's stream format, batch by batch."""
+    target = readable(arrow)
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
+        kept = pa.schema([target.field(name) for name in keep])
         with pa.OSFile(str(path)) as opened, pa.ipc.open_stream(opened) as reader:
             for batch in reader:
-                yield pl.DataFrame(batch.select(keep))
+                rows = batch.select(keep)
+                yield pl.DataFrame(rows if target.equals(arrow) else pa.Table.from_batches([rows]).cast(kept))
 
-    return scan_frames(read, pl.DataFrame(arrow.empty_table()).schema)
+    return scan_frames(read, pl.DataFrame(target.empty_table()).schema)
 
 
 def _open_ndjson(file: LocalFile) -> Part:
@@ -185,7 +189,7 @@ def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
 def _scan_together(files: Sequence[LocalFile], kind: Format, target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """One scan of files with the same schema, which costs polars much less than a scan of each."""
     paths = PATH_COLUMN if files[0].constants else None
-    if kind == "ndjson":
+    if kind in JSON:
         # With the schema given, polars does not infer it anew from all rows each time the frame is collected.
         escaped = [glob.escape(str(file.path)) for file in files]
         return pl.scan_ndjson(escaped, schema=target, include_file_paths=paths)

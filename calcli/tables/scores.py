@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
-from calcli.tables.labels import Labels, class_text, there_is
+from calcli.tables.labels import Labels, class_text, positive_class, there_is
 
 STEMS: Mapping[str, ScoreKind] = {
     "logit": "logit",
@@ -19,7 +19,17 @@ STEMS: Mapping[str, ScoreKind] = {
     "pred_proba": "prob",
     "p": "prob",
     "score": "prob",
+    "y_prob": "prob",
+    "y_score": "prob",
+    "y_pred": "prob",
+    "prediction": "prob",
 }
+
+DOUBTFUL = ("y_pred", "prediction")
+"""Stems that libraries give to predicted classes too; other names come first."""
+
+OF_ONE_CLASS = ("prob", "proba", "probability", "pred_proba", "y_prob")
+"""Stems of which ``<stem>_<positive class>`` alone is a score."""
 
 INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
@@ -28,16 +38,34 @@ class NoScoreError(DataError):
     """There is no score column, by flag or by name."""
 
 
+class OtherTableError(DataError):
+    """A table lacks the label or the score that an artifact was fitted with."""
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """Columns that could be the score; `classes` are those that the columns name, None for a single column."""
+    """Columns that could be the score.
+
+    Attributes
+    ----------
+    classes
+        Those that the columns name; None for a single column.
+    stem
+        The column, or what comes before the class in the names of several.
+    """
 
     score: Score
+    stem: str
     classes: Labels | None = None
 
     def __str__(self) -> str:
         columns = self.score.columns
         return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
+
+    @property
+    def flag(self) -> str:
+        """The flag that chooses it."""
+        return f"--{self.score.kind} {self.stem}"
 
 
 @dataclass(frozen=True)
@@ -63,18 +91,30 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
         return [named_score(names, flags.prob, "prob", wanted, flag="--prob")]
     if flags.logit is not None:
         return [named_score(names, flags.logit, "logit", wanted, flag="--logit")]
-    candidates = list(_by_name(names, wanted))
+    candidates = list(_by_name(names, wanted, flags.positive))
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
-            stem = same[0].score.columns[0]
             raise DataError(
                 f"{len(same)} scores are possible: {'; '.join(map(str, same))}",
-                hint=f"choose one, for example --{kind} {stem}",
+                hint=f"choose one, for example {same[0].flag}",
             )
     if not candidates:
         _refuse_without_score(names, wanted)
     return candidates
+
+
+def fitted_score(names: Sequence[str], score: Score, wanted: Wanted) -> Candidate:
+    """The score that an artifact was fitted on: where it is absent, no other column is taken for it."""
+    absent = next((column for column in score.columns if column not in names), None)
+    if absent is None:
+        return Candidate(score, score.columns[0], wanted.labels)
+    similar = nearest(absent, names) if len(score.columns) == 1 else None
+    other = next(iter(_by_name(names, wanted)), Candidate(Score(score.kind, ()), similar or "COL"))
+    raise OtherTableError(
+        f"no column {absent!r}, the score that the artifact was fitted on; {there_is(names)}",
+        hint=f"to calibrate another score, say {other.flag}",
+    )
 
 
 def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:
@@ -91,14 +131,41 @@ def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wante
             f"{flag} {value} is one column, but there are {wanted.count} classes",
             hint=f"a column for each is expected: {', '.join(_expected(value, wanted))}",
         )
-    return Candidate(Score(kind, (value,)))
+    return Candidate(Score(kind, (value,)), value)
 
 
-def _by_name(names: Sequence[str], wanted: Wanted) -> Iterator[Candidate]:
+def _by_name(names: Sequence[str], wanted: Wanted, positive: str | None = None) -> list[Candidate]:
+    """The columns that are named like scores; none that is less sure than another."""
+    found = list(_with_stems(names, wanted, [stem for stem in STEMS if stem not in DOUBTFUL]))
+    return found or list(_of_one_class(names, wanted, positive)) or list(_with_stems(names, wanted, DOUBTFUL))
+
+
+def _of_one_class(names: Sequence[str], wanted: Wanted, flag: str | None) -> Iterator[Candidate]:
+    """The column ``<stem>_<class>`` of the positive class, where there is none of the other."""
+    if wanted.labels is None or wanted.count != 2:
+        return
+    try:
+        positive = positive_class(wanted.labels, flag)
+    except DataError:  # which is the positive one?
+        return
+    place = next(place for place, label in enumerate(wanted.labels.values) if label == positive)
+    other = class_text(wanted.labels.values[1 - place])
+    numbered = set() if wanted.labels.type == "string" else {str(place)}
+    own = ({class_text(wanted.labels.values[place])} | numbered) - {other}
+    for stem in OF_ONE_CLASS:
+        ends = _ends(names, stem)
+        of_classes = [end for end in ends if end in own or end == other or INTEGER.fullmatch(end)]
+        if len(of_classes) == 1 and of_classes[0] in own:
+            name = ends[of_classes[0]]
+            yield Candidate(Score(STEMS[stem], (name,)), name)
+
+
+def _with_stems(names: Sequence[str], wanted: Wanted, stems: Sequence[str]) -> Iterator[Candidate]:
+    kinds = {stem: STEMS[stem] for stem in stems}
     binary = wanted.count is None or wanted.count <= 2
-    singles = [Candidate(Score(kind, (stem,))) for stem, kind in STEMS.items() if binary and stem in names]
+    singles = [Candidate(Score(kind, (stem,)), stem) for stem, kind in kinds.items() if binary and stem in names]
     yield from singles
-    for stem, kind in STEMS.items():
+    for stem, kind in kinds.items():
         many = per_class(names, stem, kind, wanted)
         if many is None or many.classes is None:
             continue
@@ -123,7 +190,7 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) 
         columns = [ends.get(str(place), "") for place in range(len(labels.values))]
         if not all(columns) or (not wanted.fixed and str(len(columns)) in ends):
             return None
-    return Candidate(Score(kind, tuple(columns)), labels) if len(columns) > 1 else None
+    return Candidate(Score(kind, tuple(columns)), stem, labels) if len(columns) > 1 else None
 
 
 def _ends(names: Sequence[str], stem: str) -> dict[str, str]:

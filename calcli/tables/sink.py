@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 import polars as pl
 import pyarrow as pa
@@ -29,8 +29,9 @@ import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
+from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
-from calcli.tables.formats import SEPARATORS, Format, compression_of, format_of
+from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of
 from calcli.tables.io_errors import writing
 
 STDOUT = "-"
@@ -48,6 +49,7 @@ def write(
     *,
     format: str | None = None,  # noqa: A002 the word of the command line
     arrow_types: ArrowTypes | None = None,
+    dialect: Dialect | None = None,
 ) -> int:
     """Write all rows and return their number.
 
@@ -61,14 +63,16 @@ def write(
         If the suffix does not tell.
     arrow_types
         Types to restore in Parquet and Arrow files (`Source.arrow_types`).
+    dialect
+        Of CSV or TSV, where it is not that of the format.
     """
     path = Path(target)
     kind = format_of(path, format, flag="--output-format")
     compression = compression_of(path)
-    if compression is not None and kind not in (*SEPARATORS, "ndjson"):
+    if compression is not None and kind not in (*SEPARATORS, *JSON):
         raise UsageError(f"{kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
     with writing(_shown(path)):
-        rows = _Rows(frame, kind, arrow_types or {})
+        rows = _Rows(frame, kind, arrow_types or {}, dialect)
         with (
             _opened(path) as (stream, replaces),
             _packed(stream, compression if replaces else None) as packed,
@@ -93,6 +97,8 @@ def _shown(path: Path) -> str:
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], bool]]:
     """Standard output, a device or a pipe, or a temporary file that will replace `path` (True)."""
     if str(path) == STDOUT:
+        if sys.stdout is None:
+            raise FileSystemError("cannot write standard output: it is closed")
         yield sys.stdout.buffer, False
     elif _is_special(path):
         with path.open("wb") as device:
@@ -105,19 +111,29 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], bool]]:
 class _Rows:
     """Rows being written; `count` is the number so far."""
 
-    def __init__(self, frame: pl.LazyFrame, kind: Format, arrow_types: ArrowTypes) -> None:
+    def __init__(self, frame: pl.LazyFrame, kind: Format, arrow_types: ArrowTypes, dialect: Dialect | None) -> None:
         self.kind = kind
+        self.dialect = dialect or Dialect(SEPARATORS.get(kind, ","))
         self.count = 0
         self._lock = threading.Lock()  # polars calls back from several threads
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
-        if kind in SEPARATORS or kind == "ndjson":
+        self._failure: DataError | None = None
+        self._dates: list[str] = []
+        if kind in (*SEPARATORS, *JSON):
             _refuse_what_text_cannot_hold(schema, kind)
+            self._dates = [name for name, dtype in schema.items() if dtype in (pl.Date, pl.Datetime)]
 
     def _see(self, batch: pl.DataFrame) -> pl.DataFrame:
         with self._lock:
             self.count += len(batch)
+        try:
+            for name in self._dates:
+                check_years(batch[name])
+        except DataError as error:
+            self._failure = error  # polars passes on its text only
+            raise
         return batch
 
     def put(self, stream: IO[bytes], *, near: Path | None = None) -> None:
@@ -131,6 +147,8 @@ class _Rows:
                 self._sink(outlet, near)
             stream.flush()
         except Exception:
+            if self._failure is not None:
+                raise self._failure from None
             if outlet.error is not None:
                 raise outlet.error from None
             if near is not None and os.statvfs(near).f_bavail == 0:  # polars does not always report it
@@ -140,8 +158,12 @@ class _Rows:
     def _sink(self, outlet: Any, near: Path | None) -> None:
         if self.kind == "ndjson":
             self.frame.sink_ndjson(outlet)
+        elif self.kind == "json":
+            array = _Array(outlet)
+            self.frame.sink_ndjson(cast("IO[bytes]", array))
+            array.finish()
         elif self.kind in SEPARATORS:
-            self.frame.sink_csv(outlet, separator=SEPARATORS[self.kind])
+            self.frame.sink_csv(outlet, separator=self.dialect.separator, decimal_comma=bool(self.dialect.commas))
         elif self.arrow_types:
             self._restore(outlet, near)
         elif self.kind == "parquet":
@@ -188,6 +210,27 @@ class _Outlet:
         """The owner of the stream closes it."""
 
 
+class _Array(_Outlet):
+    """Lines of JSON as one array: a line end becomes a comma once there is another line."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._before = b"[\n"
+
+    def write(self, data: Any) -> int:
+        lines = bytes(data)
+        if not lines:
+            return 0
+        ended = lines.endswith(b"\n")
+        super().write(self._before + lines[: len(lines) - ended].replace(b"\n", b",\n"))
+        self._before = b",\n" if ended else b""
+        return len(lines)
+
+    def finish(self) -> None:
+        """Close the array."""
+        super().write((b"[" if self._before == b"[\n" else b"\n") + b"]\n")
+
+
 def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
     if kind == "parquet":
         return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd", compression_level=FAST)
@@ -196,20 +239,24 @@ def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
 
 def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format) -> None:
     for name, dtype in schema.items():
-        if _holds_bytes(dtype) or (kind in SEPARATORS and dtype.is_nested()):
+        if _holds_bytes(dtype) or (kind in SEPARATORS and (dtype.is_nested() or _storage(dtype) is not None)):
             raise DataError(
                 f"column {name!r} is {dtype}, which {kind.upper()} cannot hold",
                 hint="write Parquet, or leave the column out with --keep",
             )
 
 
+def _storage(dtype: Any) -> Any:
+    """The type that an extension type is stored as; None for other types."""
+    extension = getattr(pl, "BaseExtension", None)  # polars 2.1 has none
+    return dtype.ext_storage() if extension is not None and isinstance(dtype, extension) else None
+
+
 def _holds_bytes(dtype: Any) -> bool:
     """Whether a type is binary, or contains a binary type at any depth."""
-    if isinstance(dtype, pl.Struct):
-        return any(_holds_bytes(part.dtype) for part in dtype.fields)
-    if isinstance(dtype, pl.List | pl.Array):
-        return _holds_bytes(dtype.inner)
-    return dtype in (pl.Binary, pl.Object)
+    parts = [part.dtype for part in dtype.fields] if isinstance(dtype, pl.Struct) else [_storage(dtype)]
+    parts += [getattr(dtype, name, None) for name in ("inner", "key", "value")]  # of lists, arrays and maps
+    return dtype in (pl.Binary, pl.Object) or any(_holds_bytes(part) for part in parts if part is not None)
 
 
 def _is_special(path: Path) -> bool:

@@ -22,17 +22,18 @@ from calcli.tables.arrow_types import (
     as_enums,
     levels_of,
     ordered_dictionaries,
+    readable,
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import SEPARATORS, Format
+from calcli.tables.formats import SEPARATORS, Dialect, Format, check_delimiter
 from calcli.tables.frames import LocalFile
 from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.paths import Inputs, find_inputs
 from calcli.tables.scan import scan_typed
 from calcli.tables.spool import Spool
-from calcli.tables.text import scan_text
+from calcli.tables.text import in_their_dialect, scan_text
 
 
 class PandasFrame(Protocol):
@@ -70,9 +71,11 @@ class Source:
         The files; none for frames and standard input.
     raw
         The columns as they are in the file. In text formats every column is a String, so that ``007`` and ``1.50``
-        pass through unchanged.
+        pass through unchanged; `text.as_written` gives numbers their decimal commas back.
     text
         Whether it is a text format.
+    dialect
+        Of files in a text format.
     arrow_types
         The types that polars does not have, for `sink.write` to restore.
     stem
@@ -96,11 +99,13 @@ class Source:
         inputs: Inputs | None = None,
         local: Sequence[Path] = (),
         spool: Spool | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         self.raw = raw
         self.name = name
         self.format = format
         self.text = format in SEPARATORS
+        self.dialect = dialect
         self.arrow_types: ArrowTypes = arrow_types or {}
         self.stem = inputs.stem if inputs else None
         self.paths = tuple(file.path for file in inputs.files if file.path is not None) if inputs else ()
@@ -161,7 +166,12 @@ class Source:
         )
 
 
-def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A002 the word of the command line
+def open_source(
+    data: Data,
+    *,
+    format: str | None = None,  # noqa: A002 the word of the command line
+    delimiter: str | None = None,
+) -> Source:
     """Open a table.
 
     Parameters
@@ -171,6 +181,8 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
         columns), ``-`` for standard input, several of those, or a frame of polars, pandas or pyarrow.
     format
         Of the files, if their suffixes do not tell.
+    delimiter
+        What stands between the fields of text files, if their first lines do not tell.
     """
     if isinstance(data, pl.LazyFrame):
         return _checked_names(Source(data, name="the lazy frame"))
@@ -179,7 +191,7 @@ def open_source(data: Data, *, format: str | None = None) -> Source:  # noqa: A0
     inputs = find_inputs(data, format)
     spool = Spool()
     try:
-        source = _from_files(inputs, spool)
+        source = _from_files(inputs, spool, check_delimiter(delimiter, inputs.files[0].format))
         _refuse_without_rows(source)
     except BaseException:
         spool.clear()
@@ -202,9 +214,13 @@ def _refuse_without_rows(source: Source) -> None:
         raise DataError(f"{source.name} has no rows")
 
 
-def _from_files(inputs: Inputs, spool: Spool) -> Source:
-    files = [LocalFile(spool.local(file), file.name, file.format, file.partition) for file in inputs.files]
-    kind = files[0].format
+def _from_files(inputs: Inputs, spool: Spool, separator: str | None) -> Source:
+    kind = inputs.files[0].format
+    files = [LocalFile(spool.local(file), file.name, kind, file.partition) for file in inputs.files]
+    dialect = None
+    if kind in SEPARATORS:
+        files = in_their_dialect(files, separator)
+        dialect = files[0].dialect
     frame, arrow_types = (scan_text(files), None) if kind in SEPARATORS else scan_typed(files)
     return Source(
         frame,
@@ -214,6 +230,7 @@ def _from_files(inputs: Inputs, spool: Spool) -> Source:
         inputs=inputs,
         local=[file.path for file in files],
         spool=spool,
+        dialect=dialect,
     )
 
 
@@ -243,12 +260,12 @@ def _as_table(data: object) -> pa.Table:
 
 
 def _from_arrow(table: pa.Table, name: str) -> Source:
-    refuse_unknown_types(table.schema, name, stored=False)
+    refuse_unknown_types(table.schema, name, "memory")
     levels = {
         column: levels_of([chunk.dictionary for chunk in table.column(column).chunks])
         for column in ordered_dictionaries(table.schema)
     }
-    frame = as_enums(pl.DataFrame(table).lazy(), levels)
+    frame = as_enums(pl.DataFrame(table.cast(readable(table.schema))).lazy(), levels)
     return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 

@@ -1,4 +1,4 @@
-"""Temporary copies of inputs that cannot be read twice or at random: standard input, pipes, compressed files."""
+"""Temporary copies of inputs that cannot be read twice or in pieces: stdin, pipes, compressed files, JSON arrays."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from calcli.errors import DataError
-from calcli.tables.formats import compression_of
+from calcli.errors import DataError, FileSystemError
+from calcli.files import as_text
+from calcli.tables.formats import JSON, compression_of
 from calcli.tables.io_errors import one_line, reading
+from calcli.tables.json_arrays import is_array, lines_of
 from calcli.tables.paths import InputFile
 
 CHUNK = 1 << 20
@@ -35,16 +37,24 @@ class Spool:
     def local(self, file: InputFile) -> Path:
         """A regular, uncompressed file with the content of `file`, which may be itself."""
         with reading(file.name):
+            path = self._encodable(self._plain(file))
+            return self._lines(path, file.name) if file.format in JSON and is_array(path) else path
+
+    def _plain(self, file: InputFile) -> Path:
+        with reading(file.name):
             if file.path is None:
+                if sys.stdin is None:
+                    raise FileSystemError("cannot read standard input: it is closed")
                 return self._unpacked(self._copy(sys.stdin.buffer), file.name)
             compression = compression_of(file.path)
             with file.path.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
                 if compression is not None:
                     return self._unpack(stream, compression, file.name)
-                return file.path if file.path.is_file() else self._copy(stream)
+                path = file.path if file.path.is_file() else self._copy(stream)
+            return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
 
     def _unpacked(self, copy: Path, name: str) -> Path:
-        """The copy of standard input, unpacked if its first bytes say that it is compressed."""
+        """The file, unpacked if its first bytes say that it is compressed."""
         with copy.open("rb") as stream:
             start = stream.read(4)
             stream.seek(0)
@@ -69,12 +79,30 @@ class Spool:
         except (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException) as error:
             raise DataError(f"{name} is damaged, or no {compression} file: {one_line(error)}") from error
 
+    def _lines(self, array: Path, name: str) -> Path:
+        """The objects of a JSON array, a line each."""
+        path = self._new_path()
+        with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
+            copy.writelines(lines_of(stream, name))
+        return path
+
+    def _encodable(self, path: Path) -> Path:
+        """A link to a file whose name is not UTF-8, which polars and pyarrow cannot open; else the file itself."""
+        if as_text(path) == str(path):
+            return path
+        link = self._new_path()
+        link.symlink_to(path.absolute())
+        return link
+
     def _copy(self, stream: IO[bytes]) -> Path:
+        path = self._new_path()
+        with path.open("wb") as copy:
+            shutil.copyfileobj(stream, copy, CHUNK)
+        return path
+
+    def _new_path(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="calcli-"))
             self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._count += 1
-        path = self._folder / f"input-{self._count}"
-        with path.open("wb") as copy:
-            shutil.copyfileobj(stream, copy, CHUNK)
-        return path
+        return self._folder / f"input-{self._count}"

@@ -1,24 +1,32 @@
-"""CSV and TSV files, with every value as the text in the file.
+"""CSV and TSV files, with every value as the text in the file, but for decimal commas.
 
 polars' own reader is a third faster, but fills short rows with nulls. This one, based on pyarrow's, refuses short and
 long rows, bytes that are not UTF-8 and quotes that are never closed, and names the row. An unquoted empty field is
 null, a quoted one an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
+
+Where the first line has one field, and several between other separators, those are the separators. Numbers may then
+have a decimal comma: it becomes a point where the column, as far as one looks, holds no other numbers, and `as_written`
+makes it a comma again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from itertools import islice, zip_longest
+from typing import IO, Any, Literal
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 
 from calcli.errors import DataError
-from calcli.tables.formats import SEPARATORS
+from calcli.tables.formats import SEPARATORS, Dialect
 from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
+from calcli.tables.infer import MISSING
 from calcli.tables.io_errors import not_utf8, one_line, reading
 
 BLOCK = 1 << 22
@@ -26,31 +34,57 @@ BLOCK = 1 << 22
 
 OTHER_SEPARATORS = (";", "\t", "|", ",")
 
+LOOKED_AT = 1000
+"""So many rows tell whether a column of numbers has decimal commas."""
+
+COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
+NUMBER = re.compile(r"[+-]?(\d+(,\d+)?|,\d+)([eE][+-]?\d+)?")
+
 UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
 """pyarrow's message for a header without rows or an end of line."""
 
 
+def in_their_dialect(files: Sequence[LocalFile], separator: str | None) -> list[LocalFile]:
+    """The files with the separators that are given, or else found in their first lines, and the columns with commas."""
+    found = []
+    for file in files:
+        _refuse_other_content(file)
+        plain = replace(file, dialect=Dialect(separator or SEPARATORS[file.format]))
+        if separator is None and len(_first_row(plain)) == 1:
+            others = [replace(file, dialect=Dialect(mark)) for mark in OTHER_SEPARATORS]
+            plain = max([plain, *others], key=lambda each: len(_first_row(each)))
+        found.append(plain)
+    commas = frozenset().union(*(_with_commas(file) for file in found))
+    return [replace(file, dialect=replace(file.dialect, commas=commas)) for file in found]
+
+
+def as_written(frame: pl.LazyFrame, dialect: Dialect) -> pl.LazyFrame:
+    """The rows of `scan_text` with the decimal commas that they had."""
+    return frame.with_columns(pl.col(name).str.replace(".", ",", literal=True) for name in sorted(dialect.commas))
+
+
+def _with_commas(file: LocalFile) -> set[str]:
+    """The columns of which the first rows hold numbers with decimal commas, and no others."""
+    if file.dialect.separator == ",":
+        return set()
+    with reading(file.name), _opened(file) as stream, contextlib.suppress(csv.Error):
+        names, *rows = islice(filter(None, csv.reader(stream, delimiter=file.dialect.separator)), LOOKED_AT + 1)
+        columns = zip(names, zip_longest(*rows, fillvalue=""), strict=False)
+        present = {name: [value for value in values if value not in MISSING] for name, values in columns}
+        return {
+            name
+            for name, values in present.items()
+            if any("," in value for value in values) and all(NUMBER.fullmatch(value) for value in values)
+        }
+    return set()
+
+
 def header(file: LocalFile) -> tuple[str, ...]:
     """The column names; refuses files that are no text, have no names, or a name twice."""
-    # 1. is it text?
-    with reading(file.name), file.path.open("rb") as stream:
-        start = stream.read(4)
-    if not start.strip(b"\xef\xbb\xbf\r\n"):
-        raise DataError(f"{file.name} is empty", hint="a table starts with a line of column names")
-    if start in (b"PAR1", b"ARRO"):
-        raise DataError(f"{file.name} is a Parquet or Arrow file, not text", hint="name the format with --input-format")
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
-        raise not_utf8(file.name)
-    # 2. are its names names, and distinct?
+    _refuse_other_content(file)
     names = _first_row(file)
-    others = [mark for mark in OTHER_SEPARATORS if mark in names[0]]
-    if len(names) == 1 and others:
-        raise DataError(
-            f"{file.name} has one column, {names[0]!r}: are its fields separated by {others[0]!r}?",
-            hint="calcli reads fields between commas (csv) or tabs (tsv), see --input-format",
-        )
     if any("\0" in name for name in names):
         raise DataError(f"{file.name} has a NUL byte in a column name", hint="is it a text file?")
     twice = [name for place, name in enumerate(names) if name in names[:place]]
@@ -60,12 +94,30 @@ def header(file: LocalFile) -> tuple[str, ...]:
     return names
 
 
+def _refuse_other_content(file: LocalFile) -> None:
+    """Refuse a file that is empty, or no text."""
+    with reading(file.name), file.path.open("rb") as stream:
+        start = stream.read(4)
+    if not start.strip(b"\xef\xbb\xbf\r\n"):
+        raise DataError(f"{file.name} is empty", hint="a table starts with a line of column names")
+    if start in (b"PAR1", b"ARRO"):
+        raise DataError(f"{file.name} is a Parquet or Arrow file, not text", hint="name the format with --input-format")
+    if start == b"PK\x03\x04":
+        raise DataError(f"{file.name} is a ZIP archive or a spreadsheet, not text", hint="write it as CSV")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
+        raise not_utf8(file.name)
+
+
+def _opened(file: LocalFile) -> IO[str]:
+    """The text; it is decoded in blocks that reach beyond the first lines, whose bad bytes are none of theirs."""
+    return file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
 def _first_row(file: LocalFile) -> tuple[str, ...]:
     """The fields of the first line that is not empty."""
     try:
-        # Text is decoded in blocks that reach beyond the first line, whose bad bytes are none of the header's.
-        with reading(file.name), file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
-            names = next(filter(None, csv.reader(stream, delimiter=SEPARATORS[file.format])))
+        with reading(file.name), _opened(file) as stream:
+            names = next(filter(None, csv.reader(stream, delimiter=file.dialect.separator)))
         "".join(names).encode()
     except UnicodeEncodeError as error:
         raise not_utf8(f"the first line of {file.name}") from error
@@ -94,6 +146,9 @@ def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
     # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
     constants = [pl.lit(value, dtype=pl.String).alias(name) for name, value in file.constants.items() if name in keep]
+    points = [
+        pl.col(name).str.replace(COMMA, "${1}.${2}") for name in names if name in keep and name in file.dialect.commas
+    ]
     wrong: list[Any] = []
     last: str | None = None
     try:
@@ -102,7 +157,7 @@ def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
                 if batch.num_rows:
                     frame = pl.DataFrame(batch)
                     last = frame.item(-1, names[-1])
-                    yield frame.with_columns(constants).select(keep)
+                    yield frame.with_columns(*points, *constants).select(keep)
     except DataError as error:
         if not isinstance(error.__cause__, pa.ArrowInvalid):
             raise
@@ -121,7 +176,7 @@ def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: lis
         str(file.path),
         read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK),  # threads hide the row numbers
         parse_options=pa.csv.ParseOptions(
-            delimiter=SEPARATORS[file.format],
+            delimiter=file.dialect.separator,
             newlines_in_values=True,
             ignore_empty_lines=len(names) > 1,
             invalid_row_handler=refuse,
@@ -162,4 +217,4 @@ def _never_closed(file: LocalFile, last: str) -> bool:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - len(end) - 1))
         tail = stream.read()
-    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", SEPARATORS[file.format].encode())
+    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", file.dialect.separator.encode())

@@ -47,8 +47,10 @@ _SHARED = {
     "options": "How metrics are computed, as `calcli.Options`.",
     "flags": "Which column plays which part, as `calcli.Flags`; the others are looked for by their usual names.",
     "sides": "What the methods may use beside the rows, as `calcli.SideFiles`.",
-    "input_format": "Of files: ``parquet``, ``csv``, ``tsv``, ``ipc`` or ``ndjson``; None goes by their suffixes.",
-    "output_format": "Of the output, where its suffix does not tell.",
+    "input_format": "Of files: ``parquet``, ``csv``, ``tsv``, ``ipc``, ``ndjson`` or ``json``; None goes by "
+    "their suffixes.",
+    "delimiter": "What stands between the fields of CSV files; None goes by their first line.",
+    "output_format": "Of the output, where its suffix does not tell; on standard output None is that of the input.",
     "bad_rows": "``fail`` refuses a table with rows that have no finite score, or no label or weight; ``null`` goes on "
     "without them.",
     "seed": "Of everything that draws random numbers.",

@@ -9,13 +9,12 @@ from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
-from calcli.engines.passthrough import RowsWritten, kept_columns, write_rows
+from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
 from calcli.errors import UsageError
 from calcli.fitting.model import Model, load
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.edges import load_nodes
-from calcli.tables.formats import format_of
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 
@@ -31,7 +30,7 @@ class ApplyRequest:
     data
         Paths, globs, directories, ``-``, or a frame.
     output
-        Where the table goes; ``-`` is standard output and needs `output_format`.
+        Where the table goes; ``-`` is standard output.
     column
         The stem of the columns that are added.
     scale
@@ -57,6 +56,7 @@ class ApplyRequest:
     keep: tuple[str, ...] | None = None
     flags: Flags = Flags()
     input_format: str | None = None
+    delimiter: str | None = None
     output_format: str | None = None
     bad_rows: BadRows = "fail"
     edges: Data | None = None
@@ -96,9 +96,10 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
 
 def _here(request: ApplyRequest, model: Model, listener: Listener) -> tuple[CalibratedColumns, RowsWritten]:
     """On this machine, in a stream."""
-    output_format = format_of(request.output, request.output_format, flag="--output-format")
-    with open_source(request.data, format=request.input_format) as source:
-        added, kept = _columns(request, model, source)
+    output_format = promised_format(request.output, request.output_format)
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        with stage(listener, "looking at the columns"):
+            added, kept = _columns(request, model, source)
         if request.dry_run:
             return added, RowsWritten(0, 0)
         # What should be known of rows that an edge list links.
@@ -123,7 +124,7 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> tuple[
             f"{request.artifact} predicts all rows of a table at once, which a cluster does not have in one place",
             hint="fit it with --set apply=online",
         )
-    paths = paths_of(request.data, request.input_format)
+    paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
     if str(request.output) == "-":
         raise UsageError("--engine spark writes a directory", hint="name it with -o DIR")

@@ -11,6 +11,7 @@ from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
+from calcli.files import as_text
 from calcli.fitting.model_selection import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, cross_validate
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.fitting.requests import FitRequest, FitResult
@@ -22,8 +23,10 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.reports.groups import ranks
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
+from calcli.reports.label_check import LabelCheck
+from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
+from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded, load
@@ -74,6 +77,7 @@ class CompareRequest:
     flags: Flags = Flags()
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
 
@@ -95,9 +99,10 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     request.sides.check(specs, request.flags)
     chosen, metric = metrics.choose(request.metrics), criterion(request.criterion)
     features = any(spec.needs_features for spec in specs)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
-        binding = bind(source, request.flags, features=features)
+        with stage(listener, "looking at the columns"):
+            binding = bind(source, request.flags, features=features)
         for note in binding.notes:
             listener.note(note)
 
@@ -138,9 +143,12 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             data_facts(source, loaded, binding),
             binding,
             replace(measured, scores=(*measured.scores, *_without_predictions(outcomes))),
-            artifact=None if request.select is None else str(request.select),
+            artifact=None if request.select is None else as_text(request.select),
             chosen=choice.name,
-            warnings=choice_warnings(choice),
+            warnings=(
+                *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch, binding), binding),
+                *choice_warnings(choice),
+            ),
         )
 
     # Fit the chosen method, if it is to be kept.
@@ -194,7 +202,7 @@ def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
-    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "bad_rows", "seed")
+    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "delimiter", "bad_rows", "seed")
     return FitRequest(
         method=choice.name,
         output=request.select,

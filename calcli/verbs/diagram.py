@@ -75,6 +75,7 @@ class DiagramRequest:
     bands: Bands = "consistency"
     flags: Flags = Flags()
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
 
     def __post_init__(self) -> None:
@@ -139,7 +140,7 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     form = form_of(request.output, request.output_format)
     named = NamedScores.parse(request.artifacts, request.scores)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles, once for each score.
         scores = bind_scores(source, request.flags, named, listener)
         binding, name = replace(scores[0].binding, features=all_features(scores)), source.name

@@ -21,6 +21,7 @@ from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.groups import Numbered, groups, linked_rows, ranks
+from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Measurements,
     Resampling,
@@ -32,6 +33,7 @@ from calcli.reports.measuring import (
     report_on,
 )
 from calcli.reports.schema import Report
+from calcli.reports.score_check import score_warnings
 from calcli.state import Json
 from calcli.tables.load import read_batches
 from calcli.tables.row_counts import Tally
@@ -69,9 +71,10 @@ def _here(
     edges = _edges(request, chosen, named_scores)
     if edges is not None:
         named_scores = named_scores.linked_by(edges)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Every score is bound to its columns.
-        scores = bind_scores(source, request.flags, named_scores, listener)
+        with stage(listener, "looking at the columns"):
+            scores = bind_scores(source, request.flags, named_scores, listener)
         binding = scores[0].binding
         tally = Tally(source.name, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
@@ -118,7 +121,11 @@ def _here(
             rejection=rejected,
         )
         if isinstance(rows, BufferedScores):
-            report = replace(report, drift=_drift(request, named_scores, rows, report, names))
+            raw = rows.candidates[0].scored(rows)
+            doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
+            report = replace(
+                report, drift=_drift(request, named_scores, rows, report, names), warnings=(*doubts, *report.warnings)
+            )
     return report
 
 

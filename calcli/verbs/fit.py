@@ -12,8 +12,9 @@ from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import load_side_inputs
 from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import RAW, ScoreSource
+from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
-from calcli.tables.load import load
+from calcli.tables.load import judge_scale, load
 from calcli.tables.source import open_source
 
 
@@ -28,13 +29,15 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     # Check the request before any rows are read.
     chosen, guard = request.check()
     features = request.needs_features
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
         target = target_of(source, request.output, request.method)
-        binding = bind(source, request.flags, features=features)
+        with stage(listener, "looking at the columns"):
+            binding = bind(source, request.flags, features=features)
         for note in binding.notes:
             listener.note(note)
         if request.dry_run:
+            judge_scale(source, binding)
             return FitResult(binding, target)
 
         # Load.
@@ -62,7 +65,10 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
             binding,
             measured,
             chosen=learned.spec.name,
-            warnings=learned.warnings(measured.differences),
+            warnings=(
+                *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),
+                *learned.warnings(measured.differences),
+            ),
         )
 
     # Keep it, unless the guard refuses.

@@ -10,6 +10,7 @@ from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.ensembles.load import read_ensemble
 from calcli.errors import UsageError
+from calcli.files import as_text
 from calcli.fitting.model import read_calibrator
 from calcli.methods import catalog
 from calcli.methods.base import Section
@@ -42,7 +43,7 @@ class Inspection:
         shapes: dict[str, Json] = {name: list(shape) for name, shape in self.arrays.items()}
         plain: dict[str, Json] = {
             "schema": "calcli.inspection/1",
-            "artifact": str(self.path),
+            "artifact": as_text(self.path),
             "manifest": self.manifest.as_dict(),
             "fitted": {"params": self.numbers, "arrays": shapes},
         }

@@ -18,7 +18,8 @@ import numpy as np
 from calcli.artifacts import store
 from calcli.batch import SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
+from calcli.files import as_text
 from calcli.fitting.learn import learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
@@ -31,10 +32,13 @@ from calcli.metrics.base import Options
 from calcli.numeric.links import probabilities
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, report_on
+from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
 from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource
+from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
+from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Data, Source, open_source
 
 IN_PLACE = "in place"
@@ -69,6 +73,7 @@ class RefitRequest:
     options: Options = Options()
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
+    delimiter: str | None = None
     seed: int = 0
 
 
@@ -98,9 +103,10 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
     features = recipe.needs_features or old.needs_features
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles as the artifact does.
-        binding = bind(source, recipe.flags, known=old.fitted_binding, features=features)
+        with stage(listener, "looking at the columns"):
+            binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
         classes = class_names(binding)
 
         # Load.
@@ -124,7 +130,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         compared = learned.restricted_to(unseen) if unseen.any() else learned
         rows = compared.held_out(loaded.batch)
         edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
-        in_place = ScoreSource("artifact", path=str(old.path), method=old.method, sha256=old.sha256, fitted=old.fitted)
+        in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
         with stage(listener, "measuring"):
             candidates = [
                 Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
@@ -138,9 +144,12 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             data_facts(source, loaded, binding),
             binding,
             measured,
-            artifact=str(path),
+            artifact=as_text(path),
             chosen=learned.spec.name,
-            warnings=_warnings(seen, unseen),
+            warnings=(
+                *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),
+                *_warnings(seen, unseen),
+            ),
         )
 
     # Keep it, unless the labels look wrong or the guard refuses.
@@ -155,6 +164,15 @@ def rollback(artifact: str | Path) -> Path:
     """Put the previous generation back in place; a second rollback undoes the first."""
     store.rollback(artifact)
     return Path(artifact)
+
+
+def _bind(source: Source, flags: Flags, known: Binding, *, features: bool) -> Binding:
+    """The binding of the fit in place."""
+    try:
+        return bind(source, flags, known=known, features=features)
+    except OtherTableError as error:
+        hint = "a refit reads the same columns: rename it, or use calcli fit for another one"
+        raise DataError(error.message, hint=hint) from error
 
 
 def _label_refusal(old: Model, now: LabelCheck | None) -> str | None:
@@ -181,7 +199,8 @@ def _seen_before(source: Source, loaded: Loaded, old: Model) -> Mask:
         for file in source.files():
             rows = loaded.rows  # standard input comes alone
             if file.path is not None:
-                with open_source(file.path, format=source.format) as part:
+                separator = None if source.dialect is None else source.dialect.separator
+                with open_source(file.path, format=source.format, delimiter=separator) as part:
                     rows = part.rows()
             seen[start : start + rows] = file.sha256 in hashes
             start += rows

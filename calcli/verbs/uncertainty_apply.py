@@ -8,10 +8,9 @@ from pathlib import Path
 from calcli.engines.ensemble_columns import PredictedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import Stream
-from calcli.engines.passthrough import kept_columns, write_rows
+from calcli.engines.passthrough import kept_columns, promised_format, write_rows
 from calcli.ensembles.load import load_ensemble
 from calcli.tables.binding_types import Flags
-from calcli.tables.formats import format_of
 from calcli.tables.labels import class_text
 from calcli.tables.source import Data, open_source
 from calcli.tables.training_binding import bind_unscored
@@ -44,6 +43,7 @@ class EnsembleApplyRequest:
     extra: bool = False
     keep: tuple[str, ...] | None = None
     input_format: str | None = None
+    delimiter: str | None = None
     output_format: str | None = None
     dry_run: bool = False
 
@@ -51,8 +51,8 @@ class EnsembleApplyRequest:
 def apply(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Predict every row of a table: same rows, same order, other columns untouched."""
     model = load_ensemble(request.ensemble)
-    output_format = format_of(request.output, request.output_format, flag="--output-format")
-    with open_source(request.data, format=request.input_format) as source:
+    output_format = promised_format(request.output, request.output_format)
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         binding = bind_unscored(source, Flags(), known=model.binding, need_label=False)
         classes = tuple(map(class_text, binding.classes)) if len(binding.classes) > 2 else ()
         columns = PredictedColumns(

@@ -8,8 +8,7 @@ from pathlib import Path
 from calcli.engines.ensemble_columns import DecomposedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
-from calcli.engines.passthrough import kept_columns, write_rows
-from calcli.tables.formats import format_of
+from calcli.engines.passthrough import kept_columns, promised_format, write_rows
 from calcli.tables.members import MemberColumns, find_members, refuse_bad_members
 from calcli.tables.source import Data, open_source
 from calcli.verbs.uncertainty_apply import RENAME
@@ -40,6 +39,7 @@ class DecomposeRequest:
     extra: bool = False
     keep: tuple[str, ...] | None = None
     input_format: str | None = None
+    delimiter: str | None = None
     output_format: str | None = None
     bad_rows: BadRows = "fail"
 
@@ -57,8 +57,8 @@ class DecomposeResult:
 
 def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
     """Decompose every row of a table: same rows, same order, other columns untouched."""
-    output_format = format_of(request.output, request.output_format, flag="--output-format")
-    with open_source(request.data, format=request.input_format) as source:
+    output_format = promised_format(request.output, request.output_format)
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         members = find_members(source, request.members, request.variances)
         listener.note(_description(members))
         columns = DecomposedColumns(

@@ -15,6 +15,7 @@ from calcli.ensembles.load import EnsembleModel, load_ensemble
 from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
+from calcli.files import base_name
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
@@ -58,6 +59,7 @@ class EnsembleEvaluateRequest:
     output: str | Path | None = None
     flags: Flags = Flags()
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
 
@@ -77,7 +79,7 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
     """Measure each ensemble, and the single model that one would have without it, on the same rows."""
     request.check()
     models = _load_named(request.ensembles)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # The rows, with the features that any of the ensembles reads.
         binding = _common_binding(source, request.flags, models)
         for note in binding.notes:
@@ -111,7 +113,7 @@ def _load_named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
     for text in ensembles:
         name, separator, path = text.partition("=")
         if not separator:
-            name, path = Path(text).resolve().name, text
+            name, path = base_name(text), text
         if name in models:
             raise UsageError(f"two ensembles are named {name!r}", hint=f"try: --with NAME={path}")
         models[name] = load_ensemble(path)
@@ -127,6 +129,10 @@ def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleM
         other = models[name].binding
         if (other.classes, other.positive) != (first.classes, first.positive):
             raise UsageError(f"{name} and {names[0]} predict different things", hint="evaluate it on its own")
+        if flags.label is None and other.label != first.label:
+            raise UsageError(
+                f"{name} was fitted with the label {other.label}, not {first.label}", hint="evaluate it on its own"
+            )
         for feature in other.features:
             if features.setdefault(feature.name, feature).role != feature.role:
                 raise UsageError(

@@ -67,6 +67,7 @@ class EnsembleRequest:
     model: str | Path | None = None
     flags: Flags = Flags()
     input_format: str | None = None
+    delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
     dry_run: bool = False
@@ -74,7 +75,7 @@ class EnsembleRequest:
     @property
     def recipe(self) -> dict[str, object]:
         """All options, but for the data and where things go."""
-        left_out = {"data", "output", "model", "input_format", "seed", "dry_run", "flags"}
+        left_out = {"data", "output", "model", "input_format", "delimiter", "seed", "dry_run", "flags"}
         options = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         return options | {"flags": asdict(self.flags)}
 
@@ -139,7 +140,7 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
     """Train an ensemble, or take a model for one, and keep it."""
     settings = request.settings()
     user_model, side = _user_model(request)
-    with open_source(request.data, format=request.input_format) as source:
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         target = target_of(source, request.output, settings.kind)
         binding = _bind(source, request, user_model)
         for note in binding.notes:

@@ -10,11 +10,15 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import polars as pl
 import pytest
 
+import calcli
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
+from calcli.tables.sink import write
+from calcli.tables.source import open_source
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.shell import Run, environment
 
@@ -85,6 +89,39 @@ def test_apply_to_stdout_is_the_table_alone(here: Path, run: Run) -> None:
 def test_apply_keeps_nothing_if_told(here: Path, run: Run) -> None:
     out = run("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "none")[1]
     assert out.splitlines()[0] == "calibrated"
+
+
+@pytest.mark.parametrize("name", ["csv", "csv.gz", "tsv", "ndjson", "json"])
+def test_a_table_goes_out_of_stdout_as_it_came_in(here: Path, run: Run, name: str) -> None:
+    kind = name.removesuffix(".gz")
+    with open_source("test.csv") as source:
+        write(source.typed(), f"in.{name}")
+    code, out, _ = run("apply", "train.platt", f"in.{name}", "-o", "-")
+    assert code == 0
+    assert run("apply", "train.platt", "test.csv", "-o", f"out.{kind}")[0] == 0
+    assert out == Path(f"out.{kind}").read_text()
+    assert run("uncertainty", "decompose", f"in.{name}", "--members", "x", "-o", "-")[0] == 3  # and not for the format
+
+
+def test_a_european_table_goes_out_as_it_came_in(here: Path, run: Run) -> None:
+    lines = [line.split(",") for line in Path("test.csv").read_text().splitlines()]
+    Path("in.csv").write_text("".join(";".join(line).replace(".", ",") + "\n" for line in lines))
+    code, out, _ = run("apply", "train.platt", "in.csv", "-o", "-")
+    assert code == 0
+    european = [line.replace(",", ".").split(";") for line in out.splitlines()]
+    plain = [line.split(",") for line in run("apply", "train.platt", "test.csv", "-o", "-")[1].splitlines()]
+    assert european == plain
+    assert [line.rsplit(";", 1)[0] for line in out.splitlines()] == Path("in.csv").read_text().splitlines()
+
+
+def test_a_european_table_is_measured_like_any(here: Path, run: Run) -> None:
+    lines = [line.split(",") for line in Path("test.csv").read_text().splitlines()]
+    Path("in.csv").write_text("".join(":".join(line).replace(".", ",") + "\n" for line in lines))
+    asked = ("--with", "train.platt", "--format", "json")
+    plain = json.loads(run("evaluate", "test.csv", *asked)[1])
+    other = json.loads(run("evaluate", "in.csv", *asked, "--delimiter", ":")[1])
+    assert [score["metrics"] for score in other["scores"]] == [score["metrics"] for score in plain["scores"]]
+    assert other["differences"] == plain["differences"]
 
 
 def test_apply_counts_the_rows_that_got_null(here: Path, run: Run) -> None:
@@ -171,3 +208,20 @@ def test_threads_are_limited_before_anything_heavy_is_imported(here: Path) -> No
         [sys.executable, "-c", code], cwd=here, env=environment(), capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "3 3 3"
+
+
+def test_every_verb_that_meets_labels_says_so(here: Path, run: Run) -> None:
+    rng = np.random.default_rng(2)
+    prob = rng.uniform(size=400)
+    label = (rng.uniform(size=400) < prob).astype(int)
+    pl.DataFrame({"label": label, "prob": 1 - prob}).write_csv("back.csv")
+    pl.DataFrame({"label": label, "prob": np.round(prob)}).write_csv("hard.csv")
+    for words in (("fit", "-m", "platt", "-o", "kept"), ("evaluate",), ("compare", "--methods", "platt")):
+        for name, sentence in (("back.csv", "ranks backwards (auc 0."), ("hard.csv", "holds 0 and 1 and nothing else")):
+            code, _, err = run(*words, name)
+            assert code == 0
+            assert sentence in " ".join(err.split())
+    report = calcli.refit("kept", "hard.csv").report
+    assert "two-values" in [warning.code for warning in report.warnings]
+    turned = calcli.evaluate("back.csv", flags=calcli.Flags(positive="0"))
+    assert turned.warnings == ()

@@ -71,3 +71,26 @@ def test_the_script_can_be_shown_and_installed(tmp_path: Path) -> None:
     installed = calcli("--install-completion", "bash", cwd=tmp_path, env=env)
     assert installed.returncode == 0
     assert (tmp_path / ".bash_completions" / "calcli.sh").is_file()
+
+
+@pytest.mark.parametrize("asked", ["nonsense", "complete", "complete_nosuch", "_", "1", "source_"])
+def test_what_no_shell_asks_for(here: Path, asked: str) -> None:
+    done = calcli("methods", cwd=here, env=environment(_CALCLI_COMPLETE=asked))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"_CALCLI_COMPLETE is '{asked}'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "sent", [{}, {"COMP_WORDS": "calcli fi"}, {"COMP_CWORD": "1"}, {"COMP_WORDS": "x", "COMP_CWORD": "y"}]
+)
+def test_completion_without_what_bash_sends(here: Path, sent: dict[str, str]) -> None:
+    done = calcli("methods", cwd=here, env=environment(_CALCLI_COMPLETE="complete_bash", **sent))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "without the COMP_WORDS and the COMP_CWORD that bash sends" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish", "powershell", "pwsh", "bash"])
+def test_the_scripts_of_every_shell(here: Path, shell: str) -> None:
+    done = calcli(cwd=here, env=environment(_CALCLI_COMPLETE=f"source_{shell}"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_CALCLI_COMPLETE" in done.stdout

@@ -94,6 +94,22 @@ def test_stdout_that_was_closed_before_the_start(here: Path) -> None:
     assert done.stderr == "calcli: cannot write to standard output: it is closed\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "said"),
+    [
+        ("apply train.platt test.csv -o -", ">&-", "write standard output"),
+        ("diagram test.csv -o - --output-format svg", ">&-", "write standard output"),
+        ("evaluate - --input-format csv", "<&-", "read standard input"),
+    ],
+)
+def test_streams_that_were_closed_before_the_start(here: Path, words: str, closed: str, said: str) -> None:
+    command = f"exec '{sys.executable}' -m calcli {words} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=here, env=environment(), check=False, stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, done.stderr) == (7, f"calcli: cannot {said}: it is closed\n")
+
+
 def test_ctrl_c_while_it_waits_for_input(here: Path) -> None:
     """Waiting on a pipe is where a signal always finds it."""
     process = subprocess.Popen(

@@ -231,3 +231,32 @@ def test_one_definition_for_all_scores(here: Path) -> None:
     assert "sampled" in both.definitions["mvce"].approximation
     assert both.value("raw", "mvce") == pytest.approx(alone.value("raw", "mvce"), rel=0.03)
     assert both.value("raw", "mvce") != alone.value("raw", "mvce")
+
+
+def test_artifacts_of_different_labels_are_not_measured_on_one(fitted: Path) -> None:
+    frame = clicks(seed=0).with_columns(bought=1 - pl.col("label"))
+    calcli.fit(frame, method="platt", output="other", flags=calcli.Flags(label="bought", ignore=("label",)))
+    with pytest.raises(UsageError, match="other was fitted with the label bought, not label"):
+        calcli.evaluate(frame, artifacts=("m", "other"))
+    flagged = calcli.evaluate(frame, artifacts=("m", "other"), flags=calcli.Flags(label="bought"))
+    assert flagged.binding["label"] == "bought"
+
+
+def test_no_verb_takes_another_column_for_that_of_the_fit(fitted: Path) -> None:
+    frame = clicks(seed=2).with_columns(prob=1 / (1 + (-pl.col("logit")).exp()))
+    for data, said in (
+        (frame.drop("logit"), "no column 'logit', the score that the artifact was fitted on"),
+        (frame.rename({"label": "target"}), "no column 'label', the label that the artifact was fitted with"),
+    ):
+        with pytest.raises(DataError, match=said):
+            calcli.evaluate(data, artifacts=("m",))
+        with pytest.raises(DataError, match=said):
+            calcli.diagram(data, artifacts=("m",))
+        with pytest.raises(DataError, match=f"{said}.*; a refit reads the same columns"):
+            calcli.refit("m", data)
+    without = frame.drop("logit")
+    with pytest.raises(DataError, match="say --prob prob"):
+        calcli.apply("m", without, "out.parquet")
+    assert not Path("out.parquet").exists()
+    named = calcli.load("m").predict(without, calcli.Flags(prob="prob"))
+    np.testing.assert_allclose(named, calcli.load("m").predict(frame.drop("prob")), rtol=1e-9)

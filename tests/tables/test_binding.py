@@ -24,6 +24,7 @@ LABELS = {
     "abc": ["b", "a", "c", "a"],
     "13": [1, 3, 1, 3],
     "ones": [1, 1, 1, 1],
+    "YN": ["N", "Y", "N", "Y"],
 }
 
 
@@ -71,6 +72,19 @@ def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:
         ("01", ["m_0", "m_1"], {"logit": "m"}, "logit", ["m_0", "m_1"], (0, 1)),
         ("012", ["m_0", "m_1", "m_2", "m"], {"prob": "m"}, "prob", ["m_0", "m_1", "m_2"], (0, 1, 2)),
         ("01", ["prob", "proba"], {"ignore": ("proba",)}, "prob", ["prob"], (0, 1)),
+        ("01", ["y_pred"], {}, "prob", ["y_pred"], (0, 1)),
+        ("01", ["prediction"], {}, "prob", ["prediction"], (0, 1)),
+        ("01", ["y_score", "prediction"], {}, "prob", ["y_score"], (0, 1)),
+        ("01", ["y_pred", "y_prob"], {}, "prob", ["y_prob"], (0, 1)),
+        ("01", ["y_pred", "proba_1"], {}, "prob", ["proba_1"], (0, 1)),
+        ("01", ["y_pred_1", "y_pred_0"], {}, "prob", ["y_pred_0", "y_pred_1"], (0, 1)),
+        ("01", ["proba_1"], {}, "prob", ["proba_1"], (0, 1)),
+        ("01", ["probability_1", "probability_mean"], {}, "prob", ["probability_1"], (0, 1)),
+        ("01", ["probability_1", "probability_0"], {}, "prob", ["probability_0", "probability_1"], (0, 1)),
+        ("13", ["prob_3"], {}, "prob", ["prob_3"], (1, 3)),
+        ("YN", ["prob_Y"], {}, "prob", ["prob_Y"], ("N", "Y")),
+        ("YN", ["prob_N"], {"positive": "N"}, "prob", ["prob_N"], ("N", "Y")),
+        ("012", ["y_prob_0", "y_prob_1", "y_prob_2"], {}, "prob", ["y_prob_0", "y_prob_1", "y_prob_2"], (0, 1, 2)),
     ],
 )
 def test_score_columns(
@@ -81,7 +95,7 @@ def test_score_columns(
     assert binding.label == "label"
     assert binding.score == Score(kind, tuple(found))  # type: ignore[arg-type]
     assert binding.classes == classes
-    assert binding.positive == (classes[1] if len(classes) == 2 else None)
+    assert binding.positive == (flags.get("positive", classes[1]) if len(classes) == 2 else None)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +103,15 @@ def test_score_columns(
     [
         ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean 'probs'\? say --prob probs", 3),
         ("01", ["x"], {}, r"no score column; there is label, x; name it with --logit COL or --prob COL", 3),
+        ("01", ["prob", "y_prob"], {}, r"2 scores are possible: prob; y_prob", 3),
+        ("01", ["y_pred", "prediction"], {}, r"2 scores are possible: y_pred; prediction", 3),
+        ("01", ["proba_0"], {}, r"no score column", 3),
+        ("01", ["prob_1", "prob_2"], {}, r"no score column", 3),
+        ("01", ["p_1"], {}, r"no score column", 3),
+        ("13", ["prob_1"], {}, r"no score column", 3),
+        ("YN", ["prob_N"], {}, r"no score column", 3),
+        ("YN", ["prob_1"], {}, r"no score column", 3),
+        ("012", ["prob_1"], {}, r"no score column", 3),
         ("01", ["prob", "proba"], {}, r"2 scores are possible: prob; proba; choose one, for example --prob prob", 3),
         ("01", ["prob", "prob_0", "prob_1"], {}, r"2 scores are possible", 3),
         ("01", ["prob", "p"], {"prob": "q"}, r"--prob: no column 'q'", 3),
@@ -119,7 +142,22 @@ def test_refusals(label: str, names: list[str], flags: dict[str, Any], message: 
     assert caught.value.exit_code == code
 
 
-@pytest.mark.parametrize("name", ["label", "y", "target", "class"])
+@pytest.mark.parametrize("name", ["y_pred", "prediction"])
+def test_predicted_classes_are_no_scores_unless_they_are_named(tmp_path: Path, name: str) -> None:
+    data = {"y_true": [0, 1, 1, 0], name: [0, 1, 0, None], "x": [1.5, 2.5, 1.5, 2.5]}
+    path = put(tmp_path / "a.csv", pl.DataFrame(data))
+    for source in (table(data), open_source(path)):
+        with pytest.raises(
+            DataError, match=f"{name} holds 0 and 1 only: predicted classes.*--prob COL; .*--prob {name}"
+        ):
+            bind(source)
+        assert bind(source, Flags(prob=name)).score == Score("prob", (name,))
+    beside = bind(table({**data, "y_prob": [0.5] * 4}))
+    assert beside.score == Score("prob", ("y_prob",))
+    assert [feature.name for feature in beside.features] == ["x"]
+
+
+@pytest.mark.parametrize("name", ["label", "y", "target", "class", "y_true", "actual", "labels"])
 def test_label_names(name: str) -> None:
     assert bind(table({name: [0, 1], "prob": [0.1, 0.9], "Label": [5, 6]}), features=False).label == name
 
@@ -148,6 +186,9 @@ def test_the_label_that_is_not_found_or_not_clear() -> None:
         (["True", "FALSE"], "string", ("FALSE", "True"), "True"),
         (["pos", "neg", None], "string", ("neg", "pos"), "pos"),
         (["1", "0"], "string", ("0", "1"), "1"),
+        (["Y", "N"], "string", ("N", "Y"), "Y"),
+        (["t", "f"], "string", ("f", "t"), "t"),
+        (["Positive", "Negative"], "string", ("Negative", "Positive"), "Positive"),
         (["c", "b", "a", "b"], "string", ("a", "b", "c"), None),
         (pl.Series(["yes", "no", None], dtype=pl.Categorical), "string", ("no", "yes"), "yes"),
         (pl.Series([0, 1]).cast(pl.Decimal(5, 2)), "float", (0, 1), 1),
@@ -178,6 +219,7 @@ def test_classes(values: Any, kind: str, classes: tuple[Label, ...], positive: L
         (["a", "NA", "b"], "string", ("NA", "a", "b")),
         (["01", "02", "10"], "string", ("01", "02", "10")),
         (["1_0", "2", "3"], "string", ("1_0", "2", "3")),
+        (["9223372036854775813", "7"], "int", (7, 2**63 + 5)),
     ],
 )
 def test_classes_of_a_text_file(tmp_path: Path, texts: list[str], kind: str, classes: tuple[Label, ...]) -> None:
@@ -291,11 +333,47 @@ def test_the_artifact_comes_before_names() -> None:
     flagged = bind(table({**data, "label": [0, 1]}), Flags(logit="logit", label="label"), known=known, features=False)
     assert flagged.score == Score("logit", ("logit",))
     assert flagged.label == "label"
-    del data["mine"], data["outcome"]
-    named = bind(table({**data, "label": [1, 1]}), known=known, features=False)
-    assert named.score == Score("logit", ("logit",))
-    assert named.label == "label"
-    assert named.classes == (0, 1)
+
+
+OTHER_TABLES = [
+    (["prob"], "no column 'mine', the score .*; there is outcome, prob; .*, say --prob prob"),
+    (["logit", "score"], "no column 'mine', .* say --logit logit"),
+    (["p_0", "p_1"], "no column 'mine', .* say --prob p"),
+    (["other"], "no column 'mine', .* say --prob COL"),
+]
+
+
+@pytest.mark.parametrize(("names", "said"), OTHER_TABLES)
+def test_no_column_stands_in_for_the_score_of_an_artifact(names: list[str], said: str) -> None:
+    known = artifact(score=Score("prob", ("mine",)), label="outcome")
+    source = table({"outcome": [0, 1], **{name: [0.4, 0.6] for name in names}})
+    for need_label in (True, False):
+        with pytest.raises(DataError, match=said):
+            bind(source, known=known, need_label=need_label, features=False)
+
+
+def test_one_column_of_many_does_not_stand_for_the_score_of_an_artifact() -> None:
+    known = artifact(score=Score("prob", ("p_0", "p_1")))
+    with pytest.raises(DataError, match=r"no column 'p_0', the score .* say --prob p"):
+        bind(table({"label": [0, 1], "p_1": [0.4, 0.6], "p": [0.4, 0.6]}), known=known, features=False)
+
+
+def test_no_column_stands_in_for_the_label_of_an_artifact() -> None:
+    known = artifact(label="outcome")
+    source = table({"logit": [1.0, 2.0], "y": [0, 1]})
+    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there is logit, y; .* say --label y"):
+        bind(source, known=known, features=False)
+    assert bind(source, Flags(label="y"), known=known, features=False).label == "y"
+    assert bind(source, known=known, need_label=False, features=False).label is None
+
+
+def test_flags_do_not_replace_the_features_of_an_artifact() -> None:
+    known = artifact()
+    source = open_source(ordinary(seed=1))
+    named = tuple(feature.name for feature in known.features)
+    assert bind(source, Flags(features=(*reversed(named), "day")), known=known).features == known.features
+    with pytest.raises(UsageError, match="--features leaves out 'site', a feature that the artifact was fitted with"):
+        bind(source, Flags(features=("age", "member")), known=known)
 
 
 @pytest.mark.parametrize("values", [[0, 1], [True, False], [0.0, 1.0], ["0", "1"], ["1", "1"]])
@@ -314,7 +392,7 @@ def test_an_unseen_label(values: list[Any], said: str) -> None:
 def test_labels_are_not_needed_to_apply() -> None:
     binding = bind(table({"logit": [1.0, 2.0]}), known=artifact(), need_label=False, features=False)
     assert binding.label is None
-    with pytest.raises(DataError, match="no label column"):
+    with pytest.raises(DataError, match="no column 'label', the label that the artifact was fitted with"):
         bind(table({"logit": [1.0, 2.0]}), known=artifact(), features=False)
 
 

@@ -52,7 +52,11 @@ def test_an_id_is_the_same_in_every_type(dtype: pl.DataType) -> None:
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [([1.5], "numbers with fractions"), ([float("inf")], "fractions"), ([[1]], "no id of a node")],
+    [
+        ([1.5], "numbers with fractions"),
+        ([float("inf")], "fractions"),
+        ([[1]], r"ids of nodes: the column 'src' is List"),
+    ],
 )
 def test_what_cannot_be_an_id_is_named(values: list[object], message: str) -> None:
     with pytest.raises(DataError, match=message):

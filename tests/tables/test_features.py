@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ def base() -> pl.DataFrame:
 
 def cycle(*values: Any) -> pl.Series:
     return pl.Series([values[row % len(values)] for row in range(ROWS)])
+
+
+def put_frame(frame: pl.DataFrame, path: Path) -> None:
+    put(path, frame)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,7 @@ def test_ids_are_searched_as_far_as_it_takes(tmp_path: Path, monkeypatch: pytest
     for suffix in ("parquet", "csv"):
         path = put(tmp_path / f"a.{suffix}", frame)
         with open_source(path) as source:
-            assert features.all_distinct(source, ["a", "b", "c", "d", "e"]) == ["a", "e"]
+            assert features.reasons_in_values(source, ["a", "b", "c", "d", "e"]) == {"a": features.ID, "e": features.ID}
 
 
 def test_a_head_that_repeats_spares_the_full_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +163,7 @@ def test_a_head_that_repeats_spares_the_full_pass(monkeypatch: pytest.MonkeyPatc
 
     parts = [pl.LazyFrame({"a": [1, 2] * 50}) for _ in range(100)]
     lazy = pl.concat(parts).map_batches(count, streamable=True)
-    assert features.all_distinct(open_source(lazy), ["a"]) == []
+    assert features.reasons_in_values(open_source(lazy), ["a"]) == {}
     assert read < 100 * 100
 
 
@@ -166,6 +171,101 @@ def test_text_columns_are_features_by_what_they_hold(tmp_path: Path) -> None:
     with open_source(put(tmp_path / "a.csv", ordinary())) as source:
         binding = bind(source)
     assert [(feature.name, feature.role) for feature in binding.features] == [
-        ("site", "category"), ("age", "number"), ("member", "boolean"), ("day", "category"),
+        ("site", "category"), ("age", "number"), ("member", "boolean"),
     ]  # fmt: skip
-    assert [gone.column for gone in binding.dropped] == ["id"]
+    assert [gone.column for gone in binding.dropped] == ["id", "day"]
+
+
+EVERY_TYPE = {
+    "number": cycle(0.5, None, 2.5),
+    "whole": cycle(1, 2, None),
+    "flag": cycle(True, False, None),
+    "text": cycle("a", "b", None),
+    "key": pl.Series([f"k{row}" for row in range(ROWS)]),
+    "day": cycle("2024-02-29", "1969-12-31", None).str.to_date(),
+    "seconds": cycle("2024-01-01 10:00:00", "2023-12-31 23:59:59").str.to_datetime(),
+    "micros": cycle(1, 2_000_001).cast(pl.Datetime("us")),
+    "zoned": cycle("2024-07-01 10:00:00", "2024-01-01 10:00:00", None)
+    .str.to_datetime()
+    .dt.replace_time_zone("Europe/Berlin"),
+    "clock": cycle(1000, 3_600_000_000_000).cast(pl.Time),
+    "none": pl.Series([None] * ROWS, dtype=pl.Float64),
+}
+
+
+def by_duckdb(frame: pl.DataFrame, path: Path) -> None:
+    import duckdb
+
+    duckdb.sql("SELECT * FROM frame").write_csv(str(path))
+
+
+def by_pyarrow(frame: pl.DataFrame, path: Path) -> None:
+    import pyarrow.csv
+
+    pyarrow.csv.write_csv(frame.to_arrow(), path)
+
+
+WRITERS: dict[str, tuple[str, Callable[[pl.DataFrame, Path], object]]] = {
+    "parquet": ("parquet", put_frame),
+    "ipc": ("arrow", put_frame),
+    "csv": ("csv", put_frame),
+    "tsv": ("tsv", put_frame),
+    "ndjson": ("ndjson", put_frame),
+    "pandas": ("csv", lambda frame, path: frame.to_pandas().to_csv(path, index=False)),
+    "pyarrow": ("csv", by_pyarrow),
+    "duckdb": ("csv", by_duckdb),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_table_has_the_same_features_in_every_format(tmp_path: Path, writer: str) -> None:
+    suffix, write = WRITERS[writer]
+    frame = base().with_columns(**EVERY_TYPE)
+    expected = bind(open_source(frame))
+    path = tmp_path / f"a.{suffix}"
+    write(frame, path)
+    with open_source(path) as source:
+        found = bind(source)
+        assert bind(source, known=expected).features == expected.features
+        assert [(one.name, one.role) for one in found.features] == [(one.name, one.role) for one in expected.features]
+        assert found.dropped == expected.dropped
+    assert bind(open_source(frame), known=found).features == found.features
+
+
+@pytest.mark.parametrize(
+    ("texts", "dropped"),
+    [
+        (("2024-01-01", "NA", None), True),
+        (("2024-01-01T10:20Z", "2024-01-01 10:20:30,5+05:30"), True),
+        (("2024-01-01 10:20:30 UTC", "NaT", ""), True),
+        (("2024-01-01T00:00:00+01:00[Europe/Berlin]",), True),
+        (("23:59:60", "24:00:00", "00:00:00.000001"), True),
+        (("2024-01-01", "unknown"), False),
+        (("2024-02-30",), False),
+        (("2024-01-01 10",), False),
+        (("2024-01-01x",), False),
+        (("16:09", "4:3"), False),
+        (("2024-01", "2024-W05"), False),
+        (("10-20-30", "555-01-01"), False),
+    ],
+)
+def test_dates_in_text(texts: Sequence[str | None], *, dropped: bool) -> None:
+    binding = bound({"x": cycle(*texts)})
+    assert [(gone.column, gone.reason) for gone in binding.dropped] == ([("x", features.TIME)] if dropped else [])
+
+
+def test_a_million_dates_are_enough_and_no_value_is_looked_for_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "HEADS", (10, 40))
+    late = {
+        "x": [None] * 50 + ["2024-01-01"] * 50,
+        "y": ["2024-01-01"] * 50 + ["b"] * 50,
+        "z": ["2024-01-01"] * 20 + ["b"] * 80,
+        "e": [None] * 99 + ["a"],
+        "n": [None] * 99 + [1.0],
+        "k": [None] * 45 + [f"k{row}" for row in range(55)],
+    }
+    with open_source(put(tmp_path / "a.parquet", pl.DataFrame(late))) as source:
+        found = features.reasons_in_values(source, list(late))
+    assert found == {"x": features.TIME, "y": features.TIME, "e": features.ID, "k": features.ID}

@@ -21,6 +21,7 @@ from calcli.tables.formats import compression_of, format_of
         ("a.ipc", "ipc"),
         ("a.ndjson.zst", "ndjson"),
         ("a.jsonl", "ndjson"),
+        ("a.json.gz", "json"),
     ],
 )
 def test_format_by_suffix(name: str, format: str) -> None:  # noqa: A002

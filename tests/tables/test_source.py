@@ -368,7 +368,7 @@ def broken(tmp_path: Path, kind: str) -> Path:
         case "cut.ndjson":
             path.write_text('{"a": 1}\n{"a": 2')
         case "list.ndjson":
-            path.write_text('[{"a": 1}]\n')
+            path.write_text('[{"a": 1}, 2]\n')
         case "bytes.ndjson":
             path.write_bytes(b'{"a": "\xff"}\n')
         case "norows.parquet":
@@ -382,6 +382,40 @@ def broken(tmp_path: Path, kind: str) -> Path:
         case "plain.csv.gz" | "plain.csv.zst":
             path.write_text("a,b\n1,2\n")
     return path
+
+
+def test_rows_do_not_count_twice(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", ordinary(10))
+    (tmp_path / "link.csv").symlink_to(path)
+    for twice in ([path, path], [path, tmp_path / "link.csv"], [tmp_path / "*.csv"], tmp_path):
+        with pytest.raises(UsageError, match="is named twice; its rows would count twice"):
+            open_source(twice)
+
+
+def test_text_is_unpacked_whatever_its_name_says(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.csv", "wb") as packed:
+        packed.write(b"a,b\n1,2\n")
+    with open_source(tmp_path / "a.csv") as source:
+        assert source.raw.collect().rows() == [("1", "2")]
+
+
+def test_json_beside_tables_is_none_of_them(tmp_path: Path) -> None:
+    put(tmp_path / "a.parquet", ordinary(10))
+    put_text(tmp_path / "about.json", '{"rows": 10}')
+    with open_source(tmp_path) as source:
+        assert (source.format, source.rows()) == ("parquet", 10)
+    with open_source(tmp_path, format="json") as source:
+        assert source.columns == ("rows",)
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(DataError, match="holds no table"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("data", ["", [""], ["a.csv", ""]])
+def test_an_empty_name_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str | list[str]) -> None:
+    monkeypatch.chdir(put(tmp_path / "a.csv", ordinary(10)).parent)
+    with pytest.raises(UsageError, match="the name of the table is empty"):
+        open_source(data)
 
 
 @pytest.mark.parametrize(

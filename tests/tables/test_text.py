@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.tables import text
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
@@ -46,7 +46,7 @@ CELL = st.none() | VALUE | TRICKY
 
 
 def sensible(names: list[str]) -> bool:
-    """Patterns are refused as names, and so is a lone name that looks like several."""
+    """Patterns are refused as names, and a lone name that looks like several is taken for them."""
     patterns = any(name == "*" or (name[:1] == "^" and name[-1:] == "$") for name in names)
     return not patterns and (len(names) > 1 or not set(";|,\t") & set(names[0]))
 
@@ -115,6 +115,63 @@ def test_dialects(tmp_path: Path, content: bytes, rows: list[tuple[str, ...]]) -
         assert source.raw.collect().rows() == rows
 
 
+@pytest.mark.parametrize("mark", [";", "|", "\t", ","])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_separators_are_found_in_the_first_line(tmp_path: Path, mark: str, suffix: str) -> None:
+    lines = [["a", '"x;|y"', "c"], ["1", "u", '"3;|4"']]
+    with open_source(put_text(tmp_path / f"a.{suffix}", "\n".join(map(mark.join, lines)))) as source:
+        assert source.columns == ("a", "x;|y", "c")
+        assert source.raw.collect().rows() == [("1", "u", "3;|4")]
+
+
+def test_separators_that_are_named(tmp_path: Path) -> None:
+    path = put_text(tmp_path / "a.csv", "a,b:c,d\n1,5:2,5\n3:4\n")
+    with open_source(path, delimiter=":") as source:
+        assert source.typed().collect().rows() == [(1.5, 2.5), (3.0, 4.0)]
+    with open_source(put_text(tmp_path / "b.csv", "a;b\tc\n1;2\t3\n"), delimiter="\\t") as source:
+        assert source.columns == ("a;b", "c")
+    for wrong, kind, message in (
+        ("::", "csv", "one letter, not '::'"),
+        ("é", "csv", "one letter"),
+        (";", "ndjson", "is ndjson"),
+    ):
+        with pytest.raises(UsageError, match=f"--delimiter .*{message}"):
+            open_source(path, format=kind, delimiter=wrong)
+
+
+EUROPEAN = """id;label;prob;text;thousands;mixed
+007;0;0,25;1,5 kg;1.234,5;0,5
+008;1;,5e-1;"a;b";2.345,5;0.5
+009;1;NA;;3.456,5;1
+010;0;-1;"1,5";4.567,5;2
+"""
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    with open_source(put_text(tmp_path / "a.csv", EUROPEAN)) as source:
+        assert source.typed(["prob"]).collect()["prob"].to_list() == [0.25, 0.05, None, -1.0]
+        assert source.schema == {
+            "id": pl.String, "label": pl.Int64, "prob": pl.Float64, "text": pl.String, "thousands": pl.String,
+            "mixed": pl.String,
+        }  # fmt: skip
+        assert source.dialect is not None
+        write(text.as_written(source.raw, source.dialect), tmp_path / "b.csv", dialect=source.dialect)
+    assert (tmp_path / "b.csv").read_text() == EUROPEAN.replace('"1,5"', "1,5")
+
+
+def test_commas_between_fields_are_none_of_numbers(tmp_path: Path) -> None:
+    with open_source(put_text(tmp_path / "a.csv", 'a,b\n"1,5",x\n"2,5",y\n')) as source:
+        assert source.schema["a"] == pl.String
+        assert source.raw.collect()["a"].to_list() == ["1,5", "2,5"]
+
+
+def test_files_are_read_together_in_the_dialect_of_each(tmp_path: Path) -> None:
+    put_text(tmp_path / "1.csv", "a;b\n1;2\n")
+    put_text(tmp_path / "2.csv", "a|b\n0,5;x|2,5\n")
+    with open_source(tmp_path) as source:
+        assert source.raw.collect().rows() == [("1", "2"), ("0,5;x", "2.5")]
+
+
 def test_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
     with open_source(put_text(tmp_path / "a.csv", "a\n1\n\n2\n")) as source:
         assert source.raw.collect()["a"].to_list() == ["1", None, "2"]
@@ -134,8 +191,7 @@ def test_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
         (b"a,\xff\n1,2\n", "first line of .* is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "is not UTF-8 text"),
         (b"PAR1....", "is a Parquet or Arrow file"),
-        (b"a;b\n1;2\n", r"one column, 'a;b': are its fields separated by ';'\?"),
-        (b"a\tb\n1\t2\n", "--input-format"),
+        (b"PK\x03\x04....", "is a ZIP archive or a spreadsheet"),
         (b"first,b\0c\n1,2\n", "NUL byte in a column name"),
         (b'a,b\n1,2\n3,"x\n5,6\n', "ends inside a quoted value"),
         (b'a,b\n1,2\n3,"', "ends inside a quoted value"),

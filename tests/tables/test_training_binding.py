@@ -114,7 +114,7 @@ def test_an_artifact_knows():
     again = bound(elsewhere, known=known, need_label=False)
     assert again.classes == ("no", "yes")
     assert [feature.name for feature in again.features] == ["x", "extra"]
-    with pytest.raises(DataError, match="no label column"):
+    with pytest.raises(DataError, match="no column 'label', the label"):
         bound(elsewhere, known=known)
     with pytest.raises(DataError, match="'x', a feature that the artifact was fitted with"):
         bound(elsewhere.drop("x"), known=known, need_label=False)

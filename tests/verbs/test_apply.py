@@ -124,7 +124,7 @@ def test_what_is_no_artifact_is_named(here: Path) -> None:
 
 def test_a_score_that_is_missing_is_named_with_the_nearest(fitted: Path) -> None:
     clicks().rename({"logit": "logits"}).write_parquet("renamed.parquet")
-    with pytest.raises(DataError, match="'logits'"):
+    with pytest.raises(DataError, match="--logit logits"):
         calcli.apply("train.isotonic", "renamed.parquet", "out.parquet")
     calcli.apply("train.isotonic", "renamed.parquet", "out.parquet", flags=calcli.Flags(logit="logits"))
 
@@ -166,3 +166,8 @@ def test_bytes_are_no_text(fitted: Path, suffix: str) -> None:
     with pytest.raises(DataError, match="'raw'"):
         calcli.apply("train.isotonic", frame, f"out.{suffix}")
     assert not list(fitted.glob("*out*"))
+
+
+def test_a_column_without_a_name_is_none(fitted: Path) -> None:
+    with pytest.raises(UsageError, match="the name of the column to add is empty"):
+        calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="")

@@ -177,7 +177,7 @@ def test_no_error_leaves_nothing_to_reject(kept: Path) -> None:
 
 def test_what_cannot_be_evaluated(kept: Path) -> None:
     rows = table("binary", seed=9)
-    with pytest.raises(DataError, match="no label column"):
+    with pytest.raises(DataError, match="no column 'label', the label"):
         evaluated(rows.drop("label"), kept / "binary")
     with pytest.raises(DataError, match="the label is missing: 1"):
         evaluated(rows.with_columns(label=pl.when(pl.col("row_id") > 0).then(pl.col("label"))), kept / "binary")

@@ -8,7 +8,7 @@ from calcli.cli.signature import command
 
 EXAMPLES = """\
 calcli apply train.platt new.parquet -o scored.parquet
-calcli apply train.platt new.csv -o - --output-format csv --keep id | head
+calcli apply train.platt new.csv -o - --keep id | head
 calcli apply train.platt days/ -o scored/ --engine spark
 cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
 
@@ -18,6 +18,7 @@ cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
     options.DATA,
     options.TABLE_OUTPUT,
     options.INPUT_FORMAT,
+    options.DELIMITER,
     options.BAD_ROWS,
     *options.COLUMNS,
     options.NODE_ID,

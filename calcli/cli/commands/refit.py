@@ -17,6 +17,7 @@ calcli refit clicks.platt --rollback"""
     options.ARTIFACT,
     options.DATA_OR_NONE,
     options.INPUT_FORMAT,
+    options.DELIMITER,
     options.REFIT_GUARD,
     options.STRICT,
     *options.SIDES,

@@ -16,6 +16,7 @@ calcli uncertainty apply train.sglb new.csv -o - --output-format csv --keep id""
     options.DATA,
     options.TABLE_OUTPUT,
     options.INPUT_FORMAT,
+    options.DELIMITER,
     options.OUTPUT_FORMAT,
     options.MORE_MEASURES,
     options.KEEP,

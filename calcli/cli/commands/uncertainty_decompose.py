@@ -16,6 +16,7 @@ calcli uncertainty decompose p.csv --members mu --variances var -o out.csv"""
     options.MEMBER_STEM,
     options.TABLE_OUTPUT,
     options.INPUT_FORMAT,
+    options.DELIMITER,
     options.BAD_ROWS,
     options.VARIANCES,
     options.OUTPUT_FORMAT,

@@ -16,6 +16,7 @@ calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv"""
     options.DATA,
     options.WITH_ENSEMBLE,
     options.INPUT_FORMAT,
+    options.DELIMITER,
     options.BAD_ROWS,
     options.OUTCOME,
     options.WEIGHT,
