@@ -72,6 +72,8 @@ class Trainer:
             HELD_OUT,
             stream(self.seed, "uncertainty", "tune"),
         )
+        if self.task != "regression":  # models are trained on all classes: none is held out whole
+            apart &= np.bincount(rows.labels[~apart], minlength=self.classes)[rows.labels] > 0
         if not apart.any() or apart.all():
             raise FitError(f"{len(rows):,} rows are too few to hold some out", hint="leave out --tune")
         inside, outside = replace(self, rows=rows.take(~apart)), rows.take(apart)
