@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
+from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Feature, Flags, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import find_features, known_features
@@ -16,6 +17,7 @@ from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.scores import Candidate, Wanted, find_scores, named_score
 from calcli.tables.source import Source
+from calcli.tables.weights import WeightSums
 
 LABEL_NAMES = ("label", "y", "target", "class")
 AGREEMENT = 1e-6
@@ -83,7 +85,18 @@ def bind(
         columns, dropped = find_features(source, flags, binding)
         notes += label_like(columns)
         binding = replace(binding, features=columns, dropped=dropped)
-    return replace(binding, notes=tuple(notes))
+    return replace(scaled(source, binding) if need_label else binding, notes=tuple(notes))
+
+
+def scaled(source: Source, binding: Binding) -> Binding:
+    """The binding with the scale of this table's weights, in a pass over them."""
+    if binding.weight is None:
+        return binding
+    sums = WeightSums()
+    with reading(source.name):
+        for frame in source.raw.select(binding.weight).collect_batches():
+            sums.add(numbers(frame[binding.weight]))
+    return replace(binding, weight_scale=sums.scale(binding.weight))
 
 
 def bind_score(source: Source, binding: Binding, stem: str) -> Binding:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from calcli.batch import Role
+from calcli.tables.weights import UNSCALED, WeightScale
 
 Label: TypeAlias = bool | int | str
 LabelType: TypeAlias = Literal["int", "bool", "string", "float"]
@@ -77,6 +78,8 @@ class Binding:
         The class whose probability a binary score is; None for more than two classes.
     node_id
         The column with the ids of the rows in an edge list, if there is one.
+    weight_scale
+        Of the weights of this table; it is not kept, because it belongs to these rows.
     notes
         Sentences for the user about choices that were made.
     """
@@ -90,6 +93,7 @@ class Binding:
     features: tuple[Feature, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     node_id: str | None = None
+    weight_scale: WeightScale = field(default=UNSCALED, compare=False)
     notes: tuple[str, ...] = ()
 
     @property

@@ -13,7 +13,7 @@ import polars as pl
 
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.tables.binding import check_flags, check_parts, classes_of, label_column, label_like, weight_column
+from calcli.tables.binding import check_flags, check_parts, classes_of, label_column, label_like, scaled, weight_column
 from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Feature, Flags
 from calcli.tables.features import find_features, known_features, role_of
 from calcli.tables.io_errors import reading
@@ -76,6 +76,7 @@ def bind_unscored(
         weight=weight_column(source, flags, known, notes, need=need_label),
     )
     check_parts(binding)
+    binding = scaled(source, binding) if need_label else binding
     # 3. features
     if known is not None:
         return replace(binding, features=known_features(source, known), notes=tuple(notes))

@@ -84,6 +84,12 @@ def all_weight_on_one_row(classes: int) -> Batch:
     return _with(ordinary(200, classes), weight=weight)
 
 
+def weights_far_apart(classes: int) -> Batch:
+    weight = np.full(200, 1e-31)
+    weight[7] = 1.0
+    return _with(ordinary(200, classes), weight=weight)
+
+
 def twenty_rows(classes: int) -> Batch:
     return ordinary(20, classes)
 
@@ -119,6 +125,7 @@ HARD: dict[str, Callable[[int], Batch]] = {
         ends_of_probability,
         huge_logits,
         all_weight_on_one_row,
+        weights_far_apart,
         twenty_rows,
         separable,
         upside_down,
