@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import typer
 
 from calcli.cli.arguments import Arguments
 from calcli.cli.environment import variable_of
+from calcli.errors import UsageError
 
 REQUIRED: Any = ...
 
@@ -43,6 +45,8 @@ class Option(NamedTuple):
 
     def value(self, parsed: Any) -> Any:
         """The field's value."""
+        if isinstance(parsed, float) and math.isnan(parsed):
+            raise UsageError(f"{self.flags[-1]} takes a number, not {parsed}")
         return parsed if self.convert is None else self.convert(parsed)
 
 
