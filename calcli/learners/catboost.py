@@ -6,6 +6,7 @@ text `MISSING`; booleans are numbers.
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,10 +80,25 @@ def train(
     }
     model = catboost.CatBoost(settings)
     try:
-        model.fit(data, eval_set=evaluated, callbacks=None if each is None else [_AfterEachTree(each)])
+        callbacks = None if each is None else [_AfterEachTree(each)]
+        model.fit(data, eval_set=evaluated, callbacks=callbacks, log_cout=_LOG, log_cerr=_LOG)
     except catboost.CatBoostError as error:
         raise FitError(f"CatBoost could not be trained: {first_line(error)}") from None
     return model
+
+
+class _Log:
+    """What CatBoost says, as a stream; ``calcli --debug`` shows it."""
+
+    def write(self, text: str) -> None:
+        if text.strip():
+            logging.getLogger("calcli.catboost").debug(text.rstrip())
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+
+_LOG = _Log()
 
 
 class _AfterEachTree:

@@ -11,7 +11,7 @@ import pytest
 
 from calcli.artifacts import store
 from calcli.batch import Column
-from calcli.learners.catboost import most_important, normalise_cbm
+from calcli.learners.catboost import most_important, normalise_cbm, pool, train
 from calcli.state import State
 from tests.support.artifacts import draft
 from tests.support.shell import ROOT
@@ -92,3 +92,12 @@ def test_where_none_can_tell_anything_the_first_features_are_the_most_important(
     label = np.zeros(300, dtype=np.int64) if alike == "label" else (X[:, 1] > 0).astype(np.int64)
     weight = (label == 1).astype(float) if alike == "weighted label" else None
     assert most_important(values, label, weight, count=2, seed=0) == ("a", "b")
+
+
+def test_what_catboost_says_is_logged_and_not_shown(capfd, caplog):
+    """Three classes promised and two there: it warns, on its own stream."""
+    data = pool({"a": Column("number", X[:, 0])}, (X[:, 1] > 0).astype(np.int64))
+    with caplog.at_level("DEBUG", logger="calcli"):
+        train(data, {"loss_function": "MultiClass", "classes_count": 3, "iterations": 2}, seed=0)
+    assert "Found only 2 unique classes" in caplog.text
+    assert capfd.readouterr() == ("", "")
