@@ -22,7 +22,7 @@ GENERAL = "General"
 """The panel of options that have no other."""
 
 _PANELS = {panel: panel for panel in ("Input", "Method", "Check", "Output", "Columns", GENERAL)}
-_PANELS["Columns"] += " (each is looked for by its usual names first)"
+_PANELS["Columns"] += " (label and score are looked for by their usual names first)"
 
 
 class Command(TyperCommand):

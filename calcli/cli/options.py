@@ -68,7 +68,13 @@ PROB = column("--prob COLUMN", "The score as a probability; of more than two cla
 LOGIT = column("--logit COLUMN", "The score as log-odds or logits, likewise.")
 FEATURES = column("--features A,B,...", "What the method may look at.", convert=names)
 IGNORE = column("--ignore A,B,...", "Columns to leave out of everything.", convert=names_or_empty)
-WEIGHT = column("--weight COLUMN", "How much each row counts.")
+WEIGHT = column("--weight COLUMN", "How much each row counts; none is found by its name.")
+WEIGHT_KIND = column(
+    "--weight-kind KIND",
+    "counts: how many rows each stands for, as if it were there so often; importance: how much it matters beside "
+    "others. By default that of the artifact, or importance.",
+    kind=Literal["counts", "importance"] | None,
+)
 POSITIVE = column("--positive LABEL", "The class that the score speaks of.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=names)
 NODE_ID = column("--node-id COLUMN", "The id by which --edges knows the row.")
@@ -389,7 +395,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups
 
 READING = (DATA, INPUT_FORMAT, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -67,9 +67,9 @@ class KeyedRows:
         for frame in frames:
             chunk = encode_chunk(frame, [self.binding], count, [scale], features=False)
             if chunk is not None:
-                (batch,), bad = chunk
+                (batch,), places = chunk
                 folds = self.folds.of(frame[spark.KEY].to_numpy())
-                yield batch, folds if bad is None else folds[~bad]
+                yield batch, folds if places is None else folds[places]
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from calcli.reports.measuring import label_rate
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
 from calcli.tables.arrays import numbers
-from calcli.tables.binding import label_column
+from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.row_counts import Count
 from calcli.tables.source import Source
@@ -33,15 +32,15 @@ def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None 
 
 def facts_of_sums(count: Count, weight: FloatArray, binding: Binding) -> DataFacts:
     """The report's `data`, from the weight of each class; files on a cluster are not hashed."""
-    return DataFacts((), count.rows, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
+    return DataFacts((), count.rows_counted, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
 
 
 def scaled(table: DataFrame, binding: Binding, name: str) -> Binding:
-    """The binding with the scale of this table's weights, in a pass over them."""
+    """The binding with the scale of the whole table's weights, in a pass over them."""
     if binding.weight is None:
         return binding
     sums = spark.total(table, [binding.weight], partial(_sums, binding.weight), name)
-    return replace(binding, weight_scale=sums.scale(binding.weight))
+    return with_scale(binding, sums)
 
 
 def _sums(weight: str, frames: Iterator[pl.DataFrame]) -> WeightSums:

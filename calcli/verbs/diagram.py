@@ -182,7 +182,7 @@ def _traced(
         share += class_weights(label, weight, len(share))
         pairs = zip(scores, batches, strict=True)
         builder.add([Scored(label, score.predict(batch), weight) for score, batch in pairs])
-    return builder.curves(), facts_of(source, binding, tally.rows, tally.rows_bad, share)
+    return builder.curves(), facts_of(source, binding, tally.rows_counted, tally.rows_bad, share)
 
 
 def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:
