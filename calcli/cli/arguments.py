@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from calcli.errors import UsageError
+from calcli.numeric.threads import processors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -46,7 +47,11 @@ class Arguments(dict[str, Any]):
         """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
         from calcli.cli.console import Console
 
-        return Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
+        console = Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
+        threads = self.get("threads") or 0
+        if threads > processors():
+            console.note(f"--threads {threads}: more than the {processors()} processors here would only wait for them")
+        return console
 
 
 def names(text: str | None) -> tuple[str, ...] | None:

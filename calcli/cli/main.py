@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from calcli.cli.environment import is_set
 from calcli.cli.screen import Screen
-from calcli.cli.streams import flush, silence, write_stderr
+from calcli.cli.streams import flush, keep_stderr, silence, write_stderr
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
 
 PROGRAM = "calcli"
@@ -35,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if own_process:
         # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
         gc.set_threshold(100_000)
+        if is_set("--debug", words):
+            _show_logs()
+        else:
+            keep_stderr()
     for stream in (sys.stdout, sys.stderr):
         # A letter that the encoding of the terminal lacks must not raise.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
@@ -82,6 +86,15 @@ def _run(words: list[str]) -> int:
     except typer.Exit as leave:
         return leave.exit_code
     return 0
+
+
+def _show_logs() -> None:
+    """Show what libraries said, which calcli logs."""
+    import logging
+
+    logger = logging.getLogger(PROGRAM)
+    logger.addHandler(logging.StreamHandler())
+    logger.setLevel(logging.DEBUG)
 
 
 def _check_completion(asked: str) -> None:

@@ -15,6 +15,7 @@ from calcli.cli.arguments import names, names_or_empty, names_or_none, settings
 from calcli.cli.screen import is_terminal
 from calcli.cli.signature import REQUIRED, argument, option
 from calcli.errors import UsageError
+from calcli.numeric.threads import processors
 
 source = partial(option, "Input")
 column = partial(option, "Columns")
@@ -32,10 +33,13 @@ def _piped(data: list[str] | None) -> list[str]:
 
 
 def _limit_threads(count: int | None) -> int | None:
-    """The same number, set in the environment, where polars, OpenMP and numba read it when they are imported."""
+    """The same number, set in the environment, where polars, OpenMP and numba read it when they are imported.
+
+    More threads than processors only wait for each other: `Arguments.console` says that there are fewer.
+    """
     if count is not None:
         for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
-            os.environ[name] = str(count)
+            os.environ[name] = str(min(count, processors()))
     return count
 
 
@@ -67,7 +71,13 @@ PROB = column("--prob COLUMN", "The score as a probability; of more than two cla
 LOGIT = column("--logit COLUMN", "The score as log-odds or logits, likewise.")
 FEATURES = column("--features A,B,...", "What the method may look at.", convert=names)
 IGNORE = column("--ignore A,B,...", "Columns to leave out of everything.", convert=names_or_empty)
-WEIGHT = column("--weight COLUMN", "How much each row counts.")
+WEIGHT = column("--weight COLUMN", "How much each row counts; none is found by its name.")
+WEIGHT_KIND = column(
+    "--weight-kind KIND",
+    "counts: how many rows each stands for, as if it were there so often; importance: how much it matters beside "
+    "others. By default that of the artifact, or importance.",
+    kind=Literal["counts", "importance"] | None,
+)
 POSITIVE = column("--positive LABEL", "The class that the score speaks of.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=names)
 NODE_ID = column("--node-id COLUMN", "The id by which --edges knows the row.")
@@ -92,7 +102,7 @@ METHODS = method(
     "--methods A,B,...", "all, or names; `calcli methods` lists them.", "all", complete=complete.method_list
 )
 BUDGET = method(
-    "--budget SECONDS", "Leave out the methods that are not compared by then; no limit by default.", min=0
+    "--budget SECONDS", "Leave out the methods that are not compared by then; no limit by default.", min=0, max=10**9
 )
 CRITERION = method(
     "--criterion METRIC",
@@ -149,7 +159,7 @@ GUARD = check(
 )
 REFIT_GUARD = GUARD._replace(default="nll")
 STRICT = check("--strict", "Replace only if the difference's 95 % interval shows that it is not worse.", False)
-FOLDS = check("--folds N", "In how many parts rows are predicted from the others.", 5, min=2)
+FOLDS = check("--folds N", "In how many parts rows are predicted from the others.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
     "Rows that agree in it belong together: they are drawn together, and never on both sides of a split.",
@@ -162,7 +172,7 @@ METRICS = check(
     complete=complete.metrics,
     show_default=False,
 )
-BINS = check("--bins N", "How many bins there are.", 15, min=1)
+BINS = check("--bins N", "How many bins there are.", 15, min=1, max=100_000)
 DIAGRAM_BINS = BINS._replace(default=20)
 BINNING = check(
     "--binning width|mass", "Bins of equal width, or of equal weight.", "width", kind=Literal["width", "mass"]
@@ -203,7 +213,11 @@ MVCE = check(
 )
 IN_SAMPLE = check("--in-sample", "The score was fitted on these very rows: tests allow for it.", False)
 BOOTSTRAP = check(
-    "--bootstrap N", "Draw the rows anew so often, for 95 % intervals of every metric; 0 is never.", 0, min=0
+    "--bootstrap N",
+    "Draw the rows anew so often, for 95 % intervals of every metric; 0 is never.",
+    0,
+    min=0,
+    max=1_000_000,
 )
 BY = check("--by A,B,...", "Columns; the metrics are shown within each group too.", convert=names_or_empty)
 BASELINE = check(
@@ -227,7 +241,7 @@ FAIL_IF = check(
     complete=complete.gate,
 )
 ALLOW_NULL = check("--allow-null", "Let --fail-if pass over a number that is not defined.", False)
-SEED = check("--seed N", "Of all that is drawn by chance.", 0)
+SEED = check("--seed N", "Of all that is drawn by chance.", 0, min=0, max=2**63 - 1)
 
 # Output
 KEEP = output(
@@ -310,14 +324,21 @@ ENSEMBLE_KIND = method(
     kind=Literal["sglb", "sgb", "virtual"] | None,
 )
 MEMBER_COUNT = method(
-    "--members N", "How many members the ensemble has.", 10, variable="CALCLI_UNCERTAINTY_FIT_MEMBERS"
+    "--members N",
+    "How many members the ensemble has.",
+    10,
+    min=2,
+    max=10_000,
+    variable="CALCLI_UNCERTAINTY_FIT_MEMBERS",
 )
-TREES = method("--trees N", "Of each model; 1000 by default.", kind=int | None, min=1)
-DEPTH = method("--depth N", "Of each tree, up to 16; 6 by default.", kind=int | None)
+TREES = method("--trees N", "Of each model; 1000 by default.", kind=int | None, min=1, max=1_000_000)
+DEPTH = method("--depth N", "Of each tree, up to 16; 6 by default.", kind=int | None, min=1, max=16)
 LEARNING_RATE = method(
     "--learning-rate RATE",
     "By how much each tree moves the prediction; CatBoost's choice by default.",
     kind=float | None,
+    min=0,
+    max=1,
 )
 TUNE = method(
     "--tune", "Choose learning rate (0.001, 0.01, 0.1) and depth (3 to 6) by the log-loss on held-out rows.", False
@@ -358,7 +379,14 @@ MEMBER_STEM = column(
 VARIANCES = column("--variances STEM", "The columns STEM_<m> with each member's variance, where amounts are predicted.")
 
 # What every command has
-THREADS = general("--threads N", "At most so many; all by default.", kind=int | None, min=1, callback=_limit_threads)
+THREADS = general(
+    "--threads N",
+    "At most so many; all by default.",
+    kind=int | None,
+    min=1,
+    max=1_000_000,
+    callback=_limit_threads,
+)
 QUIET = general("-q --quiet", "Only warnings and errors on stderr.", False)
 DEBUG = general("--debug", "Show where an error comes from.", False)
 NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.", False)
@@ -366,7 +394,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups
 
 READING = (DATA, INPUT_FORMAT, DELIMITER, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any, NamedTuple
@@ -52,6 +53,8 @@ class Option(NamedTuple):
                 if isinstance(text, str) and not _is_text(text):
                     name = self.flags[-1] if self.flags else self.more["metavar"]
                     raise UsageError(f"{name}: {text!r} is not UTF-8 text", hint="write it in UTF-8")
+        if isinstance(parsed, float) and math.isnan(parsed):
+            raise UsageError(f"{self.flags[-1]} takes a number, not {parsed}")
         return parsed if self.convert is None else self.convert(parsed)
 
 

@@ -10,6 +10,8 @@ from typing import TextIO
 
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 
+_STDERR = 2
+
 
 def write(text: str) -> None:
     """Write to stdout and flush, so that a full disk or a closed pipe raises here and not at exit."""
@@ -54,6 +56,26 @@ def write_stderr(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         silence(sys.stderr)
+
+
+def keep_stderr() -> None:
+    """Keep stderr for what is written to `sys.stderr`: what libraries write to the file itself is dropped.
+
+    The panics of polars, which are written before they are raised, can be caught in no other way. Processes that are
+    started write to the null device too. What would end this process at once is still shown.
+    """
+    import faulthandler
+
+    try:
+        if sys.stderr is None or sys.stderr.fileno() != _STDERR:
+            return
+        own = os.fdopen(os.dup(_STDERR), "w", 1, sys.stderr.encoding, "backslashreplace")
+    except (OSError, ValueError):
+        return  # closed
+    sys.stderr.flush()
+    silence(sys.stderr)
+    sys.stderr = own
+    faulthandler.enable(own)
 
 
 def silence(stream: TextIO | None) -> None:

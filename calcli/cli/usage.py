@@ -82,10 +82,8 @@ def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
         message = f"{where}: there is no {given[1]!r}, only {', '.join(choices)}"
         return UsageError(message, hint=f"did you mean {match}?" if match else hint)
     number = {"int": "a whole number", "flo": "a number"}.get(str(getattr(kind, "name", ""))[:3])
-    if number is not None:
-        least = getattr(kind, "min", None)
-        limit = "" if least is None else f", {least:g} or more"
-        return UsageError(f"{where} takes {number}{limit}, not {given[1]!r}", hint=hint)
+    if kind is not None and number is not None:
+        return UsageError(f"{where} takes {number}, {kind.min:,} to {kind.max:,}, not {given[1]!r}", hint=hint)
     return UsageError(f"{where}: {_lowered(error.message.partition('.')[0])}", hint=hint)
 
 

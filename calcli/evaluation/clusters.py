@@ -122,13 +122,15 @@ def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, 
         return None
     binding = replace(scores[0].binding, features=features)
     # The centres, from a sample of the rows. Coordinates are rounded to a grid, on which distances are exact sums.
-    rows = sample_features(source, features, SAMPLE)
-    count = len(next(iter(rows.values())).values)
-    weight = np.ones(count)
+    counts = [Feature(binding.weight, "number", "")] if binding.weight and binding.weight_kind == "counts" else []
+    rows = sample_features(source, [*features, *counts], SAMPLE)
+    weight = np.ones(len(next(iter(rows.values())).values))
+    for column in counts:
+        weight = np.nan_to_num(rows.pop(column.name).values, posinf=0.0).astype(np.float64)
     encoding = Encoding.of(rows, weight)
     points = encoding.coordinates(rows)
     step = step_of(points)
-    wanted = max(1, min(MOST, count // ROWS_EACH))
+    wanted = max(1, min(MOST, int(weight.sum()) // ROWS_EACH))
     centres = centroids(on_grid(points, step), weight, [wanted], "kmeans", seed)[wanted]
 
     def place(batch: Batch) -> IntArray:

@@ -43,7 +43,7 @@ class Holdout:
             return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", share=0.1)
         if text == "none":
             return cls("none")
-        if match := re.fullmatch(r"cv:(\d+)", text):
+        if match := re.fullmatch(r"cv:(\d{1,12})", text):
             count = int(match[1])
             if count < 2:
                 raise UsageError(f"--holdout {text}: cross-validation needs at least 2 folds")

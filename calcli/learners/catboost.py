@@ -6,6 +6,7 @@ text `MISSING`; booleans are numbers.
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,10 +80,25 @@ def train(
     }
     model = catboost.CatBoost(settings)
     try:
-        model.fit(data, eval_set=evaluated, callbacks=None if each is None else [_AfterEachTree(each)])
+        callbacks = None if each is None else [_AfterEachTree(each)]
+        model.fit(data, eval_set=evaluated, callbacks=callbacks, log_cout=_LOG, log_cerr=_LOG)
     except catboost.CatBoostError as error:
         raise FitError(f"CatBoost could not be trained: {first_line(error)}") from None
     return model
+
+
+class _Log:
+    """What CatBoost says, as a stream; ``calcli --debug`` shows it."""
+
+    def write(self, text: str) -> None:
+        if text.strip():
+            logging.getLogger("calcli.catboost").debug(text.rstrip())
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+
+_LOG = _Log()
 
 
 class _AfterEachTree:
@@ -145,6 +161,13 @@ def normalise_cbm(model: bytes) -> bytes:
     return to_bytes(read(model))
 
 
+def differs(column: Column) -> bool:
+    """Whether CatBoost, which keeps numbers as float32, sees more than one value."""
+    with np.errstate(over="ignore"):
+        values = column.values if column.role == "category" else column.values.astype(np.float32)
+    return not np.array_equal(values, np.full_like(values, values[0]), equal_nan=column.role != "category")
+
+
 def importances(model: CatBoost, data: Pool) -> FloatArray:
     """How much the predictions depend on each feature, in the order of the features; they sum to 100."""
     return np.asarray(model.get_feature_importance(data), dtype=np.float64)
@@ -153,13 +176,22 @@ def importances(model: CatBoost, data: Pool) -> FloatArray:
 def most_important(
     features: Mapping[str, Column], label: IntArray, weight: FloatArray | None, *, count: int, seed: int
 ) -> tuple[str, ...]:
-    """The names of the features that tell most about the label, the most telling first."""
+    """The names of the features that tell most about the label, the most telling first.
+
+    Where none can tell anything, all rows of one class for one, they are the first.
+    """
     names: Sequence[str] = list(features)
     if len(names) <= count:
         return tuple(names)
+    if weight is not None:
+        weighted = np.flatnonzero(weight > 0)
+        features = {name: column.take(weighted) for name, column in features.items()}
+        label, weight = label[weighted], weight[weighted]
+    classes = np.unique(label)
+    if len(classes) < 2 or not any(differs(column) for column in features.values()):
+        return tuple(names[:count])
     data = pool(features, label, weight)
-    binary = int(label.max()) < 2
-    settings = {"iterations": 100, "depth": 6, "loss_function": "Logloss" if binary else "MultiClass"}
+    settings = {"iterations": 100, "depth": 6, "loss_function": "Logloss" if len(classes) == 2 else "MultiClass"}
     importance = importances(train(data, settings, seed=seed), data)
     order = np.argsort(-importance, kind="stable")[:count]
     return tuple(names[place] for place in order)

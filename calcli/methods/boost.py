@@ -2,7 +2,8 @@
 
 Trees add to the log-odds z' = a z + b of Platt scaling (more than two classes: to the log-probabilities of structured
 matrix scaling) and may split on the score as well. Their number is chosen by cross-validation of the log-loss, zero
-among the candidates: trees must beat the scaled score by a standard error.
+among the candidates: trees must beat the scaled score by a standard error. A class without rows keeps the probability
+of the scaled score: trees move the others among themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray, SideInputs
+from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.learners import catboost
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Params, Section, number
@@ -69,8 +70,12 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     start, model = _parts(state)
     if model is None:
         return start.predict(Batch(batch.score))
-    score = scores(start.predict(Batch(batch.score)))
-    return probabilities(score + _added(model, _features(batch, score)))
+    prob = start.predict(Batch(batch.score))
+    features = _features(batch, scores(prob))
+    ordered = {name: features[name] for name in model.feature_names_}
+    with catboost.refusals("predict"):
+        added = model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal")
+    return _moved(prob, np.asarray(added, dtype=np.float64), _seen(model))
 
 
 def explain(state: State) -> tuple[Section, ...]:
@@ -95,23 +100,24 @@ class _Boosting:
 
     @classmethod
     def of(cls, params: Params, classes: int, seed: int) -> _Boosting:
-        loss = (
-            {"loss_function": "Logloss"} if classes == 2 else {"loss_function": "MultiClass", "classes_count": classes}
-        )
+        loss = {"loss_function": "Logloss" if classes == 2 else "MultiClass"}
         own = {"depth": int(number(params, "depth")), "learning_rate": number(params, "rate")}
         return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed)
 
     def train(self, rows: Batch, start: Calibrator, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
         """A model, stopped early on the rows `unseen` if given; None where there is nothing to learn."""
         features = _features(rows, scores(start.predict(Batch(rows.score))))
-        if len(np.unique(rows.labels)) == 1 or not any(_differs(column) for column in features.values()):
+        seen = np.unique(rows.labels)
+        if len(seen) == 1 or not any(catboost.differs(column) for column in features.values()):
             return None
-        stopping = {} if unseen is None else _STOPPING
+        if unseen is not None:
+            unseen = unseen.take(np.isin(unseen.labels, seen))
+        stopping = _STOPPING if unseen else {}
         return catboost.train(
-            _pool(rows, start),
+            _pool(rows, start, seen),
             {**self.settings, **stopping, "iterations": rounds},
             seed=self.seed,
-            evaluated=None if unseen is None else _pool(unseen, start),
+            evaluated=_pool(unseen, start, seen) if unseen else None,
         )
 
     def chosen(self, rows: Batch) -> int:
@@ -125,18 +131,33 @@ class _Boosting:
         losses = [log_loss(prob, unseen.labels)]
         model = self.train(seen, start, MOST, unseen)
         if model is not None:
-            score = scores(prob)
-            data = catboost.pool(_features(unseen, score))
+            data = catboost.pool(_features(unseen, scores(prob)))
             for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
-                losses.append(log_loss(probabilities(score + stage), unseen.labels))
+                losses.append(log_loss(_moved(prob, stage, _seen(model)), unseen.labels))
         losses += [losses[-1]] * (1 + MOST // EVERY - len(losses))
         return np.stack(losses)
 
 
-def _pool(rows: Batch, start: Calibrator) -> Pool:
-    """Training rows, with the scaled score as baseline."""
+def _pool(rows: Batch, start: Calibrator, seen: IntArray) -> Pool:
+    """Training rows, with the scaled score of the classes `seen` as baseline: CatBoost takes no other classes."""
     score = scores(start.predict(Batch(rows.score)))
-    return catboost.pool(_features(rows, score), rows.labels, rows.weight, baseline=score)
+    baseline = score if score.ndim == 1 else score[:, seen]
+    return catboost.pool(_features(rows, score), rows.labels, rows.weight, baseline=baseline)
+
+
+def _seen(model: CatBoost) -> IntArray:
+    """The classes that a model was trained on."""
+    return np.asarray(model.classes_, dtype=np.int64)
+
+
+def _moved(prob: FloatArray, added: FloatArray, seen: IntArray) -> FloatArray:
+    """Probabilities after the trees have added to the scores of the classes `seen`, which keep their total."""
+    if prob.ndim == 1:
+        return probabilities(scores(prob) + added)
+    moved = prob.copy()
+    total = 1.0 if len(seen) == prob.shape[1] else prob[:, seen].sum(axis=1, keepdims=True)
+    moved[:, seen] = total * probabilities(scores(prob)[:, seen] + added)
+    return moved
 
 
 def _scaled(rows: Batch) -> Calibrator:
@@ -156,19 +177,6 @@ def _features(rows: Batch, score: FloatArray) -> dict[str, Column]:
     return features | {f"{name} {index}": Column("number", column) for index, column in enumerate(score.T)}
 
 
-def _differs(column: Column) -> bool:
-    """Whether CatBoost, which keeps numbers as float32, sees more than one value."""
-    with np.errstate(over="ignore"):
-        values = column.values if column.role == "category" else column.values.astype(np.float32)
-    return not np.array_equal(values, np.full_like(values, values[0]), equal_nan=column.role != "category")
-
-
-def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
-    ordered = {name: features[name] for name in model.feature_names_}
-    with catboost.refusals("predict"):
-        return np.asarray(model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal"), dtype=np.float64)
-
-
 def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
@@ -180,7 +188,7 @@ def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
     }
     if model is None:
         return State(params, whole.arrays)
-    importances = catboost.importances(model, _pool(rows, start))
+    importances = catboost.importances(model, _pool(rows, start, _seen(model)))
     return State(params, {**whole.arrays, "importances": importances}, {_BLOB: catboost.to_bytes(model)})
 
 

@@ -69,7 +69,7 @@ class Calibrator:
     classes
         K, the number of classes.
     rows
-        How many rows it was fitted on: the weight of the mix (see `_mixed`).
+        How many rows it was fitted on, as their weights count: the weight of the mix (see `_mixed`).
     state
         The method's own numbers.
     post_processing
@@ -216,11 +216,11 @@ def fit(
     spec: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
 ) -> Calibrator:
     """Fit a method on rows with labels."""
-    _check_rows(len(batch), float(batch.weights.sum()))
+    rows = _rows(len(batch), float(batch.weights.sum()))
     if spec.lacks_columns(batch):
         raise no_features(spec)
-    state = bound_method(spec, batch.classes).fit(batch, sides, params, seed)
-    return Calibrator(spec, batch.classes, len(batch), state, sides=sides.only(spec.keeps))
+    state = bound_method(spec, batch.classes).fit(_counting(batch), sides, params, seed)
+    return Calibrator(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
 
 
 def no_features(spec: MethodSpec) -> DataError:
@@ -233,16 +233,15 @@ def no_features(spec: MethodSpec) -> DataError:
 
 def gather(spec: MethodSpec, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
-    sums = bound_sums(spec, batch.classes).gather(batch, params)
+    sums = bound_sums(spec, batch.classes).gather(_counting(batch), params)
     return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
 def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
-    rows, weight = sums.arrays[_COUNTS]
-    _check_rows(int(rows), float(weight))
+    rows = _rows(*sums.arrays[_COUNTS].tolist())
     own = Sums({name: array for name, array in sums.arrays.items() if name != _COUNTS})
-    return Calibrator(spec, classes, int(rows), bound_sums(spec, classes).finish(own, params))
+    return Calibrator(spec, classes, rows, bound_sums(spec, classes).finish(own, params))
 
 
 def bound_method(spec: MethodSpec, classes: int) -> Method:
@@ -276,8 +275,18 @@ def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
     return positive / total
 
 
-def _check_rows(rows: int, weight: float) -> None:
+def _counting(batch: Batch) -> Batch:
+    """Without the rows whose weight is lost to rounding beside the greatest: solvers stumble over such."""
+    if batch.weight is None or not len(batch):
+        return batch
+    lost = (batch.weight > 0) & (batch.weight < np.finfo(np.float64).eps * batch.weight.max())
+    return batch.take(~lost) if lost.any() else batch
+
+
+def _rows(rows: float, weight: float) -> int:
+    """The number of rows as the weights count them; no rows, or none of any weight, are refused."""
     if rows == 0:
         raise FitError("there are no rows to fit on")
     if not weight > 0:
         raise FitError("all rows have weight 0: there is nothing to fit on")
+    return max(1, round(weight))

@@ -70,7 +70,7 @@ class Param:
         return text
 
 
-def number(name: str, default: ParamValue, meaning: str, low: float, high: float | None, *words: str) -> Param:
+def number(name: str, default: ParamValue, meaning: str, low: float, high: float, *words: str) -> Param:
     """A real number in a range, or one of the words."""
     return Param(name, "float", default, meaning, low, high, words)
 

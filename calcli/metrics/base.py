@@ -29,6 +29,12 @@ CONVENTIONS = (
 """The conventions of libraries for the bins of the ECE family; see `calcli.metrics.conventions`."""
 
 
+MOST_BINS = 100_000
+
+_MOST = {"bins": MOST_BINS, "views": 1_000_000, "bin_size": 10**15, "norm": 1000}
+"""The greatest values of the options that are numbers."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How metrics are computed, where there is a choice.
@@ -70,10 +76,10 @@ class Options:
     in_sample: bool = False
 
     def __post_init__(self) -> None:
-        least = {"bins": self.bins, "views": self.views, "bin_size": self.bin_size, "norm": self.norm}
-        for name, value in least.items():
-            if value is not None and not (math.isfinite(value) and value >= 1):
-                raise UsageError(f"{name} is {value}; it must be a finite number, at least 1")
+        numbers = {"bins": self.bins, "views": self.views, "bin_size": self.bin_size, "norm": self.norm}
+        for name, value in numbers.items():
+            if value is not None and not 1 <= value <= _MOST[name]:
+                raise UsageError(f"{name} is {value}; it must be a number from 1 to {_MOST[name]:,}")
         for name, given, known in (
             ("binning", self.binning, ("width", "mass")),
             ("mvce", self.mvce, ("closed", "sampled")),

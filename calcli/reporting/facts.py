@@ -59,12 +59,19 @@ def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
         pairs.append(("label", f"none; of the artifact: {_classes(classes, binding['positive'])}"))
     if binding["score"]["columns"]:
         pairs.append(("score", _score(binding["score"], binding["positive"])))
-    pairs.append(("weight", binding["weight"] or "none, all rows count the same"))
+    pairs.append(("weight", _weight(binding)))
     if binding["features"]:
         pairs.append(("features", _listed(binding["features"])))
     if binding["dropped"]:
         pairs.append(("dropped", _listed([f"{each['column']} ({each['reason']})" for each in binding["dropped"]])))
     return pairs
+
+
+def _weight(binding: Mapping[str, Any]) -> str:
+    if binding["weight"] is None:
+        return "none, all rows count the same"
+    meaning = "how many rows each stands for" if binding.get("weight_kind") == "counts" else "how much each row matters"
+    return f"{binding['weight']}: {meaning}"
 
 
 def _classes(classes: Sequence[str], positive: object) -> str:

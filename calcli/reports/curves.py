@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 from calcli.diagrams.curve_sums import curve_sums, problem
@@ -41,7 +40,6 @@ class CurveBuilder:
         binning: Binning = "width",
         bands: Bands = "consistency",
     ) -> None:
-        self._unit: float | None = None
         places = _chosen(classes, names)
         self._sums = [
             (
@@ -56,7 +54,6 @@ class CurveBuilder:
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
-        scored = [self._in_units(rows) for rows in scored]
         problems: dict[tuple[int, int | None], Scored] = {}
         for score, of, sums in self._sums:
             if (score, of) not in problems:
@@ -64,32 +61,14 @@ class CurveBuilder:
             sums.add(problems[score, of])
 
     def __iadd__(self, other: CurveBuilder) -> Self:
-        """Add the sums of other rows of the same scores; the units of weight must agree."""
-        if other._unit not in (None, self._unit or other._unit):
-            raise ValueError(f"weights in units of {self._unit} and of {other._unit} do not add up")
-        self._unit = self._unit or other._unit
+        """Add the sums of other rows of the same scores."""
         for (_, _, sums), (_, _, others) in zip(self._sums, other._sums, strict=True):
             sums.join(others)
         return self
 
     def curves(self) -> tuple[Curve, ...]:
         """The curves of all rows so far: by kind, by class, by score."""
-        curves = (sums.curve() for _, _, sums in self._sums)
-        return tuple(curves if self._unit in (None, 1.0) else (_times(curve, self._unit) for curve in curves))
-
-    def _in_units(self, rows: Scored) -> Scored:
-        """The rows with weights that can be squared: huge or tiny ones in units of the first rows' largest."""
-        if rows.weight is None or len(rows) == 0:
-            return rows
-        if self._unit is None:
-            largest = float(rows.weight.max())
-            self._unit = 1.0 if largest == 0.0 or 1e-100 < largest < 1e100 else largest
-        return rows if self._unit == 1.0 else Scored(rows.label, rows.prob, rows.weight / self._unit)
-
-
-def _times(curve: Curve, unit: float) -> Curve:
-    points = tuple(replace(point, n=point.n * unit) for point in curve.points)
-    return replace(curve, points=points, total=curve.total * unit)
+        return tuple(sums.curve() for _, _, sums in self._sums)
 
 
 def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:

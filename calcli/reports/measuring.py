@@ -276,9 +276,9 @@ def report_on(
 def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
     """The report's `data`."""
     if binding.regression:
-        return facts_of(source, binding, loaded.rows, loaded.rows_bad, loaded.batch.weights)
+        return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, loaded.batch.weights)
     share = class_weights(loaded.batch.labels, loaded.batch.weight, len(binding.classes))
-    return facts_of(source, binding, loaded.rows, loaded.rows_bad, share)
+    return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, share)
 
 
 def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:

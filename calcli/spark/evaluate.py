@@ -23,7 +23,7 @@ from calcli.metrics.base import Options, Scored
 from calcli.reports.measuring import class_names, class_weights, report_on
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
-from calcli.spark.table import example_of, facts_of_sums, refuse_huge
+from calcli.spark.table import example_of, facts_of_sums, scaled
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
@@ -46,6 +46,7 @@ def evaluate(
         example = example_of(table, name, request.flags, known)
         scores = bind_scores(example, request.flags, named_scores, listener)
         _refuse(request.whole_for(scores))
+        scores = (replace(scores[0], binding=scaled(table, scores[0].binding, name)), *scores[1:])
         by_cluster = any(metric.clusters for metric in chosen)
         clusters = clustering_of_artifacts(scores, named_scores.models) if by_cluster else None
         # The only pass over the rows.
@@ -126,7 +127,6 @@ class Evaluating:
                 continue
             batches = chunk.batches
             label, weight = batches[0].labels, batches[0].weight
-            refuse_huge(weight)
             clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))
             probs = [score.predict(batch) for score, batch in zip(self.scores, batches, strict=False)]
             total.weight += class_weights(label, weight, len(classes))

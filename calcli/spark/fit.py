@@ -29,7 +29,7 @@ from calcli.reports.measuring import class_names, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.spark import session as spark
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
-from calcli.spark.table import example_of, facts_of_sums
+from calcli.spark.table import example_of, facts_of_sums, scaled
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding
 
@@ -55,6 +55,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         binding = _bound(table, name, spec, request, listener)
         if request.dry_run:
             return FitResult(binding, target)
+        binding = scaled(table, binding, name)
         folds = KeyedFolds(Holdout.parse(request.holdout, spark.rows(table)), spark.KEYS)
         rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")
         outcome = [column for column in (binding.label, binding.weight) if column is not None]

@@ -39,7 +39,6 @@ from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_probabilities
 from calcli.reports.schema import RAW
 from calcli.spark import session as spark
-from calcli.spark.table import refuse_huge
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns
 from calcli.tables.load import encode_chunk
@@ -68,10 +67,9 @@ class KeyedRows:
         for frame in frames:
             chunk = encode_chunk(frame, [self.binding], count, [scale], features=False)
             if chunk is not None:
-                (batch,), bad = chunk
-                refuse_huge(batch.weight)
+                (batch,), places = chunk
                 folds = self.folds.of(frame[spark.KEY].to_numpy())
-                yield batch, folds if bad is None else folds[~bad]
+                yield batch, folds if places is None else folds[places]
 
 
 @dataclass(slots=True)

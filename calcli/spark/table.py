@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from calcli.batch import FloatArray
-from calcli.errors import DataError
 from calcli.reports.measuring import label_rate
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
-from calcli.tables.binding import label_column
+from calcli.tables.arrays import numbers
+from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.row_counts import Count
 from calcli.tables.source import Source
+from calcli.tables.weights import WeightSums
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_HUGE = 1e100
 
 
 def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None = None) -> Source:
@@ -29,13 +32,20 @@ def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None 
 
 def facts_of_sums(count: Count, weight: FloatArray, binding: Binding) -> DataFacts:
     """The report's `data`, from the weight of each class; files on a cluster are not hashed."""
-    return DataFacts((), count.rows, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
+    return DataFacts((), count.rows_counted, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
 
 
-def refuse_huge(weight: FloatArray | None) -> None:
-    """Refuse weights whose squares overflow or vanish. One machine scales them instead, which needs all of them."""
-    if weight is None or len(weight) == 0:
-        return
-    largest = float(weight.max())
-    if largest and not 1.0 / _HUGE < largest < _HUGE:
-        raise DataError(f"there are weights of {largest:.0e}, which cannot be squared", hint="scale the weights")
+def scaled(table: DataFrame, binding: Binding, name: str) -> Binding:
+    """The binding with the scale of the whole table's weights, in a pass over them."""
+    if binding.weight is None:
+        return binding
+    sums = spark.total(table, [binding.weight], partial(_sums, binding.weight), name)
+    return with_scale(binding, sums)
+
+
+def _sums(weight: str, frames: Iterator[pl.DataFrame]) -> WeightSums:
+    """On a worker, the sums over the weights of one task."""
+    sums = WeightSums()
+    for frame in frames:
+        sums.add(numbers(frame[weight]))
+    return sums

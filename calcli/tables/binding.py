@@ -17,6 +17,7 @@ from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
 from calcli.tables.source import Source
+from calcli.tables.weights import WeightKind, WeightSums
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
 AGREEMENT = 1e-6
@@ -76,6 +77,7 @@ def bind(
         positive=known.positive if known else positive_class(classes, flags.positive),
         score=chosen.score,
         weight=weight_column(source, flags, known, notes, need=need_label),
+        weight_kind=weight_kind(flags, known),
         node_id=_node_column(source, flags, known),
     )
     check_parts(binding)
@@ -93,7 +95,31 @@ def bind(
         columns, dropped = find_features(source, flags, binding)
         notes += label_like(columns)
         binding = replace(binding, features=columns, dropped=dropped)
+    if need_label:
+        binding = weighed(source, binding, flags, known, notes)
     return replace(binding, notes=tuple(notes))
+
+
+def weighed(source: Source, binding: Binding, flags: Flags, known: Binding | None, notes: list[str]) -> Binding:
+    """The binding with the scale of this table's weights, in a pass over them; `notes` say what they are taken for."""
+    if binding.weight is None:
+        return binding
+    sums = WeightSums()
+    with reading(source.name):
+        for frame in source.raw.select(binding.weight).collect_batches():
+            sums.add(numbers(frame[binding.weight]))
+    if flags.weight_kind is None and (known is None or known.weight is None):
+        text = f"{binding.weight!r} is taken for importance weights, of which only the ratios matter"
+        notes.append(f"{text}; if they count rows: --weight-kind counts" if sums.whole else text)
+    return with_scale(binding, sums)
+
+
+def with_scale(binding: Binding, sums: WeightSums) -> Binding:
+    """The binding with the scale of the weights that were summed, if they have one."""
+    if binding.weight_kind == "importance":
+        return replace(binding, weight_scale=sums.scale(str(binding.weight)))
+    sums.check_counts(str(binding.weight))
+    return binding
 
 
 def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
@@ -112,6 +138,8 @@ def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> No
     for flag, value in (("--label", flags.label), ("--weight", flags.weight), *ignored):
         if value is not None and value not in names:
             raise DataError(f"{flag}: {unknown_name('column', value, names)}")
+    if flags.weight_kind is not None and flags.weight is None and (known is None or known.weight is None):
+        raise UsageError("--weight-kind says what weights stand for, and there are none", hint="add --weight COLUMN")
     if known is None:
         return
     labels = Labels(known.label_type, known.classes)
@@ -169,6 +197,13 @@ def weight_column(source: Source, flags: Flags, known: Binding | None, notes: li
     if name is not None and not source.text and not source.schema[name].is_numeric():
         raise DataError(f"the weight {name!r} is {source.schema[name]}, not a number", hint="choose with --weight")
     return name
+
+
+def weight_kind(flags: Flags, known: Binding | None) -> WeightKind:
+    """What weights stand for: the flag's, the artifact's, or importance."""
+    if flags.weight_kind is not None:
+        return flags.weight_kind
+    return "importance" if known is None else known.weight_kind
 
 
 def _node_column(source: Source, flags: Flags, known: Binding | None) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from calcli.batch import Role
+from calcli.tables.weights import UNSCALED, WeightKind, WeightScale
 
 Label: TypeAlias = bool | int | str
 LabelType: TypeAlias = Literal["int", "bool", "string", "float"]
@@ -21,6 +22,7 @@ class Flags:
     prob: str | None = None
     logit: str | None = None
     weight: str | None = None
+    weight_kind: WeightKind | None = None
     positive: str | None = None
     features: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
@@ -77,6 +79,10 @@ class Binding:
         The class whose probability a binary score is; None for more than two classes.
     node_id
         The column with the ids of the rows in an edge list, if there is one.
+    weight_kind
+        What a weight stands for, if there is one.
+    weight_scale
+        Of the weights of this table; it is not kept, because it belongs to these rows.
     notes
         Sentences for the user about choices that were made.
     """
@@ -90,6 +96,8 @@ class Binding:
     features: tuple[Feature, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     node_id: str | None = None
+    weight_kind: WeightKind = "importance"
+    weight_scale: WeightScale = field(default=UNSCALED, compare=False)
     notes: tuple[str, ...] = ()
 
     @property
@@ -109,6 +117,7 @@ class Binding:
             "classes": list(self.classes),
             "score": {"kind": self.score.kind, "columns": list(self.score.columns)},
             "weight": self.weight,
+            "weight_kind": None if self.weight is None else self.weight_kind,
             "features": [feature.name for feature in self.features],
             "feature_types": [{"role": feature.role, "dtype": feature.dtype} for feature in self.features],
             "dropped": [{"column": gone.column, "reason": gone.reason} for gone in self.dropped],
@@ -132,6 +141,7 @@ class Binding:
             ),
             dropped=tuple(Dropped(gone["column"], gone["reason"]) for gone in d["dropped"]),
             node_id=d.get("node_id"),
+            weight_kind=d.get("weight_kind") or "importance",
             notes=tuple(d.get("notes", ())),
         )
         binding._check()
@@ -148,6 +158,8 @@ class Binding:
             raise ValueError("the binding names columns or classes by what is no name")
         if self.label_type not in get_args(LabelType) or self.score.kind not in get_args(ScoreKind):
             raise ValueError("the binding is of labels or scores that are not known")
+        if self.weight_kind not in get_args(WeightKind):
+            raise ValueError("the binding has weights of a kind that is not known")
         if any(feature.role not in get_args(Role) for feature in self.features):
             raise ValueError("the binding has features of a role that is not known")
         if len({(type(one), one) for one in self.classes}) < len(self.classes) or len(self.classes) == 1:

@@ -109,6 +109,7 @@ def encode(
     if label and binding.weight is not None:
         weight = _amount(frame[binding.weight], "weight", wrong)
         mark(wrong, "the weight is negative", weight < 0)
+        weight = binding.weight_scale.apply(weight)
     named = binding.features if features else ()
     columns = {feature.name: feature_column(frame[feature.name], feature, offset, levels) for feature in named}
     node = None if binding.node_id is None else node_ids(frame[binding.node_id])

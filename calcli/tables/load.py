@@ -18,16 +18,16 @@ from calcli.tables.arrays import Levels, join_arrays, join_columns
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.io_errors import reading
-from calcli.tables.row_counts import Count, Mask, Tally
+from calcli.tables.row_counts import Count, Tally
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source
 
 
 class Chunk(NamedTuple):
-    """The good rows of a chunk, a batch for each binding, and which of its rows are bad."""
+    """The good rows of a chunk, a batch for each binding, and their places in it; None if they are all of its rows."""
 
     batches: tuple[Batch, ...]
-    bad: Mask | None
+    places: IntArray | None
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,15 @@ class Loaded:
         How many were dropped.
     row_numbers
         The row numbers of the good rows in the table, from 0; None if all are good.
+    copies
+        How many more rows the good ones stand for, where weights are counts.
     """
 
     batch: Batch
     rows: int
     rows_bad: int = 0
     row_numbers: IntArray | None = None
+    copies: int = 0
 
 
 def load(
@@ -82,7 +85,7 @@ def load(
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
     chunks = read_batches(source, [binding], tally, [scale], label=label, features=features)
     batches = [batch for (batch,) in chunks]
-    return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers)
+    return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers, tally.copies)
 
 
 def judge_scale(source: Source, binding: Binding, rows: int = 10_000) -> None:
@@ -179,7 +182,18 @@ def encode_chunk(
     # 3. the good rows of each, with the labels and weights of the first
     first = union.good
     goods = [first if part is parts[0] else replace(part, bad=union.bad).good for part in parts]
-    return Chunk(tuple(replace(good, label=first.label, weight=first.weight) for good in goods), union.bad)
+    batches = tuple(replace(good, label=first.label, weight=first.weight) for good in goods)
+    places = None if union.bad is None else np.flatnonzero(~union.bad)
+    # 4. where weights are counts, each row as often as it counts
+    if first.weight is None or bindings[0].weight_kind == "importance":
+        return Chunk(batches, places)
+    counts = first.weight.astype(np.int64)
+    count.repeat(counts)
+    if not counts.any():
+        return None
+    repeated = np.repeat(np.arange(len(counts)), counts)
+    copies = tuple(replace(batch, weight=None).take(repeated) for batch in batches)
+    return Chunk(copies, repeated if places is None else places[repeated])
 
 
 def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:

@@ -50,6 +50,8 @@ class Checked:
 class Count:
     """Counts good and bad rows, chunk by chunk; counts of parts of a table can be added.
 
+    `copies` are the rows that good rows stand for beyond themselves, where weights are counts.
+
     Parameters
     ----------
     name
@@ -63,6 +65,7 @@ class Count:
         self.keep_going = keep_going
         self.rows = 0
         self.rows_bad = 0
+        self.copies = 0
         self.why: Counter[str] = Counter()
         self.first: tuple[int, str] | None = None
 
@@ -70,7 +73,7 @@ class Count:
         """Of both parts; the first bad row is lost, because the order of the parts is not known."""
         both = Count(self.name, keep_going=self.keep_going)
         both.rows, both.rows_bad = self.rows + other.rows, self.rows_bad + other.rows_bad
-        both.why = self.why + other.why
+        both.copies, both.why = self.copies + other.copies, self.why + other.why
         return both
 
     def see(self, chunk: Checked) -> None:
@@ -80,6 +83,15 @@ class Count:
             self.why.update(chunk.why)
             self.first = self.first or (self.rows + chunk.first[0], chunk.first[1])
         self.rows += len(chunk)
+
+    def repeat(self, counts: IntArray) -> None:
+        """The good rows of the chunk that was just seen stand for so many rows each."""
+        self.copies += int(counts.sum()) - len(counts)
+
+    @property
+    def rows_counted(self) -> int:
+        """The number of rows, each as often as its count says."""
+        return self.rows + self.copies
 
     @property
     def hopeless(self) -> bool:
@@ -111,17 +123,24 @@ class Tally(Count):
     def __init__(self, name: str, *, keep_going: bool) -> None:
         super().__init__(name, keep_going=keep_going)
         self._bad: list[IntArray] = []
+        self._counts: list[IntArray] = []
 
     def see(self, chunk: Checked) -> None:
         if chunk.bad is not None:
             self._bad.append(self.rows + np.flatnonzero(chunk.bad))
         super().see(chunk)
 
+    def repeat(self, counts: IntArray) -> None:
+        self._counts.append(counts)
+        super().repeat(counts)
+
     @property
     def row_numbers(self) -> IntArray | None:
-        """The row numbers of the good rows, from 0; None if all are good."""
-        if not self.rows_bad:
+        """The row numbers of the good rows, from 0, as often as they count; None if all are good and count once."""
+        if not self.rows_bad and not self._counts:
             return None
         good = np.ones(self.rows, dtype=np.bool_)
-        good[np.concatenate(self._bad)] = False
-        return np.flatnonzero(good)
+        if self.rows_bad:
+            good[np.concatenate(self._bad)] = False
+        numbers = np.flatnonzero(good)
+        return np.repeat(numbers, np.concatenate(self._counts)) if self._counts else numbers

@@ -13,7 +13,16 @@ import polars as pl
 
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.tables.binding import check_flags, check_parts, classes_of, label_column, label_like, weight_column
+from calcli.tables.binding import (
+    check_flags,
+    check_parts,
+    classes_of,
+    label_column,
+    label_like,
+    weighed,
+    weight_column,
+    weight_kind,
+)
 from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Feature, Flags
 from calcli.tables.features import find_features, known_features, role_of
 from calcli.tables.io_errors import reading
@@ -74,8 +83,11 @@ def bind_unscored(
         positive=_positive(classes, flags, known),
         score=NO_SCORE,
         weight=weight_column(source, flags, known, notes, need=need_label),
+        weight_kind=weight_kind(flags, known),
     )
     check_parts(binding)
+    if need_label:
+        binding = weighed(source, binding, flags, known, notes)
     # 3. features
     if known is not None:
         return replace(binding, features=known_features(source, known), notes=tuple(notes))

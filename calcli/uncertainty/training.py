@@ -68,6 +68,8 @@ class Trainer:
         """Each learning rate and depth of the grid, by its name, with the function that computes its `Trial.loss`."""
         rows = self.rows
         apart = held_out(len(rows), HELD_OUT, stream(self.seed, "uncertainty", "tune"))
+        if self.task != "regression":  # models are trained on all classes: none is held out whole
+            apart &= np.bincount(rows.labels[~apart], minlength=self.classes)[rows.labels] > 0
         if not apart.any() or apart.all():
             raise FitError(f"{len(rows):,} rows are too few to hold some out", hint="leave out --tune")
         inside, outside = replace(self, rows=rows.take(~apart)), rows.take(apart)

@@ -45,7 +45,7 @@ _SHARED = {
     "preset": "Parameters that were chosen together, by the name that the catalog gives them.",
     "metrics": "``default``, ``all``, or names separated by commas.",
     "options": "How metrics are computed, as `calcli.Options`.",
-    "flags": "Which column plays which part, as `calcli.Flags`; the others are looked for by their usual names.",
+    "flags": "Which column plays which part, as `calcli.Flags`; label and score are looked for by their usual names.",
     "sides": "What the methods may use beside the rows, as `calcli.SideFiles`.",
     "input_format": "Of files: ``parquet``, ``csv``, ``tsv``, ``ipc``, ``ndjson`` or ``json``; None goes by "
     "their suffixes.",

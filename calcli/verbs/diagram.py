@@ -17,7 +17,7 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
-from calcli.metrics.base import Scored
+from calcli.metrics.base import MOST_BINS, Scored
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts
@@ -82,8 +82,8 @@ class DiagramRequest:
         for name, known in (("kind", Kind), ("binning", Binning), ("bands", Bands)):
             if getattr(self, name) not in get_args(known):
                 raise UsageError(unknown_name(name, getattr(self, name), get_args(known)))
-        if self.bins < 1:
-            raise UsageError(f"bins is {self.bins}; there must be one at least")
+        if not 1 <= self.bins <= MOST_BINS:
+            raise UsageError(f"bins is {self.bins}; there must be 1 to {MOST_BINS:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _traced(
         share += class_weights(label, weight, len(share))
         pairs = zip(scores, batches, strict=True)
         builder.add([Scored(label, score.predict(batch), weight) for score, batch in pairs])
-    return builder.curves(), facts_of(source, binding, tally.rows, tally.rows_bad, share)
+    return builder.curves(), facts_of(source, binding, tally.rows_counted, tally.rows_bad, share)
 
 
 def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:

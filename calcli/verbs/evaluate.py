@@ -114,7 +114,7 @@ def _here(
         report = report_on(
             "evaluate",
             request.seed,
-            facts_of(source, binding, tally.rows, tally.rows_bad, buffer.share),
+            facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share),
             replace(binding, features=all_features(scores)),
             measured,
             groups=grouped,

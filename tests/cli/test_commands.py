@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import calcli
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
+from calcli.numeric.threads import processors
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
 from tests.support.reports import REPORT_SCHEMA
@@ -207,7 +209,7 @@ def test_threads_are_limited_before_anything_heavy_is_imported(here: Path) -> No
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=here, env=environment(), capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "3 3 3"
+    assert done.stdout.splitlines()[-1].split() == [str(min(3, processors()))] * 3
 
 
 def test_every_verb_that_meets_labels_says_so(here: Path, run: Run) -> None:
@@ -225,3 +227,14 @@ def test_every_verb_that_meets_labels_says_so(here: Path, run: Run) -> None:
     assert "two-values" in [warning.code for warning in report.warnings]
     turned = calcli.evaluate("back.csv", flags=calcli.Flags(positive="0"))
     assert turned.warnings == ()
+
+
+def test_more_threads_than_processors_are_not_made(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(name, "")  # set back afterwards
+    code, _, err = run("evaluate", "test.csv", "--metrics", "nll", "--threads", "100000", "--format", "csv")
+    assert code == 0
+    assert os.environ["OMP_NUM_THREADS"] == str(processors())
+    assert f"--threads 100000: more than the {processors()} processors" in err
+    assert err.count("--threads") == 1
+    assert "--threads" not in run("evaluate", "test.csv", "--metrics", "nll", "--threads", "1", "--format", "csv")[2]

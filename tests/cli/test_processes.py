@@ -185,3 +185,50 @@ def test_json_is_json_in_every_encoding(here: Path) -> None:
         done = calcli(*words, cwd=here, env=environment(PYTHONIOENCODING=encoding, PYTHONUTF8="0"), text=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.decode(encoding))["binding"]["classes"] == names
+
+
+LOUD = """
+import os, sys
+from calcli.cli import output
+from calcli.cli.main import main
+from calcli.errors import DataError
+
+def measured(*_, last=sys.argv[-1], **__):
+    os.write(2, b"thread 'main' panicked at src/lib.rs:7\\n")  # as a library does that knows nothing of Python
+    if last == "abort":
+        os.abort()
+    print("note", file=sys.stderr)
+    raise DataError("a panic became one line")
+
+output.metrics = measured
+sys.argv = ["calcli", "metrics", *sys.argv[1:-1]]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_a_library_writes_to_stderr_is_shown_with_debug_alone(debug: bool) -> None:
+    words = ["--debug"] if debug else []
+    done = subprocess.run(
+        [sys.executable, "-c", LOUD, *words, ""], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert ("panicked" in done.stderr) == debug
+    assert done.stderr.endswith("calcli: a panic became one line\n")
+    if not debug:
+        assert done.stderr == "note\ncalcli: a panic became one line\n"
+
+
+def test_an_abort_is_still_shown() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOUD, "abort"], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in done.stderr
+
+
+def test_stderr_that_was_closed_before_the_start(here: Path) -> None:
+    words = ["sh", "-c", 'exec "$0" -m calcli metrics nll 2>&-', sys.executable]
+    done = subprocess.run(words, cwd=here, env=environment(), capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"nll" in done.stdout

@@ -37,10 +37,10 @@ LIGHT = [
 
 
 def imported(*words: str, **more: str) -> set[str]:
-    """The modules that a run of calcli imports."""
+    """The modules that a run of calcli imports; Python lists them on stderr, which --debug leaves open."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "calcli", *words],
-        env=environment(**more),
+        env=environment(**{"CALCLI_DEBUG": "1", **more}),
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from calcli.artifacts import store
-from calcli.learners.catboost import normalise_cbm
+from calcli.batch import Column
+from calcli.learners.catboost import most_important, normalise_cbm, pool, train
 from calcli.state import State
 from tests.support.artifacts import draft
 from tests.support.shell import ROOT
@@ -75,3 +76,28 @@ def test_the_store_does_it_to_what_calcli_trained_and_not_to_what_users_hand_in(
         assert kept["model"].blobs["theirs.cbm"] == models[0]
     names = [{path.name for path in (tmp_path / str(number)).iterdir()} for number in (0, 1)]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (0, 2), (0, 2, 3)])
+def test_the_most_important_feature_is_the_one_that_tells_the_classes_apart(classes):
+    label = np.digitize(X[:, 1], np.linspace(-1, 1, len(classes) - 1) if len(classes) > 2 else [0.0])
+    columns = {name: Column("number", values) for name, values in zip("abc", X.T, strict=True)}
+    assert most_important(columns, np.array(classes)[label], None, count=1, seed=0) == ("b",)
+
+
+@pytest.mark.parametrize("alike", ["label", "weighted label", "features"])
+def test_where_none_can_tell_anything_the_first_features_are_the_most_important(alike):
+    numbers = np.zeros_like(X) if alike == "features" else X
+    values = {name: Column("number", column) for name, column in zip("abc", numbers.T, strict=True)}
+    label = np.zeros(300, dtype=np.int64) if alike == "label" else (X[:, 1] > 0).astype(np.int64)
+    weight = (label == 1).astype(float) if alike == "weighted label" else None
+    assert most_important(values, label, weight, count=2, seed=0) == ("a", "b")
+
+
+def test_what_catboost_says_is_logged_and_not_shown(capfd, caplog):
+    """Three classes promised and two there: it warns, on its own stream."""
+    data = pool({"a": Column("number", X[:, 0])}, (X[:, 1] > 0).astype(np.int64))
+    with caplog.at_level("DEBUG", logger="calcli"):
+        train(data, {"loss_function": "MultiClass", "classes_count": 3, "iterations": 2}, seed=0)
+    assert "Found only 2 unique classes" in caplog.text
+    assert capfd.readouterr() == ("", "")

@@ -65,14 +65,9 @@ def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
     np.testing.assert_array_equal(fitted(shops(), rounds=0).state.params["rounds"], 0)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_it_is_catboost_with_a_baseline(classes: int) -> None:
-    """On numbers, which CatBoost treats the same in any order of the rows, told in its own words."""
-    train = shops(classes=classes)
-    train = Batch(train.score, train.label, train.weight, {"number": train.features["number"]})
-    start = scores(alone(train).predict(train))
-    table = np.column_stack([start, train.features["number"].values])
-    loss = {"loss_function": "Logloss" if classes == 2 else "MultiClass"}
+def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> np.ndarray:
+    """What 30 trees add to a baseline, on numbers, which CatBoost treats the same in any order of the rows."""
+    table = pd.DataFrame(np.column_stack([start, batch.features["number"].values]))
     theirs = catboost.CatBoost(
         {
             "iterations": 30,
@@ -84,14 +79,39 @@ def test_it_is_catboost_with_a_baseline(classes: int) -> None:
             "random_strength": 0,
             "verbose": False,
             "allow_writing_files": False,
-            **loss,
+            "loss_function": "Logloss" if baseline.ndim == 1 else "MultiClass",
         }
     )
-    theirs.fit(catboost.Pool(pd.DataFrame(table), train.labels, weight=train.weight, baseline=start))
-    raw = theirs.predict(pd.DataFrame(table), prediction_type="RawFormulaVal")
+    theirs.fit(catboost.Pool(table, batch.labels, weight=batch.weight, baseline=baseline))
+    return np.asarray(theirs.predict(table, prediction_type="RawFormulaVal"))
+
+
+def numbers_only(batch: Batch) -> Batch:
+    return Batch(batch.score, batch.label, batch.weight, {"number": batch.features["number"]})
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_is_catboost_with_a_baseline(classes: int) -> None:
+    train = numbers_only(shops(classes=classes))
+    start = scores(alone(train).predict(train))
+    raw = told_to_catboost(train, start, start)
     found = fitted(train, rounds=30, depth=3, rate=0.1, l2=5).predict(train)
     np.testing.assert_allclose(found, probabilities(start + raw), rtol=1e-3)
     assert np.abs(logit(found) - (start if classes == 2 else logit(probabilities(start)))).max() > 0.3
+
+
+@pytest.mark.parametrize("absent", [0, 1, 3])
+def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_others(absent: int) -> None:
+    train = shops(classes=4)
+    train = numbers_only(train.take(train.labels != absent))
+    others = np.delete(np.arange(4), absent)
+    start = alone(train).predict(train)
+    raw = told_to_catboost(train, scores(start), scores(start)[:, others])
+    found = fitted(train, rounds=30, depth=3, rate=0.1, l2=5).predict(train)
+    np.testing.assert_allclose(found[:, absent], start[:, absent], rtol=1e-9)
+    among = found[:, others] / found[:, others].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(among, probabilities(scores(start)[:, others] + raw), rtol=1e-3)
+    assert log_loss(found, train) < 0.99 * log_loss(start, train)
 
 
 def test_rounds_are_those_of_least_held_out_loss() -> None:

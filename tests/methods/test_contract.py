@@ -10,12 +10,14 @@ import pytest
 from calcli.artifacts import store
 from calcli.batch import Batch
 from calcli.errors import CalcliError
+from calcli.fitting.cross_validation import predict_held_out
+from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities
 from tests.support.artifacts import draft
-from tests.support.cases import HARD, ordinary
+from tests.support.cases import HARD, RARE, class_with_one_row, ordinary
 
 ROWS = catalog.specs()
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -60,6 +62,25 @@ def test_hard_rows_give_a_result_or_a_named_error(row: MethodSpec, classes: int,
 
 @EACH
 @BINARY_OR_NOT
+@pytest.mark.parametrize("case", RARE.values(), ids=RARE)
+def test_a_class_with_few_rows_or_none_is_no_error(row: MethodSpec, classes: int, case) -> None:
+    batch = case(classes)
+    model = fitted(row, batch)
+    for rows in (batch, ordinary(50, classes, seed=9)):
+        assert_probabilities(model.predict(rows), rows)
+
+
+@EACH
+@BINARY_OR_NOT
+def test_a_class_that_a_fold_lacks_is_no_error(row: MethodSpec, classes: int) -> None:
+    batch = class_with_one_row(classes)
+    splits = split_rows(batch.labels, Holdout("cv", 2), seed=0)
+    held_out, _ = predict_held_out(row, batch, row.resolve(), splits, seed=0, done=lambda: None)
+    assert_probabilities(held_out.prob, batch)
+
+
+@EACH
+@BINARY_OR_NOT
 def test_chunks_predict_what_the_whole_predicts(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted(row, batch)
@@ -93,6 +114,18 @@ def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes
     bare = Batch(batch.score.copy(), features=batch.features)
     np.testing.assert_array_equal(model.predict(bare), model.predict(batch))
     np.testing.assert_array_equal(bare.score, batch.score)
+
+
+@EACH
+@BINARY_OR_NOT
+def test_a_fit_changes_no_input(row: MethodSpec, classes: int) -> None:
+    """Arrays that polars lends cannot be written to."""
+    batch = ordinary(160, classes, weighted=True)
+    batch = batch.take(batch.weights > 0)
+    for array in (batch.score, batch.labels, batch.weights, *(column.values for column in batch.features.values())):
+        array.flags.writeable = False
+    given = {"trees": 2, "depth": 2, "min_rows": 10} if row.name == "mbct" else {}  # else it chooses, on copies
+    calibrator.fit(row, batch, row.resolve(given)).predict(batch)
 
 
 @EACH

@@ -1,4 +1,4 @@
-"""Batches for testing methods: ordinary ones, and degenerate ones (`HARD`)."""
+"""Batches for testing methods: ordinary ones, ones with a rare class (`RARE`), and degenerate ones (`HARD`)."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ def one_class_absent(classes: int) -> Batch:
     return _with(batch, label=np.where(batch.labels == 1, 0, batch.labels))
 
 
+def class_with_one_row(classes: int) -> Batch:
+    """Class 1 has one row; of more than two classes the last has none."""
+    batch = ordinary(120, classes)
+    label = np.where((batch.labels == 1) | (batch.labels == max(classes - 1, 1)), 0, batch.labels)
+    label[7] = 1
+    return _with(batch, label=label)
+
+
 def constant_score(classes: int) -> Batch:
     batch = ordinary(200, classes)
     return _with(batch, score=np.full_like(batch.score, 0.3))
@@ -76,6 +84,12 @@ def all_weight_on_one_row(classes: int) -> Batch:
     return _with(ordinary(200, classes), weight=weight)
 
 
+def weights_far_apart(classes: int) -> Batch:
+    weight = np.full(200, 1e-31)
+    weight[7] = 1.0
+    return _with(ordinary(200, classes), weight=weight)
+
+
 def twenty_rows(classes: int) -> Batch:
     return ordinary(20, classes)
 
@@ -99,17 +113,20 @@ def upside_down(classes: int) -> Batch:
     return _with(batch, score=-batch.score)
 
 
+RARE: dict[str, Callable[[int], Batch]] = {
+    case.__name__: case for case in (one_class_absent, class_with_one_row, class_with_two_rows)
+}
+
 HARD: dict[str, Callable[[int], Batch]] = {
     case.__name__: case
     for case in (
-        one_class_absent,
         constant_score,
         single_row,
         ends_of_probability,
         huge_logits,
         all_weight_on_one_row,
+        weights_far_apart,
         twenty_rows,
-        class_with_two_rows,
         separable,
         upside_down,
     )

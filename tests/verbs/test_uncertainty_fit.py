@@ -173,6 +173,13 @@ def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> Non
     assert payloads(tmp_path / "e") == payloads(tmp_path / "f")
 
 
+def test_tuning_holds_out_no_class_whole(tmp_path: Path) -> None:
+    """A class of one row, which is dealt last: without it there would be nothing to train on."""
+    frame = table("binary").with_columns(label=pl.when(pl.int_range(pl.len()) == 17).then(1).otherwise(0))
+    found = fit(EnsembleRequest(frame, tmp_path / "e", members=2, trees=4, tune=True))
+    assert all(np.isfinite(trial.loss) for trial in found.trials)
+
+
 class TestTheUsersOwnModel:
     def trained(self, path: Path, frame: pl.DataFrame | None = None, **params) -> Path:
         frame = table("binary") if frame is None else frame

@@ -20,6 +20,7 @@ calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv"""
     options.BAD_ROWS,
     options.OUTCOME,
     options.WEIGHT,
+    options.WEIGHT_KIND,
     options.IGNORE,
     options.OOD,
     options.MAKE_OOD,

@@ -18,6 +18,7 @@ calcli uncertainty fit train.parquet --model mine.cbm -o mine"""
     options.OUTCOME,
     options.TASK,
     options.WEIGHT,
+    options.WEIGHT_KIND,
     options.POSITIVE,
     options.CLASSES,
     options.FEATURES,

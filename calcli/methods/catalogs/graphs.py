@@ -28,7 +28,7 @@ SPECS = (
                 "if they are given, or the feature that CatBoost finds most important",
             ),
             integer("k", 5, "how many nearest rows a row is linked to", 1, 1000),
-            number("radius", None, "how far away they may be, in the units of the columns", 0, None),
+            number("radius", None, "how far away they may be, in the units of the columns", 0, 1e300),
             choice("backbone", "gcn", "mlp leaves the graph out, for comparison", "gcn", "mlp"),
             boolean("skip", True, "whether the network sees a row's own logits past the graph too"),
             choice(

@@ -52,7 +52,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
-    weight = np.empty(0) if batch.weight is None else batch.weight
+    weight = np.empty(0) if batch.weight is None else batch.weight.copy()  # rows are moved, and weights with them
     rows = Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
 
     # The settings, and the trees on all rows.

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, Edges, FloatArray, SideInputs
-from calcli.errors import DataError, FitError, UsageError
+from calcli.errors import DataError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.methods.graphs import recal, training
@@ -364,9 +364,10 @@ def test_no_edge_between_calibration_rows_is_an_error_with_both_kinds_of_ids() -
         fitted(batch, "edges")
 
 
-def test_labels_of_one_class_are_a_named_error_for_auto() -> None:
-    with pytest.raises(FitError, match="CatBoost could not be trained"):
-        fitted(replace(ordinary(50), label=np.zeros(50, dtype=np.int64)), "auto")
+def test_where_labels_of_one_class_show_no_important_feature_auto_is_the_first() -> None:
+    batch = replace(ordinary(50), label=np.zeros(50, dtype=np.int64))
+    first = next(iter(batch.features))
+    np.testing.assert_array_equal(fitted(batch, "auto").predict(batch), fitted(batch, f"knn:{first}").predict(batch))
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:

@@ -14,7 +14,7 @@ from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
 from calcli.methods.scaling import spline
 from calcli.numeric.links import logit
-from tests.support.cases import HARD, ordinary
+from tests.support.cases import HARD, RARE, ordinary
 
 SPLINE = catalog.find("spline")
 PLATT = catalog.find("platt")
@@ -118,7 +118,7 @@ def test_beyond_the_outermost_knots_it_is_straight() -> None:
 
 @pytest.mark.parametrize("case", ["constant_score", "single_row", "one_class_absent", "separable", "upside_down"])
 def test_rows_that_cannot_bend_a_curve_give_platt_scaling(case: str) -> None:
-    batch = HARD[case](2)
+    batch = (HARD | RARE)[case](2)
     platt = calibrator.fit(PLATT, batch, {}).predict(batch)
     if case in {"separable", "upside_down"}:  # can, but it need not help
         assert log_loss(fitted(batch).predict(batch), batch.labels) < log_loss(platt, batch.labels) + 0.01
