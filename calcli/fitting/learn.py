@@ -23,6 +23,7 @@ from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
 from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Folds
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
@@ -45,6 +46,8 @@ class Learned:
         Which rows those were, and the predictions for them; None without holdout, and on a cluster.
     choice
         Why `auto` selected the method.
+    folds
+        Of the held-out rows, where several calibrators have predicted them.
     """
 
     spec: MethodSpec
@@ -58,6 +61,7 @@ class Learned:
     rows: Mask | None = None
     prob: FloatArray | None = None
     choice: Choice | None = None
+    folds: Folds | None = None
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""
@@ -68,7 +72,9 @@ class Learned:
         """With some of the held-out rows only; the drift baseline stays that of all."""
         assert self.rows is not None
         assert self.prob is not None
-        return replace(self, rows=rows, prob=self.prob[rows[self.rows]], held_out_rows=int(rows.sum()))
+        kept = rows[self.rows]
+        folds = None if self.folds is None else self.folds.take(kept)
+        return replace(self, rows=rows, prob=self.prob[kept], held_out_rows=int(rows.sum()), folds=folds)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -160,6 +166,7 @@ def learn(
         rows=splits.predicted,
         prob=predicted.prob,
         choice=choice,
+        folds=splits.folds,
     )
     rows = learned.held_out(batch)
     return replace(learned, drift_baseline=DriftBaseline.of(predicted.prob, rows.labels, rows.weight))

@@ -8,9 +8,9 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.metrics.additive import OfProblems
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Options
 from calcli.metrics.ranking import AUC_SUMS, Cells, auc
-from calcli.numeric.links import probabilities
+from calcli.reports.measuring import raw_candidate
 from calcli.state import Json
 
 
@@ -28,7 +28,7 @@ class LabelCheck:
     @classmethod
     def of(cls, batch: Batch) -> LabelCheck | None:
         """From rows; None where all labels are of one class."""
-        area = auc(Scored(batch.labels, probabilities(batch.score), batch.weight), Options()).value
+        area = auc(raw_candidate(batch).scored(batch), Options()).value
         return cls._of(area, np.bincount(batch.labels, minlength=batch.classes).astype(float))
 
     @classmethod
