@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
+from calcli.numeric.support import average, supported
 
 
 class Pooled(NamedTuple):
@@ -67,6 +68,16 @@ def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
     first = run[block]
     # Rounding in the means could leave a level outside [0, 1] by an ulp.
     return IsotonicBlocks(first, np.append(first[1:], len(rate)) - 1, np.clip(levels[block], 0.0, 1.0))
+
+
+def supported_levels(pooled: Pooled, blocks: IsotonicBlocks) -> FloatArray:
+    """The levels held within what the rows of each block support, and pooled again where they then fall."""
+    from scipy.optimize import isotonic_regression
+
+    weight = np.add.reduceat(pooled.weight, blocks.first)
+    rate = average(float(pooled.positive.sum()), float(pooled.weight.sum()))
+    levels: FloatArray = isotonic_regression(supported(blocks.level, weight, rate), weights=weight).x
+    return levels
 
 
 class Running(NamedTuple):

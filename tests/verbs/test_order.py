@@ -144,10 +144,12 @@ def test_held_out_auc_is_the_mean_over_folds_weighted_by_pairs(here: Path) -> No
     batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
     report = calcli.fit(frame, method="histogram", metrics="auc", seed=4, output="kept").report
     splits, spec = split_rows(batch.labels, Holdout("cv", folds=5), 4), catalog.find("histogram")
-    areas, pairs = [], []
+    areas, raw, pairs = [], [], []
     for index, test in enumerate(splits.tests):
         fitted = calibrator.fit(spec, batch.take(splits.train(index)), spec.resolve())
         label, prob = batch.labels[test], fitted.predict(batch.take(test))
         areas.append(roc_auc_score(label, prob))
+        raw.append(roc_auc_score(label, batch.score[test]))
         pairs.append(label.sum() * (1 - label).sum())
     assert report.value("histogram", "auc") == pytest.approx(np.average(areas, weights=pairs), rel=1e-12)
+    assert report.value("raw", "auc") == pytest.approx(np.average(raw, weights=pairs), rel=1e-12)

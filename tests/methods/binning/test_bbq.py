@@ -18,7 +18,7 @@ BBQ = catalog.find("bbq")
 
 def predicted(batch: Batch, at: Batch | None = None, **given: str) -> np.ndarray:
     state = bbq.fit(batch, calibrator.NO_SIDE_INPUTS, BBQ.resolve(given), 0)  # type: ignore[arg-type]
-    return bbq.predict(state, batch if at is None else at, calibrator.NO_SIDE_INPUTS)
+    return bbq.predict(state.exact, batch if at is None else at, calibrator.NO_SIDE_INPUTS)
 
 
 def inner_edges(prob: np.ndarray, count: int, binning: str) -> list[float]:
