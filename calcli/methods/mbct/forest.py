@@ -20,13 +20,11 @@ from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.support import limits
 
-_ENDS = ("least", "most")
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),
     **dict.fromkeys(("feature", "first", "branches"), np.int32),
     "code": np.uint16,
-    **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall"), np.float64),
-    **dict.fromkeys(_ENDS, np.float64),
+    **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall", "bound"), np.float64),
 }
 
 
@@ -49,9 +47,9 @@ class Forest:
         sum of weight times probability before the tree.
     local, split, overall
         As in `grow.Tree`.
-    least, most
-        For ``linear``: beyond these, which the rows of the node support (`calcli.numeric.support`), its factor takes no
-        probability that did not lie there. 0 and 1 are exact.
+    bound
+        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.support`), its factor
+        takes no probability that did not lie there. 0 and 1 are exact.
     """
 
     link: int
@@ -68,8 +66,7 @@ class Forest:
     local: FloatArray
     split: FloatArray
     overall: FloatArray
-    least: FloatArray
-    most: FloatArray
+    bound: FloatArray
 
     @classmethod
     def of(cls, trees: Sequence[Tree], link: int, rate: float, *, average: float | None = None) -> Forest:
@@ -83,10 +80,11 @@ class Forest:
         before = np.cumsum(sizes) - sizes
         facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
         mass, positive, first_sum = facts[:, kernels.MASS], facts[:, kernels.POSITIVE], facts[:, 0]
-        least, most = np.zeros_like(mass), np.ones_like(mass)
-        if average is not None and link == kernels.LINEAR:
-            least, most = limits(mass, average)
         feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
+        steps = applied(pattern, link, rate)
+        bound = _exact_bound(steps)
+        if average is not None and link == kernels.LINEAR:
+            bound = np.where(bound == 1.0, *limits(mass, average)[::-1])
         return cls(
             link=link,
             sizes=sizes,
@@ -94,7 +92,7 @@ class Forest:
             first=np.where(feature >= 0, joined("first") + np.repeat(before, sizes), 0).astype(np.int32),
             branches=joined("branches").astype(np.int32),
             code=joined("code").astype(np.uint16),
-            pattern=applied(pattern, link, rate),
+            pattern=steps,
             rows=facts[:, kernels.COUNT].astype(np.int64),
             mass=mass,
             positive=positive,
@@ -102,8 +100,7 @@ class Forest:
             local=joined("local").astype(np.float64),
             split=joined("split").astype(np.float64),
             overall=joined("overall").astype(np.float64),
-            least=least,
-            most=most,
+            bound=bound,
         )
 
     def __len__(self) -> int:
@@ -150,8 +147,7 @@ class Forest:
             nodes,
             children,
             self.pattern,
-            self.least,
-            self.most,
+            self.bound,
         )
 
     def _depths(self, parent: Places, child: Places) -> Places:
@@ -170,27 +166,18 @@ class Forest:
         on_threads(work, spans(len(score), BLOCK))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """For an artifact, without the link and the ends."""
-        return {name: getattr(self, name) for name in _TYPES if name not in _ENDS}
-
-    @property
-    def ends(self) -> NDArray[np.float64]:
-        """For an artifact, the least and the greatest probability of each node."""
-        return np.stack([self.least, self.most])
+        """For an artifact, without the link and the bound."""
+        return {name: getattr(self, name) for name in _TYPES if name != "bound"}
 
     @classmethod
     def from_arrays(
-        cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int], ends: FloatArray | None = None
+        cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int], bound: FloatArray | None = None
     ) -> Forest:
-        """The inverse of `to_arrays` and `ends`, for features of so many codes; without ends it is exact.
+        """The inverse of `to_arrays`, for features of so many codes; without a bound it is exact.
 
         A `ValueError` where these are no trees.
         """
-        nodes = len(arrays["feature"])
-        ends = np.repeat([[0.0], [1.0]], nodes, axis=1) if ends is None else ends
-        if ends.shape != (2, nodes):
-            raise ValueError(f"there are ends of shape {ends.shape} for {nodes} nodes")
-        forest = cls(link, **arrays, **dict(zip(_ENDS, ends, strict=True)))
+        forest = cls(link, **arrays, bound=_exact_bound(arrays["pattern"]) if bound is None else bound)
         forest._check(np.array(codes, dtype=np.int64))
         return forest
 
@@ -218,6 +205,12 @@ class Forest:
             raise ValueError("the trees' nodes are not each below one other")
         if (self.code[last] >= codes[self.feature[inner]]).any():
             raise ValueError("the trees ask for codes that are not there")
+
+
+def _exact_bound(steps: NDArray[np.generic]) -> FloatArray:
+    """1 for factors that raise probabilities, 0 for others."""
+    bound: FloatArray = (steps >= 1.0).astype(np.float64)
+    return bound
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:

@@ -23,15 +23,15 @@ def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features:
         trees = [_of_leaf(forest, forest.pattern, root, codes) for root in roots]
         return terms.sigmoid(terms.total([start, *trees]))
     prob = terms.sigmoid(start)
-    held = bool(forest.least.any() or (forest.most < 1.0).any())
+    held = bool(((forest.bound > 0.0) & (forest.bound < 1.0)).any())
     for root in roots:
         product = prob * _of_leaf(forest, forest.pattern, root, codes)
-        most: Term = Number(1.0)
         if held:
-            least, most = (_of_leaf(forest, ends, root, codes) for ends in (forest.least, forest.most))
-            product = Function("greatest", (product, Function("least", (prob, least))))
-            most = Function("greatest", (prob, most))
-        prob = Function("least", (product, most))
+            low, high = Function("least", (prob, product)), Function("greatest", (prob, product))
+            within = Function("least", (high, _of_leaf(forest, forest.bound, root, codes)))
+            prob = Function("greatest", (low, within))
+        else:
+            prob = Function("least", (product, Number(1.0)))
     return prob
 
 

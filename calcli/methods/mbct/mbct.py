@@ -81,7 +81,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         "alpha": number(params, "alpha"),
     }
     features, trees = coder.only(used).to_arrays(), forest.renumbered(used).to_arrays()
-    held = {} if average is None or growth.link == kernels.ODDS else {SUPPORTED: forest.ends}
+    held = {} if average is None or growth.link == kernels.ODDS else {SUPPORTED: forest.bound}
     return State(values, {**prefixed("feature", features), **prefixed("tree", trees), **held})
 
 
@@ -159,6 +159,6 @@ class _Model:
 @unpacked_once("tree/feature")
 def _unpacked(state: State) -> _Model:
     coder = Coder.from_arrays(unprefixed("feature", state.arrays))
-    link, ends = LINKS[str(state.params["link"])], state.array(SUPPORTED) if SUPPORTED in state.arrays else None
-    forest = Forest.from_arrays(link, unprefixed("tree", state.arrays), coder.codes, ends)
+    link, bound = LINKS[str(state.params["link"])], state.array(SUPPORTED) if SUPPORTED in state.arrays else None
+    forest = Forest.from_arrays(link, unprefixed("tree", state.arrays), coder.codes, bound)
     return _Model(_Start(state.number("a"), state.number("b")), coder, forest)

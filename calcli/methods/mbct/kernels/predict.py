@@ -62,8 +62,8 @@ class Walk(NamedTuple):
         own child.
     pattern
         Of each node.
-    least, most
-        Of each node: beyond these a factor takes no probability that did not lie there.
+    bound
+        Of each node: a factor takes no probability beyond it that did not lie there.
     """
 
     roots: Table
@@ -71,8 +71,7 @@ class Walk(NamedTuple):
     nodes: NDArray[np.uint64]
     children: Table
     pattern: FloatArray
-    least: FloatArray
-    most: FloatArray
+    bound: FloatArray
 
 
 @compiled
@@ -82,7 +81,7 @@ def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
     As a leaf is its own child, all rows take as many steps as the tree is deep, with no branch to predict, and the
     processor works on several rows at once. Few rows at a time go through all trees, so that they stay in the cache.
     """
-    roots, depths, nodes, children, pattern, least, most = walk
+    roots, depths, nodes, children, pattern, bound = walk
     at = np.empty(STRIDE, dtype=np.uint32)
     low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
     for first in range(0, len(score), STRIDE):
@@ -103,8 +102,8 @@ def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
             else:
                 for place in range(many):
                     leaf, p = at[place], score[first + place]
-                    within = min(max(p * pattern[leaf], min(p, least[leaf])), max(p, most[leaf]))
-                    score[first + place] = within
+                    low, high = min(p, p * pattern[leaf]), max(p, p * pattern[leaf])
+                    score[first + place] = max(low, min(high, bound[leaf]))
 
 
 @compiled
