@@ -23,7 +23,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     edges = _edges(prob, batch.weight, int(number(params, "bins")), str(params["binning"]))
     place = bins.assign(prob, edges)
     weight = batch.weights
-    total = np.bincount(place, weight, minlength=len(edges) - 1)
+    total = np.bincount(place, weight, minlength=len(edges) - 1).astype(np.float64)
     positive = np.bincount(place, weight * batch.labels, minlength=len(edges) - 1)
     middle = (edges[:-1] + edges[1:]) / 2
     rate = np.divide(positive, total, out=middle, where=total > 0)

@@ -207,7 +207,7 @@ class Forest:
             raise ValueError("the trees ask for codes that are not there")
 
 
-def _exact_bound(steps: NDArray[np.generic]) -> FloatArray:
+def _exact_bound(steps: FloatArray) -> FloatArray:
     """1 for factors that raise probabilities, 0 for others."""
     bound: FloatArray = (steps >= 1.0).astype(np.float64)
     return bound

@@ -97,7 +97,8 @@ def _test_sets(score: FloatArray, rows: Rows, seed: int) -> list[Mask]:
     if len(rows) > CROSS_VALIDATED_ROWS:
         tests = [share_by_score(score, 1 / FOLDS, seed, "mbct")]
     else:
-        fold = folds_by_score(np.column_stack([score, rows.codes]), rows.label.astype(np.int64), FOLDS, seed, "mbct")
+        features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
+        fold = folds_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features])
         tests = [fold == index for index in range(FOLDS)]
     return [test for test in tests if test.any() and not test.all()]
 

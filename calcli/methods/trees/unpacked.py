@@ -26,8 +26,9 @@ class _Key:
         return id(self.array)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, _Key) and self.array is other.array
-        return same and self.state.arrays.keys() == other.state.arrays.keys()
+        if not isinstance(other, _Key):
+            return False
+        return self.array is other.array and self.state.arrays.keys() == other.state.arrays.keys()
 
 
 def unpacked_once(array: str) -> Callable[[Callable[[State], Model]], Callable[[State], Model]]:
