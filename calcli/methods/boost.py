@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray, SideInputs
+from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.learners import catboost
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Section, number
@@ -23,6 +23,7 @@ from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
+from calcli.numeric.score_folds import class_order, ordered
 from calcli.state import Json, State, nest, unnest
 
 if TYPE_CHECKING:
@@ -58,19 +59,20 @@ _STOPPING = {"od_type": "Iter", "od_wait": PATIENCE, "use_best_model": False}
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    rows, boosting = distinct(batch, seed), _Boosting.of(params, batch.classes, seed)
+    rows = distinct(batch, seed)
+    boosting = _Boosting.of(params, rows, seed)
     rounds = boosting.chosen(rows) if params["rounds"] == "auto" else int(number(params, "rounds"))
     start = _scaled(rows)
     model = boosting.train(rows, start, rounds) if rounds else None
-    return _state(start, rows, model)
+    return _state(start, model, boosting, rows)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     start, model = _parts(state)
     if model is None:
         return start.predict(Batch(batch.score))
-    score = scores(start.predict(Batch(batch.score)))
-    return probabilities(score + _added(model, _features(batch, score)))
+    score, order = scores(start.predict(Batch(batch.score))), _order(state, batch.classes)
+    return probabilities(score + _added(model, _features(batch, score, order), order))
 
 
 def explain(state: State) -> tuple[Section, ...]:
@@ -88,31 +90,42 @@ def explain(state: State) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Boosting:
-    """The settings of the models."""
+    """The settings of the models, and the order in which they see the classes: any other would change what they learn.
+
+    The order follows from the scores, so that it does not matter which class is the positive one.
+    """
 
     settings: Mapping[str, Any]
     seed: int
+    order: IntArray
 
     @classmethod
-    def of(cls, params: Params, classes: int, seed: int) -> _Boosting:
+    def of(cls, params: Params, rows: Batch, seed: int) -> _Boosting:
+        classes = rows.classes
         loss = (
             {"loss_function": "Logloss"} if classes == 2 else {"loss_function": "MultiClass", "classes_count": classes}
         )
         own = {"depth": int(number(params, "depth")), "learning_rate": number(params, "rate")}
-        return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed)
+        return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed, class_order(rows.score))
 
     def train(self, rows: Batch, start: Calibrator, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
         """A model, stopped early on the rows `unseen` if given; None where there is nothing to learn."""
-        features = _features(rows, scores(start.predict(Batch(rows.score))))
+        features = _features(rows, scores(start.predict(Batch(rows.score))), self.order)
         if len(np.unique(rows.labels)) == 1 or not any(_differs(column) for column in features.values()):
             return None
         stopping = {} if unseen is None else _STOPPING
         return catboost.train(
-            _pool(rows, start),
+            self.pool(rows, start),
             {**self.settings, **stopping, "iterations": rounds},
             seed=self.seed,
-            evaluated=None if unseen is None else _pool(unseen, start),
+            evaluated=None if unseen is None else self.pool(unseen, start),
         )
+
+    def pool(self, rows: Batch, start: Calibrator) -> Pool:
+        """Training rows, with the scaled score as baseline."""
+        score, rank = scores(start.predict(Batch(rows.score))), np.argsort(self.order)
+        features, baseline = _features(rows, score, self.order), ordered(score, self.order)
+        return catboost.pool(features, rank[rows.labels], rows.weight, baseline=baseline)
 
     def chosen(self, rows: Batch) -> int:
         """The number of rounds of least held-out loss."""
@@ -126,17 +139,12 @@ class _Boosting:
         model = self.train(seen, start, MOST, unseen)
         if model is not None:
             score = scores(prob)
-            data = catboost.pool(_features(unseen, score))
+            data = catboost.pool(_features(unseen, score, self.order))
             for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
-                losses.append(log_loss(probabilities(score + stage), unseen.labels))
+                added = ordered(stage, np.argsort(self.order))
+                losses.append(log_loss(probabilities(score + added), unseen.labels))
         losses += [losses[-1]] * (1 + MOST // EVERY - len(losses))
         return np.stack(losses)
-
-
-def _pool(rows: Batch, start: Calibrator) -> Pool:
-    """Training rows, with the scaled score as baseline."""
-    score = scores(start.predict(Batch(rows.score)))
-    return catboost.pool(_features(rows, score), rows.labels, rows.weight, baseline=score)
 
 
 def _scaled(rows: Batch) -> Calibrator:
@@ -145,15 +153,15 @@ def _scaled(rows: Batch) -> Calibrator:
     return calibrator.fit(spec, Batch(rows.score, rows.label, rows.weight), spec.resolve())
 
 
-def _features(rows: Batch, score: FloatArray) -> dict[str, Column]:
-    """The features by name, and the score among them."""
+def _features(rows: Batch, score: FloatArray, order: IntArray) -> dict[str, Column]:
+    """The features by name, and the score among them, with the classes in this order."""
     features = dict(sorted(rows.features.items()))
     name = SCORE
     while any(other.startswith(name) for other in features):
         name = f"{name}_"
     if score.ndim == 1:
-        return features | {name: Column("number", score)}
-    return features | {f"{name} {index}": Column("number", column) for index, column in enumerate(score.T)}
+        return features | {name: Column("number", ordered(score, order))}
+    return features | {f"{name} {index}": Column("number", score[:, index]) for index in order}
 
 
 def _differs(column: Column) -> bool:
@@ -163,20 +171,27 @@ def _differs(column: Column) -> bool:
     return not np.array_equal(values, np.full_like(values, values[0]), equal_nan=column.role != "category")
 
 
-def _added(model: CatBoost, features: Mapping[str, Column]) -> FloatArray:
-    ordered = {name: features[name] for name in model.feature_names_}
+def _added(model: CatBoost, features: Mapping[str, Column], order: IntArray) -> FloatArray:
+    known = {name: features[name] for name in model.feature_names_}
     with catboost.refusals("predict"):
-        return np.asarray(model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal"), dtype=np.float64)
+        added = np.asarray(model.predict(catboost.pool(known), prediction_type="RawFormulaVal"), dtype=np.float64)
+    return ordered(added, np.argsort(order))
 
 
-def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
+def _order(state: State, classes: int) -> IntArray:
+    """The order in which the model sees the classes; older states have their own."""
+    return state.array("order").astype(np.int64) if "order" in state.arrays else np.arange(classes)
+
+
+def _state(start: Calibrator, model: CatBoost | None, boosting: _Boosting, rows: Batch) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
     params: dict[str, Json] = {**whole.params, "method": start.spec.name, "rounds": rounds}
     if model is None:
         return State(params, whole.arrays)
-    importances = catboost.importances(model, _pool(rows, start))
-    return State(params, {**whole.arrays, "importances": importances}, {_BLOB: catboost.to_bytes(model)})
+    importances = catboost.importances(model, boosting.pool(rows, start))
+    arrays = {**whole.arrays, "importances": importances, "order": boosting.order}
+    return State(params, arrays, {_BLOB: catboost.to_bytes(model)})
 
 
 def _parts(state: State) -> tuple[Calibrator, CatBoost | None]:

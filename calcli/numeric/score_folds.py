@@ -45,16 +45,28 @@ def share_by_score(score: FloatArray, share: float, seed: int, purpose: str) -> 
     return keys < np.uint64(min(share * 2.0**64, 2.0**64 - 2**11))
 
 
-def in_class_order(score: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Scores with their classes in an order that follows from the scores alone, and the place of each class in it.
+def class_order(score: FloatArray) -> IntArray:
+    """The classes in an order that follows from the scores alone, whatever order they come in.
 
-    Classes are ordered by the sum of their distinct scores; log-odds are turned so that theirs is not negative.
+    They are ordered by the sum of their distinct scores; of two classes, so that the log-odds of the last one have a
+    sum that is not negative.
     """
     if score.ndim == 1:
-        turned = float(np.unique(score).sum()) < 0.0
-        return (-score, np.array([1, 0])) if turned else (score, np.array([0, 1]))
-    order = np.argsort([float(np.unique(column).sum()) for column in score.T], kind="stable")
-    return score[:, order], np.argsort(order)
+        return np.array([1, 0] if float(np.unique(score).sum()) < 0.0 else [0, 1])
+    return np.argsort([float(np.unique(column).sum()) for column in score.T], kind="stable")
+
+
+def ordered(values: FloatArray, order: IntArray) -> FloatArray:
+    """Log-odds, or a column for each class, with the classes in this order."""
+    if values.ndim == 2:
+        return values[:, order]
+    return values if order[0] == 0 else -values
+
+
+def in_class_order(score: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Scores with their classes in `class_order`, and the place of each class in it."""
+    order = class_order(score)
+    return ordered(score, order), np.argsort(order)
 
 
 def _columns(score: FloatArray) -> list[NDArray[np.uint64]]:
