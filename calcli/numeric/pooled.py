@@ -109,14 +109,16 @@ class Running(NamedTuple):
 
         A cut lies halfway between two distinct scores, where the weight below is nearest to its share: rows with equal
         scores stay together, and a row of weight two counts as the row twice. Where many rows share a score there are
-        fewer cuts.
+        fewer cuts. Of two that are equally near, the one farther from the middle is taken, so that the cuts are the
+        same from either end; a row exactly in the middle goes to the lower bin.
         """
         score, below = self.score, self.weight
         if len(score) < 2:
             return np.empty(0)
         share = below[-1] * np.arange(1, count) / count
         over = np.clip(np.searchsorted(below, share, side="left"), 1, len(score) - 1)
-        nearer = (below[over - 1] + below[over]) / 2.0 < share  # a cut is the best one up to halfway to the next
+        halfway = (below[over - 1] + below[over]) / 2.0  # a cut is the best one up to halfway to the next
+        nearer = (halfway < share) | ((halfway == share) & (share > below[-1] / 2.0))  # as seen from either end
         place = np.unique(np.minimum(over - 1 + nearer, len(score) - 2))
         cuts: FloatArray = score[place] + (score[place + 1] - score[place]) / 2.0
         return cuts

@@ -69,11 +69,10 @@ def in_class_order(score: FloatArray) -> tuple[FloatArray, IntArray]:
     return ordered(score, order), np.argsort(order)
 
 
-def _columns(score: FloatArray) -> list[NDArray[np.uint64]]:
-    """The columns of scores to eleven digits: the last few depend on the order in which classes were summed."""
+def _columns(score: FloatArray) -> list[FloatArray]:
+    """The columns of scores to eight decimals: the last digits depend on the order in which classes were summed."""
     columns = score.reshape(len(score), -1).T
-    rest = np.uint64(0xFFFF)
-    return [((column + 0.0).view(np.uint64) + np.uint64(0x8000)) & ~rest for column in columns]
+    return [*np.where(np.abs(columns) < 1e6, np.round(np.clip(columns, -1e6, 1e6), 8), columns)]
 
 
 def row_keys(rows: FloatArray, seed: int, purpose: str) -> NDArray[np.uint64]:
