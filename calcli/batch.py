@@ -72,6 +72,9 @@ class Batch:
         The number that each row turned out to have, where labels are amounts and not classes.
     node
         The id of each row in an edge list, as a category; None where rows have none.
+    prob
+        The probabilities that the score was made of, as the table has them: of the positive class, or of each (also of
+        two, where the table has two columns). None where it has logits.
     """
 
     score: FloatArray
@@ -80,6 +83,7 @@ class Batch:
     features: Mapping[str, Column] = field(default_factory=dict)
     target: FloatArray | None = None
     node: Column | None = None
+    prob: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -119,6 +123,7 @@ class Batch:
             features={name: column.take(rows) for name, column in self.features.items()},
             target=None if self.target is None else self.target[rows],
             node=None if self.node is None else self.node.take(rows),
+            prob=None if self.prob is None else self.prob[rows],
         )
 
 

@@ -249,12 +249,6 @@ def log_softmax(logits: Sequence[Term]) -> Terms:
     return tuple(one - top - rest for one in logits)
 
 
-def logit(p: Term, margin: float) -> Term:
-    """The log-odds of a probability, held so far from 0 and 1."""
-    kept = clip(p, margin, 1.0 - margin)
-    return ln(kept) - ln(1.0 - kept)
-
-
 def one_against_rest(logits: Sequence[Term], index: int) -> Term:
     """The log-odds of one class against all others."""
     others = [one for place, one in enumerate(logits) if place != index]

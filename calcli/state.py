@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Value = TypeVar("Value")
 
+SUPPORTED = "supported"
+"""The array that stands in for exact outputs: the same, held within what the rows of the fit support."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -47,6 +50,21 @@ class State:
     def array(self, name: str) -> NDArray[np.float64]:
         """The array `name` as float64."""
         return np.asarray(self.arrays[name], dtype=np.float64)
+
+    def supported(self, name: str) -> NDArray[np.float64]:
+        """The array `SUPPORTED`, or where there is none the exact one, `name`."""
+        return self.array(SUPPORTED if SUPPORTED in self.arrays else name)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether it, or a state that is nested in it, has an array `SUPPORTED`."""
+        return any(name.rpartition("/")[2] == SUPPORTED for name in self.arrays)
+
+    @property
+    def exact(self) -> State:
+        """The same without the arrays `SUPPORTED`."""
+        arrays = {name: array for name, array in self.arrays.items() if name.rpartition("/")[2] != SUPPORTED}
+        return State(self.params, arrays, self.blobs)
 
 
 def pack_texts(texts: Sequence[str], name: str | None = None) -> dict[str, NDArray[np.generic]]:

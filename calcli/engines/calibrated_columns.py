@@ -11,7 +11,7 @@ import polars as pl
 from calcli.batch import Batch, FloatArray
 from calcli.engines.local import Computed
 from calcli.methods.calibrator import Calibrator
-from calcli.numeric.links import scores
+from calcli.numeric.links import logits
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
@@ -29,7 +29,7 @@ class CalibratedColumns:
     stem
         Their name; with more than two classes the name of the class follows.
     scale
-        Whether they hold probabilities, or what `scores` makes of them.
+        Whether they hold probabilities, or what `logits` makes of them.
     extra
         Whether to add the logits, and the interval and the extras of the method where it has them.
     features
@@ -77,9 +77,9 @@ class CalibratedColumns:
 
     def _values(self, batch: Batch) -> list[FloatArray]:
         prob = self.calibrator.predict(batch)
-        values = [prob if self.scale == "prob" else scores(prob)]
+        values = [prob if self.scale == "prob" else logits(prob)]
         if self.extra:
-            values.append(scores(prob))
+            values.append(logits(prob))
             if self.calibrator.spec.interval:
                 values += self.calibrator.interval(batch)
         if self._extras:

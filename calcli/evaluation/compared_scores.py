@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.fitting.model import Model, load
-from calcli.reports.measuring import raw_probabilities
+from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.scale import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Source
+
+
+def no_odds(_: Batch) -> None:
+    """Of a score that is ranked by its probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class ComparedScore:
         Its probabilities for rows of this binding.
     whole_table
         Whether it must see all rows at once.
+    odds
+        What rows of this binding are ranked by; None where that is the probabilities.
     """
 
     name: str
@@ -39,6 +44,12 @@ class ComparedScore:
     binding: Binding
     predict: Callable[[Batch], FloatArray]
     whole_table: bool = False
+    odds: Callable[[Batch], FloatArray | None] = no_odds
+
+    @classmethod
+    def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:
+        """Columns as they are."""
+        return cls(name, source, binding, raw_probabilities, odds=raw_odds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ def bind_scores(
     known = next((model.binding for model in models.values()), None)
     raw = _bind_raw(source, flags, known, columns)
     notes = list(raw.notes)
-    scores = [ComparedScore(RAW, ScoreSource("raw"), raw, partial(raw_probabilities, binding=raw))]
+    scores = [ComparedScore.of_columns(RAW, ScoreSource("raw"), raw)]
     # Artifacts: their classes must be those of the raw score.
     if len({model.binding.score for model in models.values()}) > 1:
         flags = replace(flags, prob=None, logit=None)
@@ -125,8 +136,7 @@ def bind_scores(
     # Columns that are calibrated already.
     for name, column in columns.items():
         binding = bind_score(source, raw, column)
-        predict = partial(raw_probabilities, binding=binding)
-        scores.append(ComparedScore(name, ScoreSource("column", column=column), binding, predict))
+        scores.append(ComparedScore.of_columns(name, ScoreSource("column", column=column), binding))
     for note in dict.fromkeys(notes):
         listener.note(note)
     return tuple(scores)

@@ -142,6 +142,7 @@ class ScoreBuffer:
         self._weight: _Growing[np.float64] = _Growing(np.float64)
         self._place: _Growing[np.int16] = _Growing(np.int16)
         self._probs: list[_Growing[np.float64]] = [_Growing(np.float64, width) for _ in scores]
+        self._odds: list[_Growing[np.float64]] = [_Growing(np.float64, width) for _ in scores]
         self._whole_tables: dict[int, list[Batch]] = {
             number: [] for number, score in enumerate(scores) if score.whole_table
         }
@@ -157,6 +158,7 @@ class ScoreBuffer:
             for number in range(len(self._scores))
             if number not in self._whole_tables
         }
+        odds = [score.odds(batch) for score, batch in zip(self._scores, batches, strict=False)]
         place = None if self._clustering is None else self._clustering.place(batches[-1])
         self.share += class_weights(label, weight, len(self.share))
         # Add them up where there is no room, else keep them.
@@ -164,7 +166,7 @@ class ScoreBuffer:
             self._sum_buffered()
         if self._summing:
             clusters = self._clusters(place)
-            self._sums.add([Scored(label, prob, weight, clusters) for prob in probs.values()])
+            self._sums.add([Scored(label, probs[number], weight, clusters, odds=odds[number]) for number in probs])
             return
         self._labels.append(label)
         if place is not None:
@@ -173,6 +175,8 @@ class ScoreBuffer:
             self._weight.append(weight)
         for number, prob in probs.items():
             self._probs[number].append(prob)
+            if (ranked_by := odds[number]) is not None:
+                self._odds[number].append(ranked_by)
 
     def done(self) -> BufferedScores | Measurements:
         """All rows, or the measurements from sums over them."""
@@ -196,8 +200,10 @@ class ScoreBuffer:
 
     def _buffered(self) -> BufferedScores:
         candidates = tuple(
-            Candidate(score.name, score.source, prob.whole(), self._seconds(number))
-            for number, (score, prob) in enumerate(zip(self._scores, self._probs, strict=True))
+            Candidate(
+                score.name, score.source, prob.whole(), self._seconds(number), odds.whole() if odds.size else None
+            )
+            for number, (score, prob, odds) in enumerate(zip(self._scores, self._probs, self._odds, strict=True))
         )
         weight = self._weight.whole() if self._weight.size else None
         place = None if self._clustering is None else self._place.whole().astype(np.int64)
@@ -217,7 +223,7 @@ class ScoreBuffer:
         rows = self._buffered()
         for some in spans(len(rows.labels), _TOGETHER):
             self._sums.add([score.scored(rows, rows.clusters).take(some) for score in rows.candidates])
-        self._labels, self._weight, self._probs = _Growing(np.int8), _Growing(np.float64), []
+        self._labels, self._weight, self._probs, self._odds = _Growing(np.int8), _Growing(np.float64), [], []
 
 
 class _Growing(Generic[Scalar]):

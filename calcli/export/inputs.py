@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass
 
 from calcli import expressions as terms
-from calcli.expressions import Condition, Every, Input, Inputs, Term, Terms
-from calcli.numeric.links import CLIP
+from calcli.expressions import Condition, Every, Input, Inputs, Terms
+from calcli.numeric import link_terms
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding
 from calcli.tables.scale import SLACK, SUM_SLACK
@@ -55,16 +55,10 @@ def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
 def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
     probabilities = binding.score.kind == "prob"
     if len(values) == 1 or not binding.binary:
-        return log_odds(values) if probabilities else values
+        return link_terms.scores(values) if probabilities else values
     positive = binding.classes.index(index_order(binding)[1])
-    pair: tuple[Term, Term] = (values[positive], values[1 - positive])
-    if probabilities:
-        pair = (terms.ln(terms.clip(pair[0], CLIP, 1.0 - CLIP)), terms.ln(terms.clip(pair[1], CLIP, 1.0 - CLIP)))
-    return (pair[0] - pair[1],)
-
-
-def log_odds(prob: Terms) -> Terms:
-    """The output of `--as logit`: log-odds, or log-probabilities."""
-    if len(prob) == 1:
-        return (terms.logit(prob[0], CLIP),)
-    return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in prob)
+    pair = (values[positive], values[1 - positive])
+    if not probabilities:
+        return (pair[0] - pair[1],)
+    logs = link_terms.logits(pair)
+    return (link_terms.drawn_in(logs[0] - logs[1]),)

@@ -41,7 +41,7 @@ from calcli.expressions import (
 Sql: TypeAlias = Any
 """An expression of sqlglot."""
 
-LARGEST = 20_000
+LARGEST = 40_000
 """Terms of the longest expression that is written."""
 
 MOST_BRANCHES = 500

@@ -25,6 +25,7 @@ from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
 from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
+from calcli.metrics.base import Folds
 from calcli.numeric.folds import folds, held_out
 from calcli.numeric.rng import stream
 
@@ -47,6 +48,8 @@ class Selection:
         The calibrator of all rows; None where a sample of them was compared.
     rows, prob
         The rows that were held out, and the predictions of the choice for them.
+    folds
+        Of the held-out rows, where several calibrators have predicted them.
     least_gain
         How much a method had to lower the mean log-loss to be chosen; None where nothing was.
     """
@@ -58,6 +61,7 @@ class Selection:
     holdout: Holdout
     rows: Mask
     prob: FloatArray
+    folds: Folds | None
     least_gain: float | None
 
 
@@ -115,4 +119,6 @@ def select(
     compared[compared] = splits.predicted
     kept = None if sampled else fitted
     least = None if chosen.name == IDENTITY else EVIDENCE / float(held.weights.sum())
-    return Selection(choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), least)
+    return Selection(
+        choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), splits.folds, least
+    )

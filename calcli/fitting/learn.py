@@ -23,6 +23,7 @@ from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Folds
 from calcli.metrics.paired import Paired, given_at_least
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
@@ -48,6 +49,8 @@ class Learned:
         Why `auto` selected the method.
     least_gain
         How much it had to lower the mean log-loss to be selected.
+    folds
+        Of the held-out rows, where several calibrators have predicted them.
     """
 
     spec: MethodSpec
@@ -62,6 +65,7 @@ class Learned:
     prob: FloatArray | None = None
     choice: Choice | None = None
     least_gain: float | None = None
+    folds: Folds | None = None
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""
@@ -72,7 +76,9 @@ class Learned:
         """With some of the held-out rows only; the drift baseline stays that of all."""
         assert self.rows is not None
         assert self.prob is not None
-        return replace(self, rows=rows, prob=self.prob[rows[self.rows]], held_out_rows=int(rows.sum()))
+        kept = rows[self.rows]
+        folds = None if self.folds is None else self.folds.take(kept)
+        return replace(self, rows=rows, prob=self.prob[kept], held_out_rows=int(rows.sum()), folds=folds)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -168,6 +174,7 @@ class _Task:
             held_out_rows=int(selected.rows.sum()),
             rows=selected.rows,
             prob=prob,
+            folds=selected.folds,
             least_gain=selected.least_gain if self.post_processing.prior_ratio is None else None,
         )
 
@@ -208,6 +215,7 @@ class _Task:
             held_out_rows=int(splits.predicted.sum()),
             rows=splits.predicted,
             prob=predicted.prob,
+            folds=splits.folds,
         )
 
     def _fit(self, spec: MethodSpec, params: Params) -> Calibrator:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import IntArray
 from calcli.errors import FitError, UsageError
+from calcli.metrics.base import Folds
 from calcli.numeric.folds import folds, group_folds, held_out
 from calcli.numeric.rng import stream
 
@@ -85,6 +86,16 @@ class Splits:
         """The rows of all tests."""
         rows: Mask = np.logical_or.reduce(self.tests)
         return rows
+
+    @property
+    def folds(self) -> Folds | None:
+        """Which test each predicted row is in, if there are several."""
+        if len(self) < 2:
+            return None
+        place = np.zeros(len(self.tests[0]), dtype=np.int64)
+        for index, test in enumerate(self.tests):
+            place[test] = index
+        return Folds(place[self.predicted], len(self))
 
     @property
     def partition(self) -> bool:

@@ -16,7 +16,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.learners import catboost
 from calcli.learners.encoding import feature_codes
 from calcli.numeric.links import log_softmax
-from calcli.numeric.score_folds import row_keys
+from calcli.numeric.score_folds import in_class_order, row_keys
 from calcli.numeric.sums import totals
 
 if TYPE_CHECKING:
@@ -55,9 +55,12 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
 
 
 def _target(score: FloatArray) -> FloatArray:
-    """The target of the surrogate: log-odds, or centred log-probabilities of more than two classes."""
+    """The target of the surrogate: log-odds, or centred log-probabilities of more than two classes.
+
+    Whichever class is the positive one, and in whatever order they come, it is the same.
+    """
     if score.ndim == 1:
-        return np.clip(score, -FAR, FAR)
-    log_prob = np.maximum(log_softmax(score), -FAR)
+        return in_class_order(np.clip(score, -FAR, FAR))[0]
+    log_prob = np.maximum(log_softmax(in_class_order(score)[0]), -FAR)
     centred: FloatArray = log_prob - log_prob.mean(axis=1, keepdims=True)
     return centred

@@ -2,8 +2,7 @@
 
 Trees add to the log-odds z' = a z + b of Platt scaling (more than two classes: to the log-probabilities of structured
 matrix scaling) and may split on the score as well. Their number is chosen by cross-validation of the log-loss, zero
-among the candidates: trees must beat the scaled score by a standard error. A class without rows keeps the probability
-of the scaled score: trees move the others among themselves.
+among the candidates: trees must beat the scaled score by a standard error.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
+from calcli.numeric.score_folds import class_order, ordered
 from calcli.state import Json, State, nest, unnest
 
 if TYPE_CHECKING:
@@ -59,23 +59,24 @@ _STOPPING = {"od_type": "Iter", "od_wait": PATIENCE, "use_best_model": False}
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    rows, boosting = distinct(batch, seed), _Boosting.of(params, batch.classes, seed)
+    rows = distinct(batch, seed)
+    boosting = _Boosting.of(params, rows, seed)
     rounds = boosting.chosen(rows) if params["rounds"] == "auto" else int(number(params, "rounds"))
     start = _scaled(rows)
     model = boosting.train(rows, start, rounds) if rounds else None
-    return _state(start, rows, model)
+    return _state(start, model, boosting, rows)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     start, model = _parts(state)
     if model is None:
         return start.predict(Batch(batch.score))
-    prob = start.predict(Batch(batch.score))
-    features = _features(batch, scores(prob))
-    ordered = {name: features[name] for name in model.feature_names_}
+    prob, order = start.predict(Batch(batch.score)), _order(state, batch.classes)
+    features = _features(batch, scores(prob), order)
     with catboost.refusals("predict"):
-        added = model.predict(catboost.pool(ordered), prediction_type="RawFormulaVal")
-    return _moved(prob, np.asarray(added, dtype=np.float64), _seen(model))
+        data = catboost.pool({name: features[name] for name in model.feature_names_})
+        added = np.asarray(model.predict(data, prediction_type="RawFormulaVal"), dtype=np.float64)
+    return _moved(prob, added, order)
 
 
 def explain(state: State) -> tuple[Section, ...]:
@@ -93,32 +94,40 @@ def explain(state: State) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Boosting:
-    """The settings of the models."""
+    """The settings of the models, and the order in which they see the classes: any other would change what they learn.
+
+    The order follows from the scores, so that it does not matter which class is the positive one.
+    """
 
     settings: Mapping[str, Any]
     seed: int
+    order: IntArray
 
     @classmethod
-    def of(cls, params: Params, classes: int, seed: int) -> _Boosting:
-        loss = {"loss_function": "Logloss" if classes == 2 else "MultiClass"}
+    def of(cls, params: Params, rows: Batch, seed: int) -> _Boosting:
+        loss = {"loss_function": "Logloss" if rows.classes == 2 else "MultiClass"}
         own = {"depth": int(number(params, "depth")), "learning_rate": number(params, "rate")}
-        return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed)
+        return cls({**_SETTINGS, **own, **loss, "l2_leaf_reg": number(params, "l2")}, seed, class_order(rows.score))
 
     def train(self, rows: Batch, start: Calibrator, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
         """A model, stopped early on the rows `unseen` if given; None where there is nothing to learn."""
-        features = _features(rows, scores(start.predict(Batch(rows.score))))
-        seen = np.unique(rows.labels)
-        if len(seen) == 1 or not any(catboost.differs(column) for column in features.values()):
+        order = self.of_labels(rows)
+        features = _features(rows, scores(start.predict(Batch(rows.score))), order)
+        if len(np.unique(rows.labels)) == 1 or not any(catboost.differs(column) for column in features.values()):
             return None
         if unseen is not None:
-            unseen = unseen.take(np.isin(unseen.labels, seen))
+            unseen = unseen.take(np.isin(unseen.labels, order))
         stopping = _STOPPING if unseen else {}
         return catboost.train(
-            _pool(rows, start, seen),
+            _pool(rows, start, order),
             {**self.settings, **stopping, "iterations": rounds},
             seed=self.seed,
-            evaluated=_pool(unseen, start, seen) if unseen else None,
+            evaluated=_pool(unseen, start, order) if unseen else None,
         )
+
+    def of_labels(self, rows: Batch) -> IntArray:
+        """The order of the classes of these labels; of two classes both, of more CatBoost takes no others."""
+        return self.order if rows.classes == 2 else self.order[np.isin(self.order, rows.labels)]
 
     def chosen(self, rows: Batch) -> int:
         """The number of rounds of least held-out loss."""
@@ -131,32 +140,29 @@ class _Boosting:
         losses = [log_loss(prob, unseen.labels)]
         model = self.train(seen, start, MOST, unseen)
         if model is not None:
-            data = catboost.pool(_features(unseen, scores(prob)))
+            order = self.of_labels(seen)
+            data = catboost.pool(_features(unseen, scores(prob), order))
             for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
-                losses.append(log_loss(_moved(prob, stage, _seen(model)), unseen.labels))
+                losses.append(log_loss(_moved(prob, stage, order), unseen.labels))
         losses += [losses[-1]] * (1 + MOST // EVERY - len(losses))
         return np.stack(losses)
 
 
-def _pool(rows: Batch, start: Calibrator, seen: IntArray) -> Pool:
-    """Training rows, with the scaled score of the classes `seen` as baseline: CatBoost takes no other classes."""
+def _pool(rows: Batch, start: Calibrator, order: IntArray) -> Pool:
+    """Training rows, with the scaled score of the classes as baseline, and these in their order."""
     score = scores(start.predict(Batch(rows.score)))
-    baseline = score if score.ndim == 1 else score[:, seen]
-    return catboost.pool(_features(rows, score), rows.labels, rows.weight, baseline=baseline)
+    rank = np.empty(rows.classes, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return catboost.pool(_features(rows, score, order), rank[rows.labels], rows.weight, baseline=ordered(score, order))
 
 
-def _seen(model: CatBoost) -> IntArray:
-    """The classes that a model was trained on."""
-    return np.asarray(model.classes_, dtype=np.int64)
-
-
-def _moved(prob: FloatArray, added: FloatArray, seen: IntArray) -> FloatArray:
-    """Probabilities after the trees have added to the scores of the classes `seen`, which keep their total."""
+def _moved(prob: FloatArray, added: FloatArray, order: IntArray) -> FloatArray:
+    """Probabilities after the trees have added to the scores of these classes, which keep their total."""
     if prob.ndim == 1:
-        return probabilities(scores(prob) + added)
+        return probabilities(scores(prob) + ordered(added, order))
     moved = prob.copy()
-    total = 1.0 if len(seen) == prob.shape[1] else prob[:, seen].sum(axis=1, keepdims=True)
-    moved[:, seen] = total * probabilities(scores(prob)[:, seen] + added)
+    total = 1.0 if len(order) == prob.shape[1] else prob[:, order].sum(axis=1, keepdims=True)
+    moved[:, order] = total * probabilities(scores(prob)[:, order] + added)
     return moved
 
 
@@ -166,18 +172,23 @@ def _scaled(rows: Batch) -> Calibrator:
     return calibrator.fit(spec, Batch(rows.score, rows.label, rows.weight), spec.resolve())
 
 
-def _features(rows: Batch, score: FloatArray) -> dict[str, Column]:
-    """The features by name, and the score among them."""
+def _features(rows: Batch, score: FloatArray, order: IntArray) -> dict[str, Column]:
+    """The features by name, and the score among them, with the classes in this order."""
     features = dict(sorted(rows.features.items()))
     name = SCORE
     while any(other.startswith(name) for other in features):
         name = f"{name}_"
     if score.ndim == 1:
-        return features | {name: Column("number", score)}
-    return features | {f"{name} {index}": Column("number", column) for index, column in enumerate(score.T)}
+        return features | {name: Column("number", ordered(score, order))}
+    return features | {f"{name} {index}": Column("number", score[:, index]) for index in order}
 
 
-def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
+def _order(state: State, classes: int) -> IntArray:
+    """The order in which the model sees the classes; older states have their own."""
+    return state.array("order").astype(np.int64) if "order" in state.arrays else np.arange(classes)
+
+
+def _state(start: Calibrator, model: CatBoost | None, boosting: _Boosting, rows: Batch) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
     params: dict[str, Json] = {
@@ -188,8 +199,10 @@ def _state(start: Calibrator, rows: Batch, model: CatBoost | None) -> State:
     }
     if model is None:
         return State(params, whole.arrays)
-    importances = catboost.importances(model, _pool(rows, start, _seen(model)))
-    return State(params, {**whole.arrays, "importances": importances}, {_BLOB: catboost.to_bytes(model)})
+    order = boosting.of_labels(rows)
+    importances = catboost.importances(model, _pool(rows, start, order))
+    arrays = {**whole.arrays, "importances": importances, "order": order}
+    return State(params, arrays, {_BLOB: catboost.to_bytes(model)})
 
 
 def _parts(state: State) -> tuple[Calibrator, CatBoost | None]:

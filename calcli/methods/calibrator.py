@@ -35,7 +35,8 @@ class PostProcessing:
     Attributes
     ----------
     exact
-        Whether outputs may be exactly 0 or 1. Otherwise those of methods that can give these are mixed with the uniform
+        Whether outputs may be exactly 0 or 1. Otherwise rates are held within what their rows support (an array
+        `SUPPORTED` in the state), the outputs of methods without such that can give 0 or 1 are mixed with the uniform
         distribution, and all are clipped to the open interval.
     prior_ratio
         For each class its rate in the target population over its rate among the calibration rows. Probabilities are
@@ -104,12 +105,22 @@ class Calibrator:
     def predict(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         with self.blamed():
-            prob = bound_method(self.spec, self.classes).predict(self.state, batch, self.sides | sides)
-        reaches_ends = self.spec.reaches_ends and bool(self.state.params.get("reaches_ends", True))
-        prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=reaches_ends)
+            prob = bound_method(self.spec, self.classes).predict(self.predicting, batch, self.sides | sides)
+        prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=self.reaches_ends)
         if not math.isfinite(float(prob.sum())):
             raise ArtifactError("the numbers of this calibrator give no probability for some rows", hint="fit it anew")
         return prob
+
+    @property
+    def predicting(self) -> State:
+        """The state that predicts: outputs are held within what the rows of the fit support, unless they are exact."""
+        return self.state.exact if self.post_processing.exact else self.state
+
+    @property
+    def reaches_ends(self) -> bool:
+        """Whether the raw output can be exactly 0 or 1."""
+        possible = self.spec.reaches_ends and bool(self.state.params.get("reaches_ends", True))
+        return possible and not self.predicting.holds_back
 
     def probe(self, roles: Mapping[str, Role]) -> None:
         """Predict some rows with features of these roles, so that a broken state fails early."""

@@ -31,15 +31,17 @@ def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
     spec, classes = calibrator.spec, calibrator.classes
     method = spec.load_extended()
     if classes == 2 or spec.multiclass == "native":
-        prob = method.formula(calibrator.state, score, features)
+        prob = method.formula(calibrator.predicting, score, features)
     else:
-        parts = unnest(calibrator.state, [str(index) for index in range(classes)]).values()
+        parts = unnest(calibrator.predicting, [str(index) for index in range(classes)]).values()
         each = [
             method.formula(part, (terms.one_against_rest(score, index),), features)[0]
             for index, part in enumerate(parts)
         ]
         prob = _renormalised(each, score)
-    return _post_processed(calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=spec.reaches_ends)
+    return _post_processed(
+        calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=calibrator.reaches_ends
+    )
 
 
 def _renormalised(prob: list[Term], score: Terms) -> Terms:

@@ -165,6 +165,21 @@ class Clusters:
         return {"source": self.source, "k": self.count, "sha256": self.sha256}
 
 
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """The held-out fold of each row, 0 .. `count` - 1.
+
+    The rows of each are predicted by a calibrator of its own, so that scores rank rows within a fold only.
+    """
+
+    place: IntArray
+    count: int
+
+    def take(self, rows: Rows) -> Folds:
+        """The folds of some rows."""
+        return Folds(self.place[rows], self.count)
+
+
 @dataclass(frozen=True)
 class Scored:
     """Rows with labels and predicted probabilities.
@@ -181,6 +196,10 @@ class Scored:
         Of the rows, for metrics that have them as bins.
     edges
         Pairs of rows that are linked, each once, for metrics that look at them.
+    odds
+        Of the same shape as `prob`, and rising with it: what rows are ranked by where probabilities have rounded to 1.
+    folds
+        Of the rows, where several calibrators have predicted them: these are ranked fold by fold.
     """
 
     label: LabelArray
@@ -188,6 +207,8 @@ class Scored:
     weight: FloatArray | None = None
     clusters: Clusters | None = None
     edges: IntArray | None = None
+    odds: FloatArray | None = None
+    folds: Folds | None = None
 
     @classmethod
     def nothing_of(cls, classes: int) -> Scored:
@@ -222,7 +243,14 @@ class Scored:
         """The rows of an index array, a mask or a slice."""
         weight = None if self.weight is None else self.weight[rows]
         clusters = None if self.clusters is None else self.clusters.take(rows)
-        return Scored(self.label[rows], self.prob[rows], weight, clusters)
+        odds = None if self.odds is None else self.odds[rows]
+        folds = None if self.folds is None else self.folds.take(rows)
+        return Scored(self.label[rows], self.prob[rows], weight, clusters, odds=odds, folds=folds)
+
+    @property
+    def ranked(self) -> Scored:
+        """The same for metrics that ask for the order alone: `odds`, if there are any, in the place of `prob`."""
+        return self if self.odds is None else replace(self, prob=self.odds, odds=None)
 
     def mean(self, values: FloatArray) -> float:
         """The weighted mean over rows of a value for each."""
@@ -260,6 +288,14 @@ class Scored:
             return self
         return self.take(self.weight > 0)
 
+    def each_fold(self) -> Iterator[Scored]:
+        """The rows of each fold; all of them where there are no folds."""
+        if self.folds is None:
+            yield self
+            return
+        for index in range(self.folds.count):
+            yield replace(self.take(self.folds.place == index), folds=None)
+
     @cached_property
     def order(self) -> NDArray[np.int64]:
         """Rows by rising probability, equal ones in their own order; binary only."""
@@ -284,7 +320,7 @@ class Scored:
     def _top(self) -> Scored:
         best = self.prob.argmax(axis=1)
         confidence = np.take_along_axis(self.prob, best[:, None], axis=1)[:, 0]
-        return replace(self, label=(best == self.label).astype(np.int8), prob=confidence)
+        return replace(self, label=(best == self.label).astype(np.int8), prob=confidence, odds=None)
 
     @cached_property
     def confidence(self) -> Scored:
@@ -292,11 +328,12 @@ class Scored:
         if not self.binary:
             return self.top
         right = (self.prob > 0.5) == (self.label == 1)
-        return Scored(right.astype(np.int8), np.maximum(self.prob, 1.0 - self.prob), self.weight)
+        return Scored(right.astype(np.int8), np.maximum(self.prob, 1.0 - self.prob), self.weight, folds=self.folds)
 
     def one_vs_rest(self, index: int) -> Scored:
         """Class `index` against all others, as a binary problem."""
         if self.binary:
-            return self if index == 1 else replace(self, label=1 - self.label, prob=1.0 - self.prob)
+            return self if index == 1 else replace(self, label=1 - self.label, prob=1.0 - self.prob, odds=None)
         label = (self.label == index).astype(np.int8)
-        return replace(self, label=label, prob=np.ascontiguousarray(self.prob[:, index]))
+        odds = None if self.odds is None else np.ascontiguousarray(self.odds[:, index])
+        return replace(self, label=label, prob=np.ascontiguousarray(self.prob[:, index]), odds=odds)

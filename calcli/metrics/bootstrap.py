@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +183,13 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
     return draw
 
 
+class _Pooling(NamedTuple):
+    """The binary problems whose rows are pooled into blocks, and whether by what they are ranked by."""
+
+    reduction: Reduction
+    ranked: bool
+
+
 class Resampler:
     """The metrics of one score, prepared for many replicates: sorting and row contributions are computed once.
 
@@ -193,8 +200,8 @@ class Resampler:
         self.scored, self.options = scored, options
         self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         self._rows: dict[str, FloatArray] = {}
-        self._blocks: dict[str, tuple[Reduction, BlockMetric]] = {}
-        self._sorted: dict[Reduction, tuple[SortedRows, ...]] = {}
+        self._blocks: dict[str, tuple[_Pooling, BlockMetric]] = {}
+        self._sorted: dict[_Pooling, tuple[SortedRows, ...]] = {}
         self._clusters: dict[str, ClusterMetric] = {}
         self._errors: FloatArray | None = None
         self._if_negative: FloatArray = np.empty(0)
@@ -212,10 +219,12 @@ class Resampler:
         if per_row is not None:
             self._rows[metric.name] = self._weight * per_row(self.scored)
         elif of_blocks is not None:
-            self._blocks[metric.name] = metric.reduction, of_blocks
-            if metric.reduction not in self._sorted:
-                parts = problems(self.scored, metric.reduction, self.options)
-                self._sorted[metric.reduction] = tuple(part.sorted for part in parts)
+            pooling = _Pooling(metric.reduction, metric.ordinal and self.scored.odds is not None)
+            self._blocks[metric.name] = pooling, of_blocks
+            if pooling not in self._sorted:
+                rows = self.scored.ranked if pooling.ranked else self.scored
+                parts = problems(rows, metric.reduction, self.options)
+                self._sorted[pooling] = tuple(part.sorted for part in parts)
         elif of_clusters is not None:
             if self.scored.clusters is not None:
                 self._clusters[metric.name] = of_clusters
@@ -228,17 +237,17 @@ class Resampler:
 
     def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics of the rows, each taken `counts` times."""
-        pooled: dict[Reduction, list[Blocks]] = {}
+        pooled: dict[_Pooling, list[Blocks]] = {}
         replicate: dict[str, float] = {}
         total = dot(counts, self._weight)
         for name in wanted:
             if name in self._rows:
                 replicate[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
             elif name in self._blocks:
-                reduction = self._blocks[name][0]
-                if reduction not in pooled:
-                    pooled[reduction] = [part.pool(counts) for part in self._sorted[reduction]]
-                replicate[name] = self._of_blocks(name, pooled[reduction])
+                pooling = self._blocks[name][0]
+                if pooling not in pooled:
+                    pooled[pooling] = [part.pool(counts) for part in self._sorted[pooling]]
+                replicate[name] = self._of_blocks(name, pooled[pooling])
             elif self._errors is not None and name == "mvce":
                 replicate[name] = self._mvce([dot(column, counts) for column in self._errors])
         return replicate | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
@@ -246,15 +255,15 @@ class Resampler:
     def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with labels drawn from the score, one uniform number for each row."""
         drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
-        pooled: dict[Reduction, list[Blocks]] = {}
+        pooled: dict[_Pooling, list[Blocks]] = {}
         replicate: dict[str, float] = {}
         for name in wanted:
             if name in self._blocks:
-                reduction = self._blocks[name][0]
-                if reduction not in pooled:
-                    parts = zip(self._sorted[reduction], problems(drawn, reduction, self.options), strict=True)
-                    pooled[reduction] = [one.pool(label=part.label.astype(np.float64)) for one, part in parts]
-                replicate[name] = self._of_blocks(name, pooled[reduction])
+                pooling = self._blocks[name][0]
+                if pooling not in pooled:
+                    parts = zip(self._sorted[pooling], problems(drawn, pooling.reduction, self.options), strict=True)
+                    pooled[pooling] = [one.pool(label=part.label.astype(np.float64)) for one, part in parts]
+                replicate[name] = self._of_blocks(name, pooled[pooling])
             elif self._errors is not None and name == "mvce":
                 label = drawn.top.label.astype(np.float64)
                 more = [dot(column, label) for column in self._if_positive]
@@ -271,8 +280,9 @@ class Resampler:
         return {name: math.nan if value is None else value for name, value in values.items()}
 
     def _of_blocks(self, name: str, pooled: list[Blocks]) -> float:
-        reduction, metric = self._blocks[name]
-        value = combined([metric(blocks, self.options) if blocks.total > 0 else None for blocks in pooled], reduction)
+        pooling, metric = self._blocks[name]
+        values = [metric(blocks, self.options) if blocks.total > 0 else None for blocks in pooled]
+        value = combined(values, pooling.reduction)
         return math.nan if value is None else value
 
     def _mvce(self, added: Sequence[float]) -> float:

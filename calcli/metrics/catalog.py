@@ -54,6 +54,8 @@ class MetricSpec:
         ``module:function`` of the metric from sums over clusters, for metrics whose bins are clusters.
     reduction
         The binary problems that `blocks` is computed on, and how their numbers are combined.
+    ordinal
+        Whether only the order of the scores counts: `blocks` are then of what they are ranked by.
     sums
         ``module:constant``, an `Additive`, for metrics that can be computed from sums over parts of the rows.
     masses
@@ -74,6 +76,7 @@ class MetricSpec:
     blocks: str | None = None
     clusters: str | None = None
     reduction: Reduction = "top"
+    ordinal: bool = False
     sums: str | None = None
     masses: str | None = None
     settle: str | None = None
@@ -121,6 +124,7 @@ def _spec(
     kind: Kind = "gap",
     default: bool = False,
     reduction: Reduction = "top",
+    ordinal: bool = False,
     masses: str | None = None,
     **targets: str,
 ) -> MetricSpec:
@@ -138,6 +142,7 @@ def _spec(
         kind,
         default,
         reduction=reduction,
+        ordinal=ordinal,
         masses=None if masses is None else target(masses, "equal_mass"),
         **{part: target(function) for part, function in targets.items()},
     )
@@ -154,9 +159,10 @@ METRICS = (
     _spec("accuracy", "ranking", "ranking", "how often the most probable class is right",
           direction="higher", kind="smooth", rows="accuracy_rows", sums="ACCURACY_SUMS"),
     _spec("auc", "ranking", "ranking", "area under the ROC curve",
-          direction="higher", kind="smooth", default=True, blocks="auc_of", reduction="macro", sums="AUC_SUMS"),
+          direction="higher", kind="smooth", default=True, blocks="auc_of", reduction="macro",
+          ordinal=True, sums="AUC_SUMS"),
     _spec("pr_auc", "ranking", "ranking", "average precision",
-          direction="higher", kind="smooth", blocks="pr_auc_of", reduction="macro"),
+          direction="higher", kind="smooth", blocks="pr_auc_of", reduction="macro", ordinal=True),
     _spec("prr", "ranking", "detection",
           "share in percent of an oracle's gain from rejecting the least sure rows first",
           direction="higher", kind="smooth", blocks="prr_of", reduction="confidence"),

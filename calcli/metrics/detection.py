@@ -11,7 +11,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
-from calcli.metrics.ranking import auc_of
+from calcli.metrics.ranking import WITHIN_FOLDS, auc_of, over_folds, pairs
 from calcli.numeric.ranks import weight_below
 
 _NO_ORDER = "the loss is the same in every row: there is nothing to reject first"
@@ -22,10 +22,11 @@ def prr(scored: Scored, options: Options) -> Measured:
 
     The loss is 0 or 1, so that `rejection_ratio` is 200 AUC - 100 of that probability as a score for being right.
     """
-    definition = Definition("higher", reduction="top label")
+    within = None if scored.folds is None else WITHIN_FOLDS
+    definition = Definition("higher", reduction="top label", approximation=within)
     if scored.nothing:
         return Measured(None, definition, reason=scored.nothing)
-    value = prr_of(scored.confidence.blocks, options)
+    value = over_folds(scored.confidence, lambda part: prr_of(part.blocks, options), pairs)
     return Measured(value, definition, reason=None if value is not None else _NO_ORDER)
 
 

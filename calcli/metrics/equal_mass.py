@@ -63,7 +63,8 @@ class Masses:
     @classmethod
     def of(cls, scored: Scored) -> Masses:
         weight = np.ones(len(scored)) if scored.weight is None else scored.weight
-        cell = cell_of(scored.prob)
+        scored = replace(scored, odds=None)
+        cell = cell_of(scored)
         of_label = cell + CELLS * scored.label.astype(np.int64, copy=False)
         return cls(
             Cells.of(scored),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,9 @@ from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.reduce import measured, reduction_text
-from calcli.numeric.links import logit
+from calcli.numeric.links import drawn_in, scores
 
+WITHIN_FOLDS = "within each held-out fold"
 _ONE_CLASS = "the rows are all of one class"
 _ACCURACY = Definition("higher", reduction="top label")
 
@@ -24,10 +25,37 @@ def auc(scored: Scored, options: Options) -> Measured:
     """Area under the ROC curve: how often a positive row scores above a negative one, ties counting half.
 
     With more than two classes, the mean over classes of each one against the rest; classes that do not occur are left
-    out.
+    out. Rows that several calibrators have predicted are compared within each fold.
     """
-    definition = Definition("higher", reduction=reduction_text(scored, "macro", options))
-    return measured(scored, options, lambda one, _: binary_auc(one), "macro", definition, _ONE_CLASS)
+    within = None if scored.folds is None else WITHIN_FOLDS
+    definition = Definition("higher", reduction=reduction_text(scored, "macro", options), approximation=within)
+
+    def area(one: Scored, _: Options) -> float | None:
+        return over_folds(one.ranked, binary_auc, pairs)
+
+    return measured(scored, options, area, "macro", definition, _ONE_CLASS)
+
+
+def over_folds(
+    scored: Scored, value: Callable[[Scored], float | None], share: Callable[[Scored], float]
+) -> float | None:
+    """The mean over folds of a metric of the order, weighted by a share; folds without the metric are left out."""
+    if scored.folds is None:
+        return value(scored)
+    known = [(share(part), one) for part in scored.each_fold() if len(part) and (one := value(part)) is not None]
+    total = math.fsum(weight for weight, _ in known)
+    return math.fsum(weight * one for weight, one in known) / total if total > 0 else None
+
+
+def positives(scored: Scored) -> float:
+    """The weight of the positive rows."""
+    return scored.sum_of(lambda part: part.label.astype(np.float64))
+
+
+def pairs(scored: Scored) -> float:
+    """The weight of the pairs of a positive and a negative row."""
+    high = positives(scored)
+    return high * (scored.total_weight - high)
 
 
 def binary_auc(scored: Scored) -> float | None:
@@ -43,6 +71,8 @@ def _counted(prob: FloatArray, label: LabelArray) -> float | None:
     Each row is one integer: the bits of its probability, which rise with it, and below them its label. Sorting these
     is several times faster than ordering rows by a float, and puts the negative rows of a tie before the positive.
     """
+    if prob.max(initial=0.0) > 1.0:  # odds: the bits of numbers from 2 on leave no room for the label
+        prob = np.sqrt(prob) * 2.0**-512
     keys: IntArray = prob.view(np.int64) << 1  # this also drops the sign of a negative zero
     keys |= label
     keys.sort()
@@ -100,31 +130,32 @@ def _tied(scored: Scored, weight: FloatArray) -> Iterator[tuple[FloatArray, Floa
 CELLS_PER_UNIT = 4096
 """Cells of the log-odds in which rows are counted that are too many to be held."""
 
-_OUTERMOST = math.ceil(float(logit(np.array(1.0))) * CELLS_PER_UNIT)
+_OUTERMOST = math.ceil(float(drawn_in(np.array([750.0]))[0]) * CELLS_PER_UNIT)
 
 CELLS = 2 * _OUTERMOST + 1
 """How many of them there are."""
 
 
-def cell_of(prob: FloatArray) -> IntArray:
-    """The cell of each probability, 0 .. `CELLS` - 1; it rises with the probability."""
-    cell = np.empty(len(prob), dtype=np.int64)
-    for some in spans(len(prob)):
-        cell[some] = np.floor(logit(prob[some]) * CELLS_PER_UNIT)
+def cell_of(scored: Scored) -> IntArray:
+    """The cell of each row, 0 .. `CELLS` - 1, by log-odds that are drawn in far out; it rises with the score."""
+    cell = np.empty(len(scored), dtype=np.int64)
+    for some in spans(len(scored)):
+        z = scores(scored.prob[some]) if scored.odds is None else drawn_in(np.log(scored.odds[some]))
+        cell[some] = np.floor(z * CELLS_PER_UNIT)
     cell += _OUTERMOST
     return cell
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The weight of each class in each cell of the log-odds.
+    """The weight of each class in each cell of the log-odds, fold after fold where there are folds.
 
     Attributes
     ----------
     positive, negative
         The weight of the rows of either label.
     value, mixed
-        A probability that stands there, NaN where none does, and whether others do: if not, the rows do tie.
+        A score that stands there, NaN where none does, and whether others do: if not, the rows do tie.
     """
 
     positive: FloatArray
@@ -142,22 +173,25 @@ class Cells:
 
     @classmethod
     def of(cls, scored: Scored) -> Cells:
-        cell = cell_of(scored.prob)
-        value, mixed = np.full(CELLS, np.nan), np.zeros(CELLS, dtype=np.bool_)
-        value[cell] = scored.prob
-        mixed[cell[scored.prob != value[cell]]] = True
-        cell += CELLS * scored.label.astype(np.int64, copy=False)
-        sums = np.bincount(cell, scored.weight, minlength=2 * CELLS).astype(np.float64)
-        return cls(sums[CELLS:], sums[:CELLS], value, mixed)
+        cell, ranked, count = cell_of(scored), scored.ranked.prob, CELLS
+        if scored.folds is not None:
+            cell, count = cell + CELLS * scored.folds.place, CELLS * scored.folds.count
+        value, mixed = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
+        value[cell] = ranked
+        mixed[cell[ranked != value[cell]]] = True
+        cell += count * scored.label.astype(np.int64, copy=False)
+        sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
+        return cls(sums[count:], sums[:count], value, mixed)
 
     @property
     def pairs(self) -> float:
-        return float(self.positive.sum()) * float(self.negative.sum())
+        """The weight of the pairs of a positive and a negative row of one fold."""
+        return dot(self.positive.reshape(-1, CELLS).sum(axis=1), self.negative.reshape(-1, CELLS).sum(axis=1))
 
     @property
     def area(self) -> float | None:
         """The area under the ROC curve, as if the rows of a cell tied."""
-        below = np.cumsum(self.negative)
+        below = np.cumsum(self.negative.reshape(-1, CELLS), axis=1).ravel()
         return dot(self.positive, below - self.negative / 2.0) / self.pairs if self.pairs > 0 else None
 
     @property
@@ -169,7 +203,9 @@ class Cells:
 
 def _in_cells(scores: Sequence[OfProblems[Cells]], options: Options) -> Definition:
     bound = max(part.bound for score in scores for part in score.parts)
-    text = f"histogram: log-odds within 1/{CELLS_PER_UNIT} count as ties, right to {rounded_up(bound)}"
+    text = f"histogram: log-odds within 1/{CELLS_PER_UNIT} (far out more) count as ties, right to {rounded_up(bound)}"
+    if any(len(part.value) > CELLS for score in scores for part in score.parts):
+        text = f"{WITHIN_FOLDS}; {text}"
     return Definition("higher", reduction=reduction_text(scores[0], "macro", options), approximation=text)
 
 
@@ -194,12 +230,16 @@ def pr_auc(scored: Scored, options: Options) -> Measured:
     """Average precision: the precision at each threshold, weighted by the recall that the threshold adds.
 
     The area under the precision-recall curve as a step function, as scikit-learn has it: nothing is interpolated. With
-    more than two classes, the mean over classes one-vs-rest.
+    more than two classes, the mean over classes one-vs-rest. Rows that several calibrators have predicted are ranked
+    within each fold, which counts by the weight of its positive rows.
     """
-    definition = Definition("higher", reduction=reduction_text(scored, "macro", options), approximation="step function")
-    return measured(
-        scored, options, lambda one, how: pr_auc_of(one.blocks, how), "macro", definition, "no row is positive"
-    )
+    text = "step function" if scored.folds is None else f"step function, {WITHIN_FOLDS}"
+    definition = Definition("higher", reduction=reduction_text(scored, "macro", options), approximation=text)
+
+    def precision(one: Scored, how: Options) -> float | None:
+        return over_folds(one.ranked, lambda part: pr_auc_of(part.blocks, how), positives)
+
+    return measured(scored, options, precision, "macro", definition, "no row is positive")
 
 
 def pr_auc_of(blocks: Blocks, options: Options) -> float | None:

@@ -1,8 +1,10 @@
 """Between scores and probabilities.
 
-A binary score is a log-odds z, a multiclass one a row of logits. Probabilities are clipped to
-[`CLIP`, 1 - `CLIP`] before a logarithm is taken of them; probabilities that calibrators give are held inside the
-open interval (0, 1) with `open_interval`, at the ends that float64 has, so that their order survives.
+A binary score is a log-odds z, a multiclass one a row of logits. `log_odds` is as exact as float64: from the left it
+reaches 1e-308, from the right 1e-16. Scores made of probabilities (`scores`) are these log-odds, drawn in beyond
+`CLIP`: their order survives, and no row is so far out that it decides a fit. `logit` is for numbers that are defined
+with probabilities clipped to [`CLIP`, 1 - `CLIP`], as the log-loss is. Probabilities that calibrators give are held
+inside the open interval (0, 1) with `open_interval`, at the ends that float64 has.
 """
 
 from __future__ import annotations
@@ -12,10 +14,16 @@ import numpy as np
 from calcli.batch import FloatArray
 
 CLIP = 1e-12
-"""How far from 0 and 1 a probability is held before its logarithm is taken."""
+"""How far from 0 and 1 a probability is held where a loss is clipped, and where scores begin to be drawn in."""
 
 LEAST = float(np.finfo(np.float64).tiny)
 GREATEST = 1.0 - float(np.finfo(np.float64).epsneg)
+
+LEAST_REST = float(np.finfo(np.float64).epsneg) / 2.0
+"""What stands for 1 - p where p is 1: half of what 1 - `GREATEST` is."""
+
+FAR = -float(np.log(CLIP))
+"""The log-odds beyond which scores are drawn in."""
 
 
 def sigmoid(z: FloatArray, *, out: FloatArray | None = None) -> FloatArray:
@@ -32,6 +40,32 @@ def logit(p: FloatArray) -> FloatArray:
     """Log-odds of probabilities, clipped first."""
     clipped = np.clip(p, CLIP, 1.0 - CLIP)
     return np.log(clipped) - np.log1p(-clipped)
+
+
+def log_odds(p: FloatArray) -> FloatArray:
+    """Log-odds of probabilities; 0 counts as `LEAST`, and 1 as half a step above `GREATEST`."""
+    held = np.clip(p, LEAST, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.log(held) - np.maximum(np.log1p(-held), np.log(LEAST_REST))
+
+
+def logits(prob: FloatArray) -> FloatArray:
+    """Probabilities on the scale of logits: log-odds, or a log-probability for each class."""
+    return log_odds(prob) if prob.ndim == 1 else np.log(np.clip(prob, LEAST, 1.0))
+
+
+def drawn_in(z: FloatArray) -> FloatArray:
+    """Log-odds as they are up to `FAR`, and beyond as `FAR` + ln(1 + distance): they rise for ever, but slowly.
+
+    A naive Bayes model says 1e-200 as easily as 1e-12. Taken at its word, one such row that is wrong decides a fit; if
+    all were held at `FAR`, their order would be lost.
+    """
+    far = np.abs(z) > FAR
+    if not far.any():
+        return z
+    held = z.copy()
+    held[far] = np.copysign(FAR + np.log1p(np.abs(z[far]) - FAR), z[far])
+    return held
 
 
 def softplus(u: FloatArray) -> FloatArray:
@@ -59,8 +93,8 @@ def probabilities(score: FloatArray) -> FloatArray:
 
 
 def scores(prob: FloatArray) -> FloatArray:
-    """The score that stands for given probabilities: log-odds, or log-probabilities."""
-    return logit(prob) if prob.ndim == 1 else np.log(np.clip(prob, CLIP, 1.0))
+    """The score that stands for given probabilities: log-odds, or log-probabilities, drawn in."""
+    return drawn_in(logits(prob))
 
 
 def one_against_rest(score: FloatArray, index: int) -> FloatArray:
@@ -75,6 +109,17 @@ def one_against_rest(score: FloatArray, index: int) -> FloatArray:
     top = others.max(axis=1)
     rest: FloatArray = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
     return score[:, index] - rest
+
+
+def odds(score: FloatArray) -> FloatArray:
+    """The odds of each class against the rest, of two classes those of the positive one.
+
+    For ranking: they tell scores apart where probabilities have rounded to 1. Log-odds beyond 600 are drawn in.
+    """
+    z = score if score.ndim == 1 else np.column_stack([one_against_rest(score, k) for k in range(score.shape[1])])
+    beyond = np.maximum(np.abs(z) - 600.0, 0.0)
+    held: FloatArray = np.clip(z, -600.0, 600.0) + np.copysign(np.minimum(np.log1p(beyond), 100.0), z)
+    return np.exp(held, out=held)
 
 
 def open_interval(prob: FloatArray, *, out: FloatArray | None = None) -> FloatArray:

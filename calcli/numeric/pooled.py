@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
+from calcli.numeric.support import average, supported
 
 
 class Pooled(NamedTuple):
@@ -69,6 +70,16 @@ def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
     return IsotonicBlocks(first, np.append(first[1:], len(rate)) - 1, np.clip(levels[block], 0.0, 1.0))
 
 
+def supported_levels(pooled: Pooled, blocks: IsotonicBlocks) -> FloatArray:
+    """The levels held within what the rows of each block support, and pooled again where they then fall."""
+    from scipy.optimize import isotonic_regression
+
+    weight = np.add.reduceat(pooled.weight, blocks.first)
+    rate = average(float(pooled.positive.sum()), float(pooled.weight.sum()))
+    levels: FloatArray = isotonic_regression(supported(blocks.level, weight, rate), weights=weight).x
+    return levels
+
+
 class Running(NamedTuple):
     """Cumulative sums up to each distinct score: the sum of a bin is the difference of two.
 
@@ -98,14 +109,16 @@ class Running(NamedTuple):
 
         A cut lies halfway between two distinct scores, where the weight below is nearest to its share: rows with equal
         scores stay together, and a row of weight two counts as the row twice. Where many rows share a score there are
-        fewer cuts.
+        fewer cuts. Of two that are equally near, the one farther from the middle is taken, so that the cuts are the
+        same from either end; a row exactly in the middle goes to the lower bin.
         """
         score, below = self.score, self.weight
         if len(score) < 2:
             return np.empty(0)
         share = below[-1] * np.arange(1, count) / count
         over = np.clip(np.searchsorted(below, share, side="left"), 1, len(score) - 1)
-        nearer = (below[over - 1] + below[over]) / 2.0 < share  # a cut is the best one up to halfway to the next
+        halfway = (below[over - 1] + below[over]) / 2.0  # a cut is the best one up to halfway to the next
+        nearer = (halfway < share) | ((halfway == share) & (share > below[-1] / 2.0))  # as seen from either end
         place = np.unique(np.minimum(over - 1 + nearer, len(score) - 2))
         cuts: FloatArray = score[place] + (score[place + 1] - score[place]) / 2.0
         return cuts

@@ -10,7 +10,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ranking import AUC_SUMS, Cells, auc
-from calcli.numeric.links import probabilities
+from calcli.reports.measuring import raw_candidate
 from calcli.state import Json
 
 
@@ -28,7 +28,7 @@ class LabelCheck:
     @classmethod
     def of(cls, batch: Batch) -> LabelCheck | None:
         """From rows; None where all labels are of one class."""
-        return cls.of_scored(Scored(batch.labels, probabilities(batch.score), batch.weight), batch.classes)
+        return cls.of_scored(raw_candidate(batch).scored(batch), batch.classes)
 
     @classmethod
     def of_scored(cls, scored: Scored, classes: int) -> LabelCheck | None:

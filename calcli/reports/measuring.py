@@ -13,14 +13,15 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray
 from calcli.diagrams.curves import Curve, Kind
 from calcli.files import as_text
-from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
+from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.groups import by_group
 from calcli.metrics.paired import Paired, paired_sums
 from calcli.metrics.rejection import by_rate, by_threshold
-from calcli.numeric.links import CLIP, probabilities
+from calcli.numeric.links import odds, probabilities
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import (
+    RAW,
     DataFacts,
     Difference,
     MetricValue,
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
     from calcli.metrics.bootstrap import Bootstrap
 
 
-_LEAST = 1.001 * CLIP
-"""Probabilities up to it were clipped from 0."""
-
-
 class Labelled(Protocol):
     """Rows whose labels are known."""
 
@@ -58,16 +55,23 @@ class Labelled(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A score to be measured: its name, where it comes from, its probabilities."""
+    """A score to be measured: its name, where it comes from, its probabilities, and odds if rows are ranked by them."""
 
     name: str
     source: ScoreSource
     prob: FloatArray
     seconds: Seconds = Seconds()
+    odds: FloatArray | None = None
 
-    def scored(self, rows: Labelled, clusters: Clusters | None = None, edges: IntArray | None = None) -> Scored:
-        """With the labels of its rows, their clusters, and pairs of linked rows."""
-        return Scored(rows.labels, self.prob, rows.weight, clusters, edges)
+    def scored(
+        self,
+        rows: Labelled,
+        clusters: Clusters | None = None,
+        edges: IntArray | None = None,
+        folds: Folds | None = None,
+    ) -> Scored:
+        """With the labels of its rows, their clusters, pairs of linked rows, and held-out folds."""
+        return Scored(rows.labels, self.prob, rows.weight, clusters, edges, self.odds, folds)
 
 
 @dataclass(frozen=True)
@@ -91,17 +95,21 @@ def measure_all(
     resampling: Resampling | None = None,
     clusters: Clusters | None = None,
     edges: IntArray | None = None,
+    folds: Folds | None = None,
     kinds: Sequence[Kind] = ("reliability",),
 ) -> Measurements:
     """Every metric of every score, their differences to the scores `against`, and their curves, on the same rows.
 
     The default of `against` is the first score. Intervals of differences come from `resampling`; without, from normal
-    theory where the metric is a mean over rows. `kinds` are those of the curves.
+    theory where the metric is a mean over rows. `kinds` are those of the curves. Where several calibrators have
+    predicted the rows, `folds` says which: metrics of the order then compare rows of one fold, so that they are the
+    same for every calibrator that keeps the order.
     """
     # The metrics. A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
     options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
     measured = {
-        candidate.name: measure(chosen, candidate.scored(rows, clusters, edges), options) for candidate in candidates
+        candidate.name: measure(chosen, candidate.scored(rows, clusters, edges, folds), options)
+        for candidate in candidates
     }
     scored = {candidate.name: candidate.scored(rows, clusters) for candidate in candidates}
 
@@ -226,19 +234,22 @@ def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[di
     return points
 
 
-def raw_probabilities(batch: Batch, binding: Binding) -> FloatArray:
-    """The probabilities of the raw score; exactly the input where that is probabilities.
+def raw_candidate(batch: Batch, name: str = RAW, source: ScoreSource | None = None) -> Candidate:
+    """The raw score of these rows."""
+    return Candidate(name, source or ScoreSource("raw"), raw_probabilities(batch), odds=raw_odds(batch))
 
-    Converted to log-odds and back, a probability has a rounding error, and 0 and 1 were clipped. Both are undone: 0.3
-    must not cross the edge of a bin.
-    """
-    prob = probabilities(batch.score)
-    if binding.score.kind == "logit":
-        return prob
-    inside = (prob > 1e-3) & (prob < 1.0 - 1e-3)
-    prob = np.where(inside, np.round(prob, 15), prob)
-    prob = np.where(prob <= _LEAST, 0.0, prob)
-    return np.where(prob >= 1.0 - _LEAST, 1.0, prob)
+
+def raw_probabilities(batch: Batch) -> FloatArray:
+    """The probabilities of the raw score: those of the table, or what its logits say."""
+    if batch.prob is None:
+        return probabilities(batch.score)
+    return batch.prob if batch.prob.ndim == batch.score.ndim else np.ascontiguousarray(batch.prob[:, 1])
+
+
+def raw_odds(batch: Batch) -> FloatArray | None:
+    """What the raw score is ranked by where logits, or the complement, tell apart what has rounded to 1."""
+    one_number = batch.prob is not None and batch.prob.ndim == batch.score.ndim
+    return None if one_number else odds(batch.score)
 
 
 def report_on(

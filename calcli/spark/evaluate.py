@@ -128,7 +128,11 @@ class Evaluating:
             batches = chunk.batches
             label, weight = batches[0].labels, batches[0].weight
             clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))
-            probs = [score.predict(batch) for score, batch in zip(self.scores, batches, strict=False)]
             total.weight += class_weights(label, weight, len(classes))
-            total.sums.add([Scored(label, prob, weight, clusters) for prob in probs])
+            total.sums.add(
+                [
+                    Scored(label, score.predict(batch), weight, clusters, odds=score.odds(batch))
+                    for score, batch in zip(self.scores, batches, strict=False)
+                ]
+            )
         return total

@@ -15,7 +15,7 @@ Three passes, because each needs the total of the one before:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -31,12 +31,11 @@ from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.additive import OfProblems
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.ranking import AUC_SUMS, Cells
-from calcli.numeric.links import probabilities
 from calcli.reports.drift_baseline import LogOdds, Products
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import class_names, class_weights, raw_probabilities
+from calcli.reports.measuring import class_names, class_weights, raw_candidate
 from calcli.reports.schema import RAW
 from calcli.spark import session as spark
 from calcli.tables.binding_types import Binding
@@ -132,7 +131,7 @@ class SumsPass:
         for batch, folds in self.rows.of(frames, total.count, total.scale):
             total.weight += class_weights(batch.labels, batch.weight, classes)
             total.labels += class_weights(batch.labels, None, classes)
-            raw = Scored(batch.labels, probabilities(batch.score), batch.weight)
+            raw = raw_candidate(batch).scored(batch)
             total.order = total.order + AUC_SUMS.gather(raw, Options())
             for fold in np.unique(folds):
                 total.add(int(fold), calibrator.gather(self.method, batch.take(folds == fold), self.params))
@@ -176,20 +175,19 @@ class MetricsPass:
             sums=SummedScores.nothing(scores, class_names(binding), self.chosen, self.options),
             log_odds=LogOdds.nothing(1 if binding.binary else len(binding.classes)),
         )
-        for batch, prob in self.predicted(frames):
-            labels, weight = batch.labels, batch.weight
-            probs = [raw_probabilities(batch, binding)] + ([] if prob is None else [prob])
+        for batch, prob, folds in self.predicted(frames):
+            raw = raw_candidate(batch).scored(batch, folds=folds)
             total.rows += len(batch)
-            total.sums.add([Scored(labels, score, weight) for score in probs])
+            total.sums.add([raw] if prob is None else [raw, replace(raw, prob=prob, odds=None)])
             if prob is not None:
-                total.log_odds += LogOdds.of(prob, labels, batch.weights)
+                total.log_odds += LogOdds.of(prob, batch.labels, batch.weights)
         return total
 
-    def predicted(self, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[Batch, FloatArray | None]]:
-        """The held-out rows, reweighted to the target prior, and their calibrated probabilities."""
+    def predicted(self, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[Batch, FloatArray | None, Folds | None]]:
+        """The held-out rows, reweighted to the target prior, their calibrated probabilities, and their folds."""
         for batch, fold_of in self.rows.of(frames):
             if not self.calibrators:
-                yield reweighted(batch, self.post_processing), None
+                yield reweighted(batch, self.post_processing), None, None
                 continue
             in_test = np.isin(fold_of, list(self.calibrators))
             held_out, folds = batch.take(in_test), fold_of[in_test]
@@ -197,7 +195,9 @@ class MetricsPass:
             for fold, fitted in self.calibrators.items():
                 prob[folds == fold] = fitted.predict(held_out.take(folds == fold))
             if len(held_out):
-                yield reweighted(held_out, self.post_processing), prob
+                several = len(self.calibrators) > 1
+                within = Folds(folds, max(self.calibrators) + 1) if several else None
+                yield reweighted(held_out, self.post_processing), prob, within
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class ResidualsPass:
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Products:
         total = Products.nothing(len(self.log_odds.sums))
-        for batch, prob in self.metrics_pass.predicted(frames):
+        for batch, prob, _ in self.metrics_pass.predicted(frames):
             if prob is not None:
                 total += Products.of(prob, batch.labels, batch.weights, self.log_odds)
         return total

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, FloatArray
-from calcli.numeric.links import CLIP, scores
+from calcli.numeric.links import drawn_in, logits, scores
 from calcli.tables.arrays import (
     UNKNOWN,
     Levels,
@@ -99,7 +99,7 @@ def encode(
     """
     wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
     # 1. score, label or amount, weight, features, node ids; bad rows are marked
-    score = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
+    score, prob = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
     indices = target = weight = None
     if label and binding.label is not None and binding.regression:
         target = _amount(frame[binding.label], "label", wrong)
@@ -117,10 +117,11 @@ def encode(
     bad, why, first = summary(wrong)
     if bad is not None:
         score = np.where(bad if score.ndim == 1 else bad[:, None], 0.0, score)
+        prob = None if prob is None else np.where(bad if prob.ndim == 1 else bad[:, None], 0.5, prob)
         indices = None if indices is None else np.where(bad, 0, indices)
         weight = None if weight is None else np.where(bad, 0.0, weight)
         target = None if target is None else np.where(bad, 0.0, target)
-    return Encoded(Batch(score, indices, weight, columns, target, node), bad=bad, why=why, first=first)
+    return Encoded(Batch(score, indices, weight, columns, target, node, prob), bad=bad, why=why, first=first)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
@@ -134,15 +135,18 @@ def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
     return np.column_stack([numbers(frame[name]) for name in columns])
 
 
-def _score(frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
+def _score(
+    frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dict[str, Mask]
+) -> tuple[FloatArray, FloatArray | None]:
+    """The score, and the probabilities that it was made of, if it was."""
     if not binding.score.columns:
-        return values
+        return values, None
     if not np.isfinite(values).all():
         mark_missing(frame.select(binding.score.columns).get_columns(), values, "the score", wrong)
         mark(wrong, "the score is infinite", in_any(np.isinf(values)) & ~in_any(np.isnan(values)))
     if binding.score.kind == "prob":
         return _score_from_probabilities(values, binding, wrong)
-    return _two_columns(values, binding) if values.ndim == 2 and binding.binary else values
+    return (_two_columns(values, binding) if values.ndim == 2 and binding.binary else values), None
 
 
 def in_any(mask: Mask) -> Mask:
@@ -167,18 +171,27 @@ def mark_missing(columns: Sequence[pl.Series], values: FloatArray, name: str, wr
     mark(wrong, f"{name} is missing", in_any(np.isnan(values)) & ~word)
 
 
-def _score_from_probabilities(values: FloatArray, binding: Binding, wrong: dict[str, Mask]) -> FloatArray:
-    """Log-odds or log-probabilities, clipped; rows that hold no probabilities are marked."""
+def _score_from_probabilities(
+    values: FloatArray, binding: Binding, wrong: dict[str, Mask]
+) -> tuple[FloatArray, FloatArray]:
+    """Log-odds or log-probabilities, and the probabilities; rows that hold none are marked."""
     with np.errstate(invalid="ignore", over="ignore"):
         outside = (values < -SLACK) | (values > 1.0 + SLACK)
         if values.ndim == 1:
             mark(wrong, "the probability is outside [0, 1]", outside)
-            return scores(values)
+            return scores(values), np.clip(values, 0.0, 1.0)
+        whole = values.sum(axis=1)
         mark(wrong, "a probability is outside [0, 1]", in_any(outside))
-        mark(wrong, "the probabilities do not add up to 1", np.abs(values.sum(axis=1) - 1.0) > SUM_SLACK)
-        if binding.binary:
-            return _two_columns(np.log(np.clip(values, CLIP, 1.0 - CLIP)), binding)
-        return scores(values)
+        mark(wrong, "the probabilities do not add up to 1", np.abs(whole - 1.0) > SUM_SLACK)
+        # float32 rounds sums by less than SLACK: such rows are taken as they are, others divided by their sum.
+        prob = np.clip(values, 0.0, 1.0)
+        rough = np.abs(whole - 1.0) > SLACK
+        if rough.any():
+            prob = np.where(rough[:, None], prob / prob.sum(axis=1, keepdims=True), prob)
+        if not binding.binary:
+            return scores(values), prob
+        score = drawn_in(_two_columns(logits(values), binding))
+        return score, prob if index_order(binding) == binding.classes else prob[:, ::-1]
 
 
 def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:

@@ -220,6 +220,7 @@ def join_batches(batches: list[Batch]) -> Batch:
     weight = [batch.weight for batch in batches if batch.weight is not None]
     target = [batch.target for batch in batches if batch.target is not None]
     node = [batch.node for batch in batches if batch.node is not None]
+    prob = [batch.prob for batch in batches if batch.prob is not None]
     features: dict[str, list[Column]] = {name: [batch.features[name] for batch in batches] for name in names}
     batches.clear()
     return Batch(
@@ -229,4 +230,5 @@ def join_batches(batches: list[Batch]) -> Batch:
         features={name: join_columns(features.pop(name)) for name in names},
         target=join_arrays(target) if target else None,
         node=join_columns(node) if node else None,
+        prob=join_arrays(prob) if prob else None,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
+from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -24,7 +25,15 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.reports.groups import ranks
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
+from calcli.reports.measuring import (
+    Candidate,
+    class_names,
+    data_facts,
+    measure_all,
+    raw_candidate,
+    raw_probabilities,
+    report_on,
+)
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
@@ -129,12 +138,13 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
         with stage(listener, "measuring"):
             measured = measure_all(
-                _candidates(outcomes),
+                _candidates(outcomes, rows),
                 rows,
                 chosen,
                 request.options,
                 classes,
                 against=(IDENTITY, choice.name),
+                folds=splits.folds,
                 kinds=kinds,
             )
         report = report_on(
@@ -146,7 +156,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             artifact=None if request.select is None else as_text(request.select),
             chosen=choice.name,
             warnings=(
-                *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch, binding), binding),
+                *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch), binding),
                 *choice_warnings(choice),
             ),
         )
@@ -179,17 +189,17 @@ def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
     return split_rows(len(loaded.batch), Holdout("cv", folds=request.folds), request.seed, groups)
 
 
-def _candidates(outcomes: tuple[Outcome, ...]) -> list[Candidate]:
-    return [
-        Candidate(
-            outcome.spec.name,
-            ScoreSource("method", method=outcome.spec.name),
-            outcome.predicted.prob,
-            Seconds(fit=outcome.predicted.fit_seconds, apply=outcome.predicted.apply_seconds),
-        )
-        for outcome in outcomes
-        if outcome.predicted is not None
-    ]
+def _candidates(outcomes: tuple[Outcome, ...], rows: Batch) -> list[Candidate]:
+    """The predictions of every method; those of no calibration are the raw score itself."""
+    candidates = []
+    for outcome in outcomes:
+        if (predicted := outcome.predicted) is not None:
+            name, source = outcome.spec.name, ScoreSource("method", method=outcome.spec.name)
+            candidate = Candidate(name, source, predicted.prob)
+            if name == IDENTITY:
+                candidate = raw_candidate(rows, name, source)
+            candidates.append(replace(candidate, seconds=Seconds(predicted.fit_seconds, predicted.apply_seconds)))
+    return candidates
 
 
 def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:

@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 from calcli import expressions as terms
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
-from calcli.export.inputs import log_odds, table_inputs
+from calcli.export.inputs import table_inputs
 from calcli.expressions import Term
 from calcli.fitting.model import Model, load
 from calcli.methods.formula import formula_of
+from calcli.numeric.link_terms import logits
 
 Language: TypeAlias = Literal["sql", "json"]
 Shape: TypeAlias = Literal["expression", "query"]
@@ -81,6 +82,6 @@ def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Te
     """The columns that `apply` adds, by name; null where it gives null."""
     table = table_inputs(model.binding)
     prob = formula_of(model.calibrator, table.score, table.features)
-    values = prob if scale == "prob" else log_odds(prob)
+    values = prob if scale == "prob" else logits(prob)
     names = CalibratedColumns(column, model.calibrator, model.binding, scale).names
     return {name: terms.choose(table.valid, value, None) for name, value in zip(names, values, strict=True)}

@@ -10,8 +10,7 @@ from calcli.fitting.learn import learn
 from calcli.fitting.manifest import keep, target_of
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import load_side_inputs
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
-from calcli.reports.schema import RAW, ScoreSource
+from calcli.reports.measuring import class_names, data_facts, measure_all, raw_candidate, raw_probabilities, report_on
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.load import judge_scale, load
@@ -55,8 +54,8 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
 
         # Measure the raw score and the calibrated one on the held-out rows.
         rows = learned.held_out(loaded.batch)
-        raw = Candidate(RAW, ScoreSource("raw"), raw_probabilities(rows, binding))
-        measured = measure_all([raw, *learned.candidates], rows, chosen, request.options, classes)
+        candidates = [raw_candidate(rows), *learned.candidates]
+        measured = measure_all(candidates, rows, chosen, request.options, classes, folds=learned.folds)
         measured = replace(measured, differences=learned.allowing_for_choice(measured.differences))
         report = report_on(
             "fit",
@@ -66,7 +65,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
             measured,
             chosen=learned.spec.name,
             warnings=(
-                *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),
+                *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
                 *learned.warnings(measured.differences),
             ),
         )

@@ -29,10 +29,17 @@ from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
-from calcli.numeric.links import probabilities
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import Candidate, class_names, data_facts, measure_all, raw_probabilities, report_on
+from calcli.reports.measuring import (
+    Candidate,
+    class_names,
+    data_facts,
+    measure_all,
+    raw_candidate,
+    raw_probabilities,
+    report_on,
+)
 from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
@@ -133,11 +140,13 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
         with stage(listener, "measuring"):
             candidates = [
-                Candidate(RAW, ScoreSource("raw"), probabilities(rows.score)),
+                raw_candidate(rows),
                 Candidate(IN_PLACE, in_place, old.calibrator.predict(rows, edges)),
                 *compared.candidates,
             ]
-            measured = measure_all(candidates, rows, chosen, request.options, classes, against=(RAW, IN_PLACE))
+            measured = measure_all(
+                candidates, rows, chosen, request.options, classes, against=(RAW, IN_PLACE), folds=compared.folds
+            )
         report = report_on(
             "refit",
             request.seed,
@@ -147,7 +156,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             artifact=as_text(path),
             chosen=learned.spec.name,
             warnings=(
-                *score_warnings(learned.label_check, raw_probabilities(loaded.batch, binding), binding),
+                *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
                 *_warnings(seen, unseen),
             ),
         )

@@ -69,7 +69,7 @@ def test_a_query_predicts_the_same(
     assert_same(sorted_in_duckdb(table, ExportRequest("kept", **QUERY)), applied("kept", table))
 
 
-@pytest.mark.parametrize("params", [DEEP | {"trees": "1", "depth": "2"}, {"trees": "0"}])
+@pytest.mark.parametrize("params", [DEEP | {"link": "odds", "trees": "1", "depth": "2"}, {"trees": "0"}])
 def test_an_expression_and_the_formula_predict_the_same(
     here: Path, params: dict[str, str], interpreter: Callable[..., Any]
 ) -> None:

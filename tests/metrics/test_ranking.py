@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -5,8 +6,11 @@ import pytest
 from hypothesis import assume, given
 from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
 
-from calcli.metrics.base import Options, Scored
+from calcli.metrics import catalog
+from calcli.metrics.base import Folds, Options, Scored
+from calcli.metrics.detection import prr
 from calcli.metrics.ranking import accuracy, auc, pr_auc
+from tests.support.scored import gathered, rows_of
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
@@ -126,3 +130,32 @@ def test_accuracy_as_in_scikit_learn(rows):
 
 def test_a_tie_between_two_classes_goes_to_the_first():
     assert accuracy(Scored(np.array([0, 1]), np.array([0.5, 0.5])), DEFAULT).value == 0.5
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_folds_are_ranked_apart(classes, weighted):
+    """What a monotone map of each fold does to the scores changes nothing, and sums say the same."""
+    rows = rows_of(900, classes=classes, weighted=weighted)
+    folds = Folds(np.random.default_rng(0).integers(0, 4, 900), 4)
+    power = np.array([0.3, 1.0, 2.0, 5.0])[folds.place]
+    mapped = rows.prob**power if classes == 2 else rows.prob ** power[:, None]
+    for metric in (auc, pr_auc):
+        one = metric(replace(rows, folds=folds), DEFAULT).value
+        assert metric(replace(rows, prob=mapped, folds=folds), DEFAULT).value == pytest.approx(one, rel=1e-12)
+        assert metric(replace(rows, prob=mapped), DEFAULT).value != pytest.approx(one, rel=1e-3)
+    (found,) = gathered([replace(rows, folds=folds)], [catalog.find("auc")], DEFAULT, [400]).measured()
+    bound = float(found["auc"].definition.approximation.rpartition(" ")[2])
+    assert found["auc"].value == pytest.approx(auc(replace(rows, folds=folds), DEFAULT).value, abs=bound)
+
+
+def test_prr_of_folds_is_their_mean_weighted_by_pairs():
+    rows = rows_of(500)
+    place = np.random.default_rng(1).integers(0, 3, 500)
+    known = []
+    for index in range(3):
+        part = rows.take(place == index)
+        right = ((part.prob > 0.5) == (part.label == 1)).sum()
+        known.append((prr(part, DEFAULT).value, right * (len(part) - right)))
+    expected = np.average([one for one, _ in known], weights=[pairs for _, pairs in known])
+    assert prr(replace(rows, folds=Folds(place, 3)), DEFAULT).value == pytest.approx(expected, rel=1e-12)

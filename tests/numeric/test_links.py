@@ -33,6 +33,40 @@ def test_logit_of_the_ends_is_that_of_the_clip() -> None:
     np.testing.assert_allclose(links.logit(np.array([0.0, 1.0])), [-27.631021, 27.631021], atol=1e-4)
 
 
+@given(hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(1e-307, 1 - 2.0**-53)))
+def test_log_odds_are_scipys_logit(p: np.ndarray) -> None:
+    np.testing.assert_allclose(links.log_odds(p), special.logit(p), rtol=1e-12, atol=1e-15)
+
+
+@given(hnp.arrays(np.float64, st.integers(2, 30), elements=st.floats(0, 1), unique=True))
+def test_scores_rise_with_probabilities(p: np.ndarray) -> None:
+    p = np.sort(p)
+    score = links.scores(p)
+    assert (np.diff(score) >= 0).all()
+    apart = (p[1:] > 2.3e-308) & (np.diff(p) > 1e-9 * p[1:] * (1 - p[1:]))
+    assert (np.diff(score)[apart] > 0).all()
+    assert np.isfinite(score).all()
+
+
+@given(hnp.arrays(np.float64, st.integers(2, 30), elements=st.floats(-700, 700), unique=True))
+def test_drawn_in_is_smooth_and_rises_more_slowly(z: np.ndarray) -> None:
+    z = np.sort(z)
+    held = links.drawn_in(z)
+    assert (np.diff(held) >= 0).all()
+    assert (np.diff(held) <= np.diff(z) * (1 + 1e-12) + 1e-12).all()
+    near = np.abs(z) <= links.FAR
+    np.testing.assert_array_equal(held[near], z[near])
+    np.testing.assert_array_equal(links.drawn_in(-z), -held)
+
+
+@given(LOGITS)
+def test_odds_are_exp_of_log_odds_where_float64_has_them(z: np.ndarray) -> None:
+    near = np.abs(z) < 600
+    np.testing.assert_allclose(links.odds(z)[near], np.exp(z[near]), rtol=1e-12)
+    order = np.argsort(z)
+    assert (np.diff(links.odds(z)[order]) >= 0).all()
+
+
 @given(ROWS)
 def test_softmax_is_scipys(v: np.ndarray) -> None:
     np.testing.assert_allclose(links.softmax(v), special.softmax(v, axis=1), rtol=1e-12, atol=1e-300)

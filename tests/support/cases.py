@@ -35,6 +35,20 @@ def features(rows: int, rng: np.random.Generator) -> dict[str, Column]:
     }
 
 
+def wrong_by_feature(rows: int, classes: int = 2, seed: int = 0) -> Batch:
+    """Scores that are wrong by their features, so that there is something for trees to find."""
+    rng = np.random.default_rng(seed)
+    known = features(rows, rng)
+    shift = 1.5 * (known["place"].values == 1) - 1.0 * (np.nan_to_num(known["number"].values) > 0.5)
+    if classes == 2:
+        score = rng.normal(-0.5, 1.5, rows)
+        label = (rng.random(rows) < 1 / (1 + np.exp(-score - shift))).astype(np.int64)
+    else:
+        score = rng.normal(0, 1.5, (rows, classes))
+        label = (score + np.outer(shift, np.arange(classes)) / 2 + rng.gumbel(size=score.shape)).argmax(axis=1)
+    return Batch(1.5 * score, label, None, known)
+
+
 def _with(batch: Batch, **changes: object) -> Batch:
     parts = {"score": batch.score, "label": batch.label, "weight": batch.weight, "features": batch.features}
     return Batch(**(parts | changes))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from calcli.errors import DataError
 from calcli.tables.binding import bind
@@ -58,16 +59,33 @@ def test_scores_of_any_numeric_type(dtype: Any) -> None:
     assert chunk.batch.score.dtype == np.float64
 
 
-@pytest.mark.parametrize("p", [0.0, 1e-12, 1e-6, 0.25, 0.5, 0.9, 1.0])
-def test_probabilities_become_clipped_log_odds(p: float) -> None:
-    clipped = min(max(p, 1e-12), 1 - 1e-12)
-    z = math.log(clipped) - math.log1p(-clipped)
+@pytest.mark.parametrize("p", [1e-12, 1e-6, 0.25, 0.5, 0.9])
+def test_probabilities_become_log_odds(p: float) -> None:
     one = encoded({"prob": [p]}, binding("prob", "prob"))
-    assert one.batch.score.tolist() == pytest.approx([z], rel=1e-5 if p == 1 else 1e-12)  # 1 - 1e-12 is rounded
+    assert one.batch.score.tolist() == pytest.approx([special.logit(p)], rel=1e-12)
     two = encoded({"p_0": [1 - p], "p_1": [p]}, binding("prob", "p_0", "p_1"))
-    assert two.batch.score.tolist() == pytest.approx([z], rel=1e-5 if p == 1 else 1e-9, abs=1e-12)
+    assert two.batch.score.tolist() == pytest.approx([special.logit(p)], rel=1e-9, abs=1e-12)
     assert one.bad is None
     assert two.bad is None
+
+
+def test_probabilities_far_out_keep_their_order() -> None:
+    p = [0.0, 1e-300, 1e-299, 1e-13, 1e-12, 0.5, 1 - 1e-13, 1 - 2.0**-53, 1.0]
+    score = encoded({"prob": p}, binding("prob", "prob")).batch.score
+    assert (np.diff(score) > 0).all()
+    assert np.abs(score).max() < 40
+    small = [0.0, 1e-300, 1e-13]
+    two = encoded({"p_0": [*small, 1.0, 1.0, 1.0], "p_1": [1.0, 1.0, 1.0, *small[::-1]]}, binding("prob", "p_0", "p_1"))
+    assert (np.diff(two.batch.score) < 0).all()
+
+
+def test_the_probabilities_of_the_table_stay_beside() -> None:
+    p = [0.0, 1e-300, 0.1 + 0.2, 1.0]
+    assert encoded({"prob": p}, binding("prob", "prob")).batch.prob.tolist() == p
+    rough = {"p_0": [0.2, 0.7], "p_1": [0.2, 0.3], "p_2": [0.6005, 0.0]}
+    three = encoded(rough, binding("prob", "p_0", "p_1", "p_2", classes=(0, 1, 2), positive=None)).batch.prob
+    assert three[1].tolist() == [0.7, 0.3, 0.0]
+    np.testing.assert_allclose(three[0], np.array([0.2, 0.2, 0.6005]) / 1.0005)
 
 
 def test_two_logits_are_one_log_odds() -> None:
@@ -94,7 +112,7 @@ def test_many_classes() -> None:
     p = np.array([[0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
     frame = pl.DataFrame({name: p[:, place] for place, name in enumerate(names)})
     chunk = encode(frame, binding("prob", *names, **three), label=False, features=False)  # type: ignore[arg-type]
-    np.testing.assert_allclose(chunk.batch.score, np.log(np.clip(p, 1e-12, 1)), rtol=1e-14)
+    np.testing.assert_allclose(np.exp(chunk.batch.score), p, rtol=1e-14, atol=1e-12)
     assert chunk.bad is None
 
 
@@ -198,7 +216,8 @@ def test_labels_and_weights_do_not_matter_where_they_are_not_wanted() -> None:
 def test_rounding_is_no_reason(p: float) -> None:
     chunk = encoded({"prob": [p]}, binding("prob", "prob"))
     assert chunk.bad is None
-    assert abs(chunk.batch.score[0]) == pytest.approx(math.log(1e12), rel=1e-4)
+    assert chunk.batch.prob.tolist() == [round(p)]
+    assert chunk.batch.score == encoded({"prob": [float(round(p))]}, binding("prob", "prob")).batch.score
 
 
 def test_a_row_with_two_reasons_is_one_bad_row() -> None:

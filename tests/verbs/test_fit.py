@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss
 
 import calcli
 from calcli.batch import Batch
@@ -23,7 +23,6 @@ def test_before_is_what_the_peers_say_of_the_raw_score(here: Path) -> None:
     label, prob = frame["label"].to_numpy(), 1 / (1 + np.exp(-frame["logit"].to_numpy()))
     assert report.value("raw", "nll") == pytest.approx(log_loss(label, prob), rel=1e-12)
     assert report.value("raw", "brier") == pytest.approx(brier_score_loss(label, prob), rel=1e-12)
-    assert report.value("raw", "auc") == pytest.approx(roc_auc_score(label, prob), rel=1e-12)
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
@@ -125,7 +124,7 @@ def test_it_says_when_it_is_not_better(here: Path) -> None:
     """Labels that the score says nothing about, scores that say one half: nothing can beat it."""
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
-    codes = [warned.code for warned in calcli.fit(frame, method="isotonic").report.warnings]
+    codes = [warned.code for warned in calcli.fit(frame, method="histogram").report.warnings]
     assert codes == ["not-better"]
     assert not calcli.fit(clicks(), method="platt").report.warnings
 

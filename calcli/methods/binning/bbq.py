@@ -7,7 +7,8 @@ among N gives (k + alpha)/(N + 2/B). With ``aic`` and ``bic`` a bin gives its la
 the weight is exp(-criterion/2) with one degree of freedom a bin. AIC is the default: on real predictions the paper's
 prior settles for too few bins.
 
-An average of step functions is a step function: it is tabulated once, so that applying it is one look-up. With weights
+Levels are held within what the rows of their bin support (`calcli.numeric.support`), unless outputs shall be exact. An
+average of step functions is a step function: it is tabulated once, so that applying it is one look-up. With weights
 n, N and k are sums of weights.
 """
 
@@ -24,17 +25,21 @@ from calcli.methods.base import Params
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.pooled import Running, by_score
-from calcli.state import State
+from calcli.numeric.support import average, supported
+from calcli.state import SUPPORTED, State
 
 PRIOR = 2.0
 """N', the weight of the prior, shared out among the bins (section 3 of the paper)."""
 
 
 class Histogram(NamedTuple):
-    """One binning: its inner edges, the level of each bin, and the log of its weight."""
+    """One binning: its inner edges, the level of each bin, the same held within what the rows of the bin support, and
+    the log of its weight.
+    """
 
     cuts: FloatArray
     level: FloatArray
+    held: FloatArray
     evidence: float
 
 
@@ -49,18 +54,20 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     share = share[share > 1e-12]
     cuts = np.unique(np.concatenate([histogram.cuts for histogram in histograms]))
     inside = np.append(cuts, 2.0)  # a bin holds its upper edge: that stands for the step that ends there
-    level = np.zeros(len(inside))
+    levels = np.zeros((2, len(inside)))
     for part, histogram in zip(share / share.sum(), histograms, strict=True):
-        level += part * histogram.level[np.searchsorted(histogram.cuts, inside, side="left")]
-    return State(arrays={"cuts": cuts, "level": np.clip(level, 0.0, 1.0)})
+        place = np.searchsorted(histogram.cuts, inside, side="left")
+        levels += part * np.stack([histogram.level[place], histogram.held[place]])
+    level, held = np.clip(levels, 0.0, 1.0)
+    return State(arrays={"cuts": cuts, "level": level, SUPPORTED: held})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    return state.array("level")[np.searchsorted(state.array("cuts"), sigmoid(batch.score), side="left")]
+    return state.supported("level")[np.searchsorted(state.array("cuts"), sigmoid(batch.score), side="left")]
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    return (terms.steps(terms.sigmoid(score[0]), state.array("cuts"), state.array("level"), "left"),)
+    return (terms.steps(terms.sigmoid(score[0]), state.array("cuts"), state.supported("level"), "left"),)
 
 
 def bin_counts(rows: float) -> range:
@@ -75,16 +82,19 @@ def _histogram(rows: Running, count: int, binning: str, score: str) -> Histogram
     negative, positive = rows.binned(cuts)
     edges = np.concatenate([[0.0], cuts, [1.0]])
     middle = (edges[:-1] + edges[1:]) / 2.0
-    if score == "bayes":
-        return _bayes(cuts, negative, positive, middle)
     total = negative + positive
-    level = np.divide(positive, total, out=middle, where=total > 0)
-    penalty = np.log(rows.weight[-1]) if score == "bic" else 2.0
-    return Histogram(cuts, level, _log_likelihood(positive, negative, level) - penalty * len(level) / 2.0)
+    if score == "bayes":
+        level, evidence = _bayes(negative, positive, middle)
+    else:
+        level = np.divide(positive, total, out=middle, where=total > 0)
+        penalty = np.log(rows.weight[-1]) if score == "bic" else 2.0
+        evidence = _log_likelihood(positive, negative, level) - penalty * len(level) / 2.0
+    held = supported(level, total, average(float(positive.sum()), float(total.sum())))
+    return Histogram(cuts, level, np.where(total > 0, held, level), evidence)
 
 
-def _bayes(cuts: FloatArray, negative: FloatArray, positive: FloatArray, middle: FloatArray) -> Histogram:
-    """Equation 1 of the paper."""
+def _bayes(negative: FloatArray, positive: FloatArray, middle: FloatArray) -> tuple[FloatArray, float]:
+    """Equation 1 of the paper: the levels, and the log of the marginal likelihood."""
     from scipy.special import betaln
 
     prior = PRIOR / len(middle)
@@ -92,7 +102,7 @@ def _bayes(cuts: FloatArray, negative: FloatArray, positive: FloatArray, middle:
     # A middle that has rounded to 0 or 1 leaves no room for the other label: betaln would be infinite there.
     alpha, beta = np.maximum(alpha, 1e-12 * prior), np.maximum(beta, 1e-12 * prior)
     evidence = float((betaln(positive + alpha, negative + beta) - betaln(alpha, beta)).sum())
-    return Histogram(cuts, (positive + alpha) / (positive + negative + alpha + beta), evidence)
+    return (positive + alpha) / (positive + negative + alpha + beta), evidence
 
 
 def _log_likelihood(positive: FloatArray, negative: FloatArray, level: FloatArray) -> float:

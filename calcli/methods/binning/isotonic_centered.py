@@ -6,10 +6,10 @@ that the model gave to the rows of a block survives. Scores are z/(1 + |z|), z t
 a few rows far out would carry the middle of their block away from most of it, and on probabilities rows far out could
 not be told apart.
 
-Two additions make the order hold everywhere. The levels are mixed with 1/2 as one more row would be,
-(n level + 1/2)/(n + 1) with n the sum of weights: a block of one class alone gives neither 0 nor 1. Beyond the
-outermost points, at log-odds c, where the paper's map is flat, the probability of the class that is rarer there falls
-slowly, to (3 + 1/(1 + |z - c|))/4 of its value: never below three quarters of what the rows say.
+Two additions make the order hold everywhere. The levels are held within what the rows of their block support
+(`calcli.numeric.support`): a block of one class alone gives neither 0 nor 1. Beyond the outermost points, at log-odds
+c, where the paper's map is flat, the probability of the class that is rarer there falls slowly, to
+(3 + 1/(1 + |z - c|))/4 of its value: never below three quarters of what the rows say.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
-from calcli.numeric.pooled import by_score, isotonic_blocks
+from calcli.numeric.pooled import SAME, by_score, isotonic_blocks, supported_levels
 from calcli.state import State
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     pooled = by_score(batch.score, batch.labels, batch.weight)
-    first, _, level = isotonic_blocks(pooled)
+    blocks = isotonic_blocks(pooled)
+    level = supported_levels(pooled, blocks)
+    apart = np.concatenate([[True], np.diff(level) > SAME])  # blocks that are now one
+    first = blocks.first[apart]
     weight = np.add.reduceat(pooled.weight, first)
     centre = np.add.reduceat(pooled.weight * _axis(pooled.score), first) / weight
-    rows = float(weight.sum())
-    return State(arrays={"centre": centre, "level": (rows * level + 0.5) / (rows + 1.0)})
+    return State(arrays={"centre": centre, "level": level[apart]})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

@@ -1,7 +1,7 @@
 """The specs of the methods that grow trees: `calcli.methods.mbct`, `heterogeneous` and `boost`."""
 
 from calcli.methods.catalogs.score_only import SCORE_ONLY
-from calcli.methods.spec import MethodSpec, choice, integer, number, text
+from calcli.methods.spec import MethodSpec, boolean, choice, integer, number, text
 
 _AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
@@ -39,6 +39,7 @@ _MBCT = MethodSpec(
         integer("bins", 32, "bins of equal mass for a number", 2, 1000),
         integer("score_bins", 10, "bins for the score", 1, 1000),
         choice("score_binning", "mass", "bins of the score of equal mass or equal width", "mass", "width"),
+        boolean("hold", True, "linear: whether a leaf takes no probability beyond what its rows support"),
         number("alpha", 0.05, "the bound of theorem 1 holds with probability 1 - alpha; also in eq13", 1e-6, 0.5),
         number("error", 0.1, "in eq13: the share of the label rate that a leaf may be wrong by", 1e-4, 1),
     ),
@@ -55,6 +56,7 @@ _MBCT = MethodSpec(
             "features": 7,
             "score_bins": 100,
             "score_binning": "width",
+            "hold": False,
         }
     },
 )

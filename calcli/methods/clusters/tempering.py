@@ -51,8 +51,8 @@ def temper(
     """
     bare = Batch(batch.score, batch.label, batch.weight)
     # Rows with the same score and clusters share a fold.
-    place = np.column_stack([batch.score, near.place, near.distance])
-    fold = folds_by_score(place, batch.labels, FOLDS, seed, "ccl folds")
+    beside = [*near.place.T.astype(np.float64), *near.distance.T]
+    fold = folds_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside)
 
     def predict(temperature: float, taus: Sequence[float]) -> list[FloatArray]:
         return _held_out(inner, bare, shares(near, temperature, partition.spread), len(partition), fold, taus)

@@ -121,7 +121,7 @@ def by_residuals(seed: int) -> Grower:
 
 def _grown(rows: Batch, target: FloatArray, count: int, least: float, depth: int, seed: int) -> Grown:
     """One tree; or a forest, each tree of a bootstrap sample of the rows, each node of a sample of the features."""
-    coding = Coding.of(rows)
+    coding, target = Coding.of(rows), cells.in_order(target, rows)
     codes = coding.encode(rows.features)
     if count == 1:
         return Grown(coding, (grow(coding, codes, target, rows.weights, depth=depth, least=least),))

@@ -67,7 +67,8 @@ class Boosting:
         # Grow a tree on the residuals.
         prob = probabilities(self.score)
         residual = cells.one_hot(self.rows) - cells.as_table(prob)
-        tree = grow(self.coding, self.codes, residual, self.rows.weights, depth=plan.depth, least=least)
+        target = cells.in_order(residual, self.rows)
+        tree = grow(self.coding, self.codes, target, self.rows.weights, depth=plan.depth, least=least)
         if len(tree.left) == 1:
             return None
         # Calibrate the current scores in each of its cells.

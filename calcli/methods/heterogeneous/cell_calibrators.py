@@ -13,6 +13,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
+from calcli.numeric.score_folds import class_order, ordered
 from calcli.numeric.sums import totals
 from calcli.state import State
 
@@ -119,3 +120,13 @@ def one_hot(rows: Batch) -> FloatArray:
 def as_table(prob: FloatArray) -> FloatArray:
     """Probabilities with a column for each class; of two classes one."""
     return prob[:, None] if prob.ndim == 1 else prob
+
+
+def in_order(target: FloatArray, rows: Batch) -> FloatArray:
+    """Targets of trees with a column for each class in `class_order`; that of two classes is turned.
+
+    Which child of a node is the left one follows from the first target, and chance goes by the place of a node: trees
+    would else depend on which class is the positive one.
+    """
+    order = class_order(rows.score)
+    return ordered(target, order) if rows.classes > 2 else ordered(target[:, 0], order)[:, None]

@@ -14,10 +14,11 @@ from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.conditions import CodeSet
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree
-from calcli.numeric.links import CLIP, logit
+from calcli.numeric.link_terms import drawn_in, probabilities, scores
+from calcli.numeric.links import GREATEST, LEAST, log_odds
 
-_MOST = float(logit(np.ones(1))[0])
-"""The log-odds of the greatest probability, which scores are clipped to."""
+_LEAST, _MOST = (float(end) for end in log_odds(np.array([LEAST, GREATEST])))
+"""The log-odds of the least and the greatest probability."""
 
 
 def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
@@ -25,16 +26,16 @@ def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
     prob = formula_of(fitted.shared, score, {})
     if not fitted.trees:
         return prob
-    shared = _scores(prob)
+    shared = scores(prob)
     # Boosted trees: each calibrates the score of the one before.
     if fitted.nested:
         current = shared
         for tree, cells in zip(fitted.trees, fitted.cells, strict=True):
             current = _in_cells(fitted, tree, cells, current, current, features)
-        return _probabilities(current)
+        return probabilities(current)
     # Otherwise the mean of the probabilities of all trees.
     by_tree = [
-        _probabilities(_in_cells(fitted, tree, cells, score, shared, features))
+        probabilities(_in_cells(fitted, tree, cells, score, shared, features))
         for tree, cells in zip(fitted.trees, fitted.cells, strict=True)
     ]
     return tuple(terms.total(of_class) / float(len(by_tree)) for of_class in zip(*by_tree, strict=True))
@@ -67,15 +68,5 @@ def _own(calibrator: Calibrator, score: Terms) -> Terms:
     """The score that a cell's calibrator gives; for Platt scaling a z + b, with no detour through probabilities."""
     if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
-        return (terms.clip(state.number("a") * score[0] + state.number("b"), -_MOST, _MOST),)
-    return _scores(formula_of(calibrator, score, {}))
-
-
-def _scores(prob: Terms) -> Terms:
-    if len(prob) == 1:
-        return (terms.logit(prob[0], CLIP),)
-    return tuple(terms.ln(terms.clip(one, CLIP, 1.0)) for one in prob)
-
-
-def _probabilities(score: Terms) -> Terms:
-    return (terms.sigmoid(score[0]),) if len(score) == 1 else terms.softmax(score)
+        return (drawn_in(terms.clip(state.number("a") * score[0] + state.number("b"), _LEAST, _MOST)),)
+    return scores(formula_of(calibrator, score, {}))

@@ -18,12 +18,13 @@ from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
+from calcli.numeric.support import limits
 
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),
     **dict.fromkeys(("feature", "first", "branches"), np.int32),
     "code": np.uint16,
-    **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall"), np.float64),
+    **dict.fromkeys(("pattern", "mass", "positive", "predicted", "local", "split", "overall", "bound"), np.float64),
 }
 
 
@@ -46,6 +47,9 @@ class Forest:
         sum of weight times probability before the tree.
     local, split, overall
         As in `grow.Tree`.
+    bound
+        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.support`), its factor
+        takes no probability that did not lie there. 0 and 1 are exact.
     """
 
     link: int
@@ -62,9 +66,12 @@ class Forest:
     local: FloatArray
     split: FloatArray
     overall: FloatArray
+    bound: FloatArray
 
     @classmethod
-    def of(cls, trees: Sequence[Tree], link: int, rate: float) -> Forest:
+    def of(cls, trees: Sequence[Tree], link: int, rate: float, *, average: float | None = None) -> Forest:
+        """From trees as they are grown; with the label rate of all rows, leaves are held within what rows support."""
+
         def joined(name: str) -> NDArray[np.generic]:
             return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
 
@@ -72,8 +79,12 @@ class Forest:
         sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
         before = np.cumsum(sizes) - sizes
         facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
-        positive, first_sum = facts[:, kernels.POSITIVE], facts[:, 0]
+        mass, positive, first_sum = facts[:, kernels.MASS], facts[:, kernels.POSITIVE], facts[:, 0]
         feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
+        steps = applied(pattern, link, rate)
+        bound = _exact_bound(steps)
+        if average is not None and link == kernels.LINEAR:
+            bound = np.where(bound == 1.0, *limits(mass, average)[::-1])
         return cls(
             link=link,
             sizes=sizes,
@@ -81,14 +92,15 @@ class Forest:
             first=np.where(feature >= 0, joined("first") + np.repeat(before, sizes), 0).astype(np.int32),
             branches=joined("branches").astype(np.int32),
             code=joined("code").astype(np.uint16),
-            pattern=applied(pattern, link, rate),
+            pattern=steps,
             rows=facts[:, kernels.COUNT].astype(np.int64),
-            mass=facts[:, kernels.MASS],
+            mass=mass,
             positive=positive,
             predicted=first_sum + positive if link == kernels.ODDS else first_sum,
             local=joined("local").astype(np.float64),
             split=joined("split").astype(np.float64),
             overall=joined("overall").astype(np.float64),
+            bound=bound,
         )
 
     def __len__(self) -> int:
@@ -129,7 +141,14 @@ class Forest:
         # A node as one number.
         parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)  # as `apply_trees` takes them apart
         nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
-        return Walk(self.roots.astype(np.uint32), self._depths(parent, child), nodes, children, self.pattern)
+        return Walk(
+            self.roots.astype(np.uint32),
+            self._depths(parent, child),
+            nodes,
+            children,
+            self.pattern,
+            self.bound,
+        )
 
     def _depths(self, parent: Places, child: Places) -> Places:
         """The most conditions on the way to a leaf, for each tree."""
@@ -147,13 +166,18 @@ class Forest:
         on_threads(work, spans(len(score), BLOCK))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """For an artifact, without the link."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "link"}
+        """For an artifact, without the link and the bound."""
+        return {name: getattr(self, name) for name in _TYPES if name != "bound"}
 
     @classmethod
-    def from_arrays(cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int]) -> Forest:
-        """The inverse of `to_arrays`, for features of so many codes; a `ValueError` where these are no trees."""
-        forest = cls(link, **arrays)
+    def from_arrays(
+        cls, link: int, arrays: Mapping[str, NDArray[Any]], codes: Sequence[int], bound: FloatArray | None = None
+    ) -> Forest:
+        """The inverse of `to_arrays`, for features of so many codes; without a bound it is exact.
+
+        A `ValueError` where these are no trees.
+        """
+        forest = cls(link, **arrays, bound=_exact_bound(arrays["pattern"]) if bound is None else bound)
         forest._check(np.array(codes, dtype=np.int64))
         return forest
 
@@ -181,6 +205,12 @@ class Forest:
             raise ValueError("the trees' nodes are not each below one other")
         if (self.code[last] >= codes[self.feature[inner]]).any():
             raise ValueError("the trees ask for codes that are not there")
+
+
+def _exact_bound(steps: FloatArray) -> FloatArray:
+    """1 for factors that raise probabilities, 0 for others."""
+    bound: FloatArray = (steps >= 1.0).astype(np.float64)
+    return bound
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calcli import expressions as terms
+from calcli.batch import FloatArray
 from calcli.expressions import Function, Inputs, Missing, Number, Switch, Term
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.coding import Coder
@@ -17,12 +18,20 @@ from calcli.methods.trees.coding import CodedFeature
 def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features: Inputs) -> Term:
     """The probability of a row with this score, which the first tree takes as `start`, a log-odds."""
     codes = [code_of(feature, score, features) for feature in coder.features]
-    trees = [_pattern(forest, int(root), codes) for root in forest.roots]
+    roots = forest.roots.tolist()
     if forest.link == kernels.ODDS:
+        trees = [_of_leaf(forest, forest.pattern, root, codes) for root in roots]
         return terms.sigmoid(terms.total([start, *trees]))
     prob = terms.sigmoid(start)
-    for tree in trees:
-        prob = Function("least", (prob * tree, Number(1.0)))
+    held = bool(((forest.bound > 0.0) & (forest.bound < 1.0)).any())
+    for root in roots:
+        product = prob * _of_leaf(forest, forest.pattern, root, codes)
+        if held:
+            low, high = Function("least", (prob, product)), Function("greatest", (prob, product))
+            within = Function("least", (high, _of_leaf(forest, forest.bound, root, codes)))
+            prob = Function("greatest", (low, within))
+        else:
+            prob = Function("least", (product, Number(1.0)))
     return prob
 
 
@@ -40,13 +49,12 @@ def code_of(feature: CodedFeature, score: Term, features: Inputs) -> Term:
     return terms.choose(Missing(column), float(feature.missing), known)
 
 
-def _pattern(forest: Forest, node: int, codes: Sequence[Term]) -> Term:
-    """The pattern of the leaf below `node` that the codes lead to."""
+def _of_leaf(forest: Forest, values: FloatArray, node: int, codes: Sequence[Term]) -> Term:
+    """The value, one for each node, of the leaf below `node` that the codes lead to."""
     feature, first = int(forest.feature[node]), int(forest.first[node])
     if feature < 0:
-        return Number(float(forest.pattern[node]))
+        return Number(float(values[node]))
     children = range(first + 1, first + int(forest.branches[node]))
-    values = tuple(_pattern(forest, child, codes) for child in children)
-    return Switch(
-        codes[feature], tuple(int(forest.code[child]) for child in children), values, _pattern(forest, first, codes)
-    )
+    known = tuple(_of_leaf(forest, values, child, codes) for child in children)
+    rest = _of_leaf(forest, values, first, codes)
+    return Switch(codes[feature], tuple(int(forest.code[child]) for child in children), known, rest)

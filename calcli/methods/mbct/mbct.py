@@ -33,8 +33,9 @@ from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
 from calcli.methods.scaling import platt
 from calcli.methods.trees.unpacked import unpacked_once
+from calcli.numeric import support
 from calcli.numeric.links import sigmoid
-from calcli.state import Json, State, prefixed, unprefixed
+from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -53,14 +54,17 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
     weight = np.empty(0) if batch.weight is None else batch.weight.copy()  # rows are moved, and weights with them
+    average = average_rate(batch, params)
     rows = Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
 
     # The settings, and the trees on all rows.
     chosen = Chosen(candidates[0], most_trees(params))
     if params["trees"] == "auto" or len(candidates) > 1:
-        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed)
+        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed, average)
     growth, rate = chosen.boosting.growth, chosen.boosting.rate
-    forest = Forest.of(fit_trees(rows, coder.offsets, chosen.boosting, chosen.trees, seed), growth.link, rate)
+    forest = Forest.of(
+        fit_trees(rows, coder.offsets, chosen.boosting, chosen.trees, seed), growth.link, rate, average=average
+    )
 
     # The state, with the features that the trees split by.
     used = forest.used
@@ -80,7 +84,15 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         "alpha": number(params, "alpha"),
     }
     features, trees = coder.only(used).to_arrays(), forest.renumbered(used).to_arrays()
-    return State(values, {**prefixed("feature", features), **prefixed("tree", trees)})
+    held = {} if average is None or growth.link == kernels.ODDS else {SUPPORTED: forest.bound}
+    return State(values, {**prefixed("feature", features), **prefixed("tree", trees), **held})
+
+
+def average_rate(batch: Batch, params: Params) -> float | None:
+    """The label rate of all rows, if leaves shall be held within what their rows support."""
+    if params["hold"] is not True:
+        return None
+    return support.average(float(batch.weights @ batch.labels), float(batch.weights.sum()))
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -150,5 +162,6 @@ class _Model:
 @unpacked_once("tree/feature")
 def _unpacked(state: State) -> _Model:
     coder = Coder.from_arrays(unprefixed("feature", state.arrays))
-    forest = Forest.from_arrays(LINKS[str(state.params["link"])], unprefixed("tree", state.arrays), coder.codes)
+    link, bound = LINKS[str(state.params["link"])], state.array(SUPPORTED) if SUPPORTED in state.arrays else None
+    forest = Forest.from_arrays(link, unprefixed("tree", state.arrays), coder.codes, bound)
     return _Model(_Start(state.number("a"), state.number("b")), coder, forest)

@@ -47,9 +47,18 @@ class Chosen:
 
 
 def choose(
-    score: FloatArray, rows: Rows, offsets: Places, candidates: Sequence[Boosting], most: int, seed: int
+    score: FloatArray,
+    rows: Rows,
+    offsets: Places,
+    candidates: Sequence[Boosting],
+    most: int,
+    seed: int,
+    average: float | None = None,
 ) -> Chosen:
-    """The best of the candidates, and up to `most` trees; `score` is the rows' own, before any calibration."""
+    """The best of the candidates, and up to `most` trees; `score` is the rows' own, before any calibration.
+
+    `average` is the label rate of all rows, if leaves are held within what their rows support.
+    """
     # A sample of many rows, with leaves of the same share of them.
     share = 1.0
     if len(rows) > MOST_ROWS:
@@ -64,7 +73,7 @@ def choose(
 
     def work(task: tuple[Boosting, Mask]) -> FloatArray:
         boosting, test = task
-        return _loss_curve(rows.take(~test), rows.take(test), offsets, boosting, most, seed)
+        return _loss_curve(rows.take(~test), rows.take(test), offsets, boosting, most, seed, average)
 
     curves = on_threads(work, tasks)
 
@@ -88,12 +97,15 @@ def _test_sets(score: FloatArray, rows: Rows, seed: int) -> list[Mask]:
     if len(rows) > CROSS_VALIDATED_ROWS:
         tests = [share_by_score(score, 1 / FOLDS, seed, "mbct")]
     else:
-        fold = folds_by_score(np.column_stack([score, rows.codes]), rows.label.astype(np.int64), FOLDS, seed, "mbct")
+        features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
+        fold = folds_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features])
         tests = [fold == index for index in range(FOLDS)]
     return [test for test in tests if test.any() and not test.all()]
 
 
-def _loss_curve(train: Rows, test: Rows, offsets: Places, boosting: Boosting, most: int, seed: int) -> FloatArray:
+def _loss_curve(
+    train: Rows, test: Rows, offsets: Places, boosting: Boosting, most: int, seed: int, average: float | None
+) -> FloatArray:
     """Sums over the test rows after 0, 1, .. trees grown on the others: `LOSS`, `CHANGE` and `SQUARE`."""
     # Without trees.
     link, weight = boosting.growth.link, test.weights
@@ -107,7 +119,7 @@ def _loss_curve(train: Rows, test: Rows, offsets: Places, boosting: Boosting, mo
     for tree in islice(Boosted(train, offsets, boosting, search_for(boosting.growth, seed)), most):
         if len(tree) == 1:
             break
-        Forest.of([tree], link, boosting.rate).calibrate(test.codes, score)
+        Forest.of([tree], link, boosting.rate, average=average).calibrate(test.codes, score)
         predict.row_losses(score, test.label, link, loss)
         change = loss - before
         curve.append((float(weight @ loss), float(weight @ change), float(weight @ change**2)))

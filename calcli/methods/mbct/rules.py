@@ -57,7 +57,11 @@ def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Sectio
         rate, pud = rates(*(float(sums[leaf]) for sums in (forest.mass, forest.positive, forest.predicted)))
         bound = None if rate is None else bound_of_theorem_1(rate, count, int(bins[tree[leaf]]), alpha)
         rows.append((int(tree[leaf]) + 1, paths[leaf], count, rate, pud, float(forest.pattern[leaf]), bound))
-    link = "z' = z + pattern" if forest.link == kernels.ODDS else "p' = pattern * p, at most 1"
+    link = (
+        "z' = z + pattern"
+        if forest.link == kernels.ODDS
+        else "p' = pattern * p, not beyond what the rows of the leaf support (at most 1)"
+    )
     note = (
         f"{start} Then tree after tree, by the one rule that holds: {link}. A value that no other rule of a split "
         "names is another value. pud is the mean probability before the tree over the label rate; the true label "

@@ -1,7 +1,7 @@
 """Dirichlet calibration: softmax(W ln P + b) with ODIR regularisation (Kull et al. 2019).
 
-It is what is right where the probabilities of each class's rows are Dirichlet distributed. Probabilities are clipped
-at 1e-12 before the logarithm. With two classes it is beta calibration.
+It is what is right where the probabilities of each class's rows are Dirichlet distributed. Log-probabilities are drawn
+in below 1e-12, as all scores are. With two classes it is beta calibration.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
 from calcli.methods.scaling import beta, odir
-from calcli.numeric.links import CLIP, log_softmax, softmax
+from calcli.numeric import link_terms
+from calcli.numeric.links import drawn_in, log_softmax, softmax
 from calcli.numeric.multinomial import linear
 from calcli.state import State
 
@@ -34,9 +35,9 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
     if len(score) == 1:
         return beta.formula(state, score, features)
-    logs = [terms.greatest(one, terms.Number(float(np.log(CLIP)))) for one in terms.log_softmax(score)]
+    logs = [link_terms.drawn_in(one) for one in terms.log_softmax(score)]
     return terms.softmax(terms.affine(state.array("coefficients"), logs))
 
 
 def _log_probabilities(batch: Batch) -> FloatArray:
-    return np.maximum(log_softmax(batch.score), np.log(CLIP))
+    return drawn_in(log_softmax(batch.score))

@@ -1,8 +1,8 @@
 """Temperature scaling: softmax(V / T), one number for all classes (Guo et al. 2017).
 
 The log-loss is convex in 1/T, so the one minimum is found by a bracketed Newton search. 1/T is held within
-[exp(-10), exp(10)], as scikit-learn does: on separable rows the best temperature is 0, and the search ends at that
-bound or where the derivative has vanished.
+[exp(-10), exp(10)], as scikit-learn does. On separable rows the best temperature is 0, which no rows support: their
+targets are then mixed with 1/K as one more row would be, (1 - 1/(n + 1)) y + 1/((n + 1) K), n the sum of weights.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric import moments
 from calcli.numeric.links import sigmoid, softmax
+from calcli.numeric.losses import log_loss
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import root_between
 from calcli.state import State
 
 BOUND = float(np.exp(10.0))
+
+NOTHING = 1e-7
+"""A mean log-loss below it says that the score separates the classes: a single row on the wrong side costs ln 2 / n."""
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -37,11 +41,18 @@ def finish(sums: Sums, params: Params) -> State:
     if np.hypot(rows.spread, rows.score / rows.weight) <= 1e-9:
         return State({"inverse_temperature": 1.0})  # all scores are 0: any temperature gives the same
 
-    def slope(beta: float) -> tuple[float, float]:
-        _, gradient, hessian = rows.softplus(beta, 0.0)
-        return float(gradient[0]) - rows.score_positive, float(hessian[0, 0])
+    def best(target_score: float) -> float:
+        def slope(beta: float) -> tuple[float, float]:
+            _, gradient, hessian = rows.softplus(beta, 0.0)
+            return float(gradient[0]) - target_score, float(hessian[0, 0])
 
-    return State({"inverse_temperature": root_between(slope, 1 / BOUND, BOUND, 1.0)})
+        return root_between(slope, 1 / BOUND, BOUND, 1.0)
+
+    beta = best(rows.score_positive)
+    if _separated(beta, (rows.softplus(beta, 0.0).value - beta * rows.score_positive) / rows.weight):
+        share = 1.0 / (rows.weight + 1.0)
+        beta = best((1.0 - share) * rows.score_positive + share * rows.score / 2.0)
+    return State({"inverse_temperature": beta})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -63,10 +74,22 @@ def many_classes(batch: Batch) -> float:
     weight = batch.weights
     chosen = np.take_along_axis(V, batch.labels[:, None], axis=1)[:, 0]
 
-    def slope(beta: float) -> tuple[float, float]:
-        p = softmax(beta * V)
-        mean = (p * V).sum(axis=1)
-        variance = (p * (V - mean[:, None]) ** 2).sum(axis=1)
-        return float(weight @ (mean - chosen)), float(weight @ variance)
+    def best(target: FloatArray) -> float:
+        def slope(beta: float) -> tuple[float, float]:
+            p = softmax(beta * V)
+            mean = (p * V).sum(axis=1)
+            variance = (p * (V - mean[:, None]) ** 2).sum(axis=1)
+            return float(weight @ (mean - target)), float(weight @ variance)
 
-    return root_between(slope, 1 / BOUND, BOUND, 1.0)
+        return root_between(slope, 1 / BOUND, BOUND, 1.0)
+
+    beta, total = best(chosen), float(weight.sum())
+    if _separated(beta, float(weight @ log_loss(softmax(beta * V), batch.labels)) / total):
+        share = 1.0 / (total + 1.0)
+        beta = best((1.0 - share) * chosen + share * V.mean(axis=1))
+    return beta
+
+
+def _separated(beta: float, loss: float) -> bool:
+    """Whether the search for 1/T has ended at its bound, or where nothing is left to gain."""
+    return beta > 0.999 * BOUND or loss < NOTHING

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
-from calcli.numeric.score_folds import column_keys
+from calcli.numeric.score_folds import column_keys, in_class_order
 
 
 def distinct(batch: Batch, seed: int) -> Batch:
@@ -35,9 +35,10 @@ def _sorted_levels(column: Column) -> Column:
 
 
 def _keys(batch: Batch, seed: int) -> NDArray[np.uint64]:
-    """A 64-bit number for each row: equal rows, equal keys, in whatever order the features and levels are."""
-    columns = [*batch.score.reshape(len(batch), -1).T]
-    columns += [] if batch.label is None else [batch.label.astype(np.float64)]
+    """A 64-bit number for each row: equal rows, equal keys, in whatever order the features, levels and classes are."""
+    score, rank = in_class_order(batch.score)
+    columns = [*score.reshape(len(batch), -1).T]
+    columns += [] if batch.label is None else [rank[batch.label].astype(np.float64)]
     features = [_hashable(batch.features[name]) for name in sorted(batch.features)]
     return column_keys([*columns, *features], seed, "distinct rows")
 

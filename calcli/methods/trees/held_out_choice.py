@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray
+from calcli.numeric.score_folds import in_class_order
 
 FOLDS = 5
 
@@ -19,12 +20,14 @@ CROSS_VALIDATED_ROWS = 20_000
 def held_out_folds(rows: Batch) -> list[NDArray[np.bool_]]:
     """Which rows each fold holds out; no folds where there are fewer rows than these, and one where there are many.
 
-    Every class is dealt out evenly in the order of the rows, which `distinct_rows` makes canonical.
+    Every class is dealt out evenly in the order of the rows, which `distinct_rows` makes canonical, as it does that of
+    the classes.
     """
     if len(rows) < FOLDS:
         return []
     fold = np.empty(len(rows), dtype=np.int64)
-    fold[np.argsort(rows.labels, kind="stable")] = np.arange(len(rows)) % FOLDS
+    _, rank = in_class_order(rows.score)
+    fold[np.argsort(rank[rows.labels], kind="stable")] = np.arange(len(rows)) % FOLDS
     return [fold == index for index in range(FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1)]
 
 

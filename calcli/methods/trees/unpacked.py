@@ -17,7 +17,7 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Key:
-    """A state, equal to another that holds the very same array."""
+    """A state, equal to another that holds the very same array, and arrays of the same names."""
 
     state: State
     array: NDArray[np.generic]
@@ -26,11 +26,13 @@ class _Key:
         return id(self.array)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.array is other.array
+        if not isinstance(other, _Key):
+            return False
+        return self.array is other.array and self.state.arrays.keys() == other.state.arrays.keys()
 
 
 def unpacked_once(array: str) -> Callable[[Callable[[State], Model]], Callable[[State], Model]]:
-    """Keep the results of a function for the last states; those that share this array are the same state."""
+    """Keep the results of a function for the last states; those that share this array and names are the same state."""
 
     def decorated(unpack: Callable[[State], Model]) -> Callable[[State], Model]:
         kept = lru_cache(maxsize=16)(lambda key: unpack(key.state))

@@ -18,7 +18,7 @@ BBQ = catalog.find("bbq")
 
 def predicted(batch: Batch, at: Batch | None = None, **given: str) -> np.ndarray:
     state = bbq.fit(batch, calibrator.NO_SIDE_INPUTS, BBQ.resolve(given), 0)  # type: ignore[arg-type]
-    return bbq.predict(state, batch if at is None else at, calibrator.NO_SIDE_INPUTS)
+    return bbq.predict(state.exact, batch if at is None else at, calibrator.NO_SIDE_INPUTS)
 
 
 def inner_edges(prob: np.ndarray, count: int, binning: str) -> list[float]:
@@ -26,7 +26,8 @@ def inner_edges(prob: np.ndarray, count: int, binning: str) -> list[float]:
         return [index / count for index in range(1, count)]
     ordered, edges = np.sort(prob), []
     for index in range(1, count):
-        below = min(max(int(np.floor(len(prob) * index / count + 0.5 - 1e-9)), 1), len(prob) - 1)
+        tie = 1e-9 if 2 * index > count else -1e-9  # as seen from either end
+        below = min(max(int(np.floor(len(prob) * index / count + 0.5 + tie)), 1), len(prob) - 1)
         edges.append((ordered[below - 1] + ordered[below]) / 2)
     return sorted(set(edges))
 

@@ -19,7 +19,7 @@ HISTOGRAM = catalog.find("histogram")
 def rates(batch: Batch, **given: object) -> tuple[np.ndarray, np.ndarray]:
     params = HISTOGRAM.resolve(given)  # type: ignore[arg-type]
     state = calibrator.fit(HISTOGRAM, batch, params).state
-    return histogram.predict(state, batch, calibrator.NO_SIDE_INPUTS), state.array("edges")
+    return histogram.predict(state.exact, batch, calibrator.NO_SIDE_INPUTS), state.array("edges")
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -55,8 +55,22 @@ def test_a_bin_without_rows_gives_its_middle() -> None:
     batch = Batch(logit(np.array([0.05, 0.06, 0.95, 0.96])), np.array([0, 1, 1, 1], dtype=np.int64))
     params = HISTOGRAM.resolve({"bins": 10, "binning": "width"})
     state = calibrator.fit(HISTOGRAM, batch, params).state
-    prob = histogram.predict(state, Batch(logit(np.array([0.45, 0.055]))), calibrator.NO_SIDE_INPUTS)
+    prob = histogram.predict(state.exact, Batch(logit(np.array([0.45, 0.055]))), calibrator.NO_SIDE_INPUTS)
     np.testing.assert_allclose(prob, [0.45, 0.5])
+
+
+def test_rates_are_held_within_what_their_rows_support() -> None:
+    """Ten bins of ten rows: none, one, .. all positive, so that the average is near one half."""
+    z = np.linspace(-3, 3, 100)
+    label = (np.arange(100) % 10 < np.arange(100) // 10 + (np.arange(100) >= 50)).astype(np.int64)
+    params = HISTOGRAM.resolve({"bins": 10})
+    model = calibrator.fit(HISTOGRAM, Batch(z, label), params)
+    average = (label.sum() + 1) / 102
+    expected = np.array([0, 1, 2, 3, 4, 6, 7, 8, 9, 10]) / 10
+    exact = model.with_post_processing(calibrator.PostProcessing(exact=True)).predict(Batch(z))[5::10]
+    np.testing.assert_allclose(exact, expected, atol=1e-12)
+    expected[0], expected[-1] = 2 * average / 12, 1 - 2 * (1 - average) / 12
+    np.testing.assert_allclose(model.predict(Batch(z))[5::10], expected, atol=1e-12)
 
 
 @pytest.mark.oracle

@@ -13,7 +13,8 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.mbct.coding import learn_codes
 from calcli.methods.mbct.search_grid import least_by_equation_13, least_by_rows
 from calcli.methods.trees import compiled
-from calcli.numeric.links import sigmoid
+from calcli.numeric import losses
+from calcli.numeric.links import GREATEST, LEAST, sigmoid
 from tests.support.cases import ordinary
 from tests.support.mbct_oracle import Node, Oracle
 
@@ -97,22 +98,27 @@ def test_the_rules_read_by_hand_give_the_predictions(how) -> None:
     rules, splits = model.explain(("0", "1"))
     odds = model.state.params["link"] == "odds"
     slope, intercept = model.state.number("a"), model.state.number("b")
+    average, paper = (train.labels.sum() + 1) / (len(train) + 2), how.get("preset") == "paper"
     prob = model.predict(test)
     assert len(rules.rows) > 5
     for row in range(len(test)):
         z = slope * test.score[row] + intercept
         p = 1 / (1 + np.exp(-z))
         for tree in sorted({rule[0] for rule in rules.rows}):
-            pattern = the_one_that_holds([rule for rule in rules.rows if rule[0] == tree], test, row)
-            z, p = z + pattern, min(p * pattern, 1.0)
+            pattern, rows = the_one_that_holds([rule for rule in rules.rows if rule[0] == tree], test, row)
+            low, high = (0.0, 1.0) if paper else (2 * average / (rows + 2), 1 - 2 * (1 - average) / (rows + 2))
+            z, p = z + pattern, min(max(p * pattern, min(p, low)), max(p, high))
         wanted = 1 / (1 + np.exp(-z)) if odds else min(p, np.nextafter(1, 0))
         assert prob[row] == pytest.approx(wanted, rel=1e-12)
     assert sum(rule[2] for rule in rules.rows if rule[0] == 1) == len(train)
     assert next(split[2] for split in splits.rows if split[0] == 1) in {"place", "number", "score"}
 
 
-def the_one_that_holds(rules: list[tuple], batch: Batch, row: int) -> float:
-    """The pattern of the rule whose conditions hold; another value is one that no other rule of the split names."""
+def the_one_that_holds(rules: list[tuple], batch: Batch, row: int) -> tuple[float, int]:
+    """The pattern and the rows of the rule whose conditions hold.
+
+    Another value is one that no other rule of the split names.
+    """
     paths = [tuple(rule[1].split(" and ")) for rule in rules]
     found = []
     for path, rule in zip(paths, rules, strict=True):
@@ -124,7 +130,7 @@ def the_one_that_holds(rules: list[tuple], batch: Batch, row: int) -> float:
             else:
                 holds &= true_of(condition, batch, row)
         if holds:
-            found.append(rule[5])
+            found.append((rule[5], rule[2]))
     assert len(found) == 1
     return found[0]
 
@@ -358,3 +364,27 @@ def test_state_of_one_fit_is_not_taken_for_that_of_another() -> None:
     assert not np.array_equal(first[0], first[1])
     for one, other in zip(first, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def factors(rows: int, seed: int) -> Batch:
+    """Groups in which the label rate is a multiple of the score, but never above 98.5 %."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 6, rows)
+    prob = rng.beta(0.8, 2.5, rows)
+    truth = np.minimum(prob * np.array([0.3, 0.5, 0.8, 1.0, 1.4, 1.9])[group], 0.985)
+    label = (rng.random(rows) < truth).astype(np.int64)
+    columns = {"group": Column("category", group.astype(np.int32), tuple("abcdef"))}
+    return Batch(np.log(prob) - np.log1p(-prob), label, None, columns)
+
+
+def test_a_factor_takes_no_row_to_certainty() -> None:
+    """Unless it is asked for: by the paper's preset, or with exact outputs."""
+    train, test = factors(8000, 0), factors(20_000, 1)
+    model = fitted(train, link="linear", trees=5)
+    prob = model.predict(test)
+    exact = model.with_post_processing(calibrator.PostProcessing(exact=True)).predict(test)
+    bare = fitted(train, link="linear", trees=5, hold=False).predict(test)
+    assert ((exact == 1) & (test.labels == 0)).any()
+    assert prob.max() < 0.999
+    assert log_loss(model, test) < losses.log_loss(exact, test.labels).mean()
+    np.testing.assert_array_equal(bare, np.clip(exact, LEAST, GREATEST))

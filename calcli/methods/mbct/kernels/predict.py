@@ -62,6 +62,8 @@ class Walk(NamedTuple):
         own child.
     pattern
         Of each node.
+    bound
+        Of each node: a factor takes no probability beyond it that did not lie there.
     """
 
     roots: Table
@@ -69,6 +71,7 @@ class Walk(NamedTuple):
     nodes: NDArray[np.uint64]
     children: Table
     pattern: FloatArray
+    bound: FloatArray
 
 
 @compiled
@@ -78,7 +81,7 @@ def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
     As a leaf is its own child, all rows take as many steps as the tree is deep, with no branch to predict, and the
     processor works on several rows at once. Few rows at a time go through all trees, so that they stay in the cache.
     """
-    roots, depths, nodes, children, pattern = walk
+    roots, depths, nodes, children, pattern, bound = walk
     at = np.empty(STRIDE, dtype=np.uint32)
     low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
     for first in range(0, len(score), STRIDE):
@@ -98,7 +101,9 @@ def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
                     score[first + place] += pattern[at[place]]
             else:
                 for place in range(many):
-                    score[first + place] = min(score[first + place] * pattern[at[place]], 1.0)
+                    leaf, p = at[place], score[first + place]
+                    low, high = min(p, p * pattern[leaf]), max(p, p * pattern[leaf])
+                    score[first + place] = max(low, min(high, bound[leaf]))
 
 
 @compiled
