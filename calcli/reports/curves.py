@@ -10,6 +10,8 @@ from calcli.diagrams.curve_sums import curve_sums, problem
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
+from calcli.metrics.diagnosis import diagnose
+from calcli.metrics.joint_test import GapSums
 
 TOP, ALL = "top", "all"
 """In place of a class: the predicted one; every one."""
@@ -53,6 +55,7 @@ class CurveBuilder:
             for of in ([None] if kind == "rejection" else places)
             for score, name in enumerate(scores)
         ]
+        self._gaps = {(score, of): GapSums.nothing() for score, of, _ in self._sums}
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
@@ -61,6 +64,7 @@ class CurveBuilder:
         for score, of, sums in self._sums:
             if (score, of) not in problems:
                 problems[score, of] = problem(scored[score], of)
+                self._gaps[score, of] += GapSums.of(problems[score, of])
             sums.add(problems[score, of])
 
     def __iadd__(self, other: CurveBuilder) -> Self:
@@ -70,11 +74,14 @@ class CurveBuilder:
         self._unit = self._unit or other._unit
         for (_, _, sums), (_, _, others) in zip(self._sums, other._sums, strict=True):
             sums.join(others)
+        for key, gaps in other._gaps.items():
+            self._gaps[key] += gaps
         return self
 
     def curves(self) -> tuple[Curve, ...]:
         """The curves of all rows so far: by kind, by class, by score."""
-        curves = (sums.curve() for _, _, sums in self._sums)
+        found = {key: diagnose(gaps) for key, gaps in self._gaps.items()}
+        curves = (sums.curve(found[score, of]) for score, of, sums in self._sums)
         return tuple(curves if self._unit in (None, 1.0) else (_times(curve, self._unit) for curve in curves))
 
     def _in_units(self, rows: Scored) -> Scored:

@@ -170,6 +170,10 @@ class Report:
         """The object of the contract."""
         plain = asdict(self)
         plain["curves"] = by_kind(curve for curve in self.curves if curve.kind != "smooth")
+        found = {curve.score: curve.diagnosis for curve in self.curves if curve.kind == "reliability"}
+        for score in plain["scores"]:
+            diagnosis = found.get(score["name"])
+            score["diagnosis"] = None if diagnosis is None else asdict(diagnosis)
         return as_json({"schema": SCHEMA} | plain)
 
     def score(self, name: str) -> ScoreRow:
