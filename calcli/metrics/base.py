@@ -117,7 +117,9 @@ class Measured:
     per_class
         The same metric one-vs-rest, by class index; only where there are more than two classes.
     lo, hi
-        The ends of a 95 % confidence interval, for metrics that bring their own standard error.
+        The ends of a 95 % confidence interval; gaps have none.
+    null_hi
+        What 95 % of calibrated scores stay below on these rows, for gaps.
     """
 
     value: float | None
@@ -128,6 +130,7 @@ class Measured:
     per_class: tuple[float | None, ...] | None = None
     lo: float | None = None
     hi: float | None = None
+    null_hi: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

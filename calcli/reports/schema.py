@@ -35,6 +35,7 @@ class MetricValue:
     p: float | None = None
     reason: str | None = None
     per_class: Mapping[str, float | None] | None = None
+    null_hi: float | None = None
 
     @classmethod
     def of(cls, measured: Measured, classes: tuple[str, ...]) -> MetricValue:
@@ -42,7 +43,7 @@ class MetricValue:
         per_class = None
         if measured.per_class is not None:
             per_class = {name: finite(value) for name, value in zip(classes, measured.per_class, strict=True)}
-        numbers = {name: finite(getattr(measured, name)) for name in ("value", "lo", "hi", "floor", "p")}
+        numbers = {name: finite(getattr(measured, name)) for name in ("value", "lo", "hi", "null_hi", "floor", "p")}
         return cls(**numbers, reason=measured.reason, per_class=per_class)
 
 
