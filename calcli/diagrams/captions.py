@@ -11,8 +11,6 @@ from calcli.metrics.diagnosis import Diagnosis
 
 Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "nothing"]
 
-NO_ERROR = "No error beyond chance"
-
 FINDINGS: Mapping[str, tuple[Finding, str]] = {
     "high": ("high", "Too high"),
     "low": ("low", "Too low"),
@@ -61,8 +59,10 @@ def caption(curve: Curve) -> Caption:
     if curve.kind == "rejection":
         return _rejecting(curve)
     test = curve.diagnosis
-    if test is None or test.chance:
-        return Caption("chance", NO_ERROR, "" if test is None else f": {told(test)}, {amount(curve.total)} rows")
+    if test is None:
+        return Caption("nothing", "Not judged", ": the score was fitted on these rows")
+    if test.chance:
+        return Caption("chance", "No error beyond chance", f": {told(test)}, {amount(curve.total)} rows")
     finding, answer = _finding(test, curve.of)
     shown = [_worst(curve, side) for side in _sides(curve, finding)]
     happens = "right" if curve.of is None else "happens"

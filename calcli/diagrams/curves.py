@@ -71,7 +71,7 @@ class Curve:
     total
         All rows, or their weight.
     diagnosis
-        Whether all gaps together are beyond chance, and what is wrong then; None without rows.
+        Whether all gaps together are beyond chance, and what is wrong then; None without rows, and on rows of the fit.
     edges
         Where the bin of each point begins and ends; empty for curves.
     by

@@ -55,7 +55,8 @@ class Options:
     convention
         Whose bins the ECE family has: on which side of an edge a value falls, and what becomes of 0 and 1.
     in_sample
-        Whether the score was fitted on these very rows: Hosmer and Lemeshow's test then loses two degrees of freedom.
+        Whether the score was fitted on these very rows: tests then allow for a fitted intercept and slope, or have no
+        p-value, and there is no verdict on all gaps.
     """
 
     bins: int = 15

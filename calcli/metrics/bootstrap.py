@@ -54,11 +54,14 @@ class Bootstrap:
         By smooth metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined.
     calibrated
         By gap metric, the same shape: the value with labels drawn from the score itself.
+    in_sample
+        Whether the score was fitted on these rows: how often a calibrated one shows as much says nothing then.
     """
 
     kinds: Mapping[str, str]
     resampled: Mapping[str, FloatArray]
     calibrated: Mapping[str, FloatArray]
+    in_sample: bool = False
 
     def complete(self, score: int, metric: str, measured: Measured) -> Measured:
         """The measurement with the results of the replicates.
@@ -78,7 +81,7 @@ class Bootstrap:
                 measured,
                 floor=float(values.mean()) if measured.floor is None else measured.floor,
                 null_hi=float(np.quantile(values, 0.95)),
-                p=above if measured.p is None else measured.p,
+                p=above if measured.p is None and not self.in_sample else measured.p,
             )
         values = _defined(self.resampled[metric][score]) if self.kinds.get(metric) == "smooth" else None
         if values is None:
@@ -153,7 +156,7 @@ def bootstrap(
     if kinds and scored[0].nothing is None:
         with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
-    return Bootstrap(kinds, resampled, calibrated)
+    return Bootstrap(kinds, resampled, calibrated, options.in_sample)
 
 
 def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:

@@ -95,6 +95,8 @@ def alone(findings: Findings) -> Verdict:
     """The verdict on a raw score without any other: whether it is calibrated, and else what is wrong with it."""
     curve = findings.curve
     test = None if curve is None else curve.diagnosis
+    if curve is not None and curve.points and test is None:
+        return Verdict("unknown", "Not judged: on the rows that it was fitted on, every score looks calibrated.")
     if curve is None or test is None:
         return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures another beside it.")
     groups = _listed([f"{off} of {count} groups of {by}" for by, (off, count) in findings.groups.items() if off])

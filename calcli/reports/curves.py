@@ -30,6 +30,8 @@ class CurveBuilder:
         The kinds of the curves.
     classes
         Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
+    judged
+        Whether the curves have a diagnosis: not on rows that the scores were fitted on.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class CurveBuilder:
         bins: int = BINS,
         binning: Binning = "width",
         bands: Bands = "consistency",
+        judged: bool = True,
     ) -> None:
         self._unit: float | None = None
         places = _chosen(classes, names)
@@ -55,7 +58,7 @@ class CurveBuilder:
             for of in ([None] if kind == "rejection" else places)
             for score, name in enumerate(scores)
         ]
-        self._gaps = {(score, of): GapSums.nothing() for score, of, _ in self._sums}
+        self._gaps = {(score, of): GapSums.nothing() for score, of, _ in self._sums if judged}
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
@@ -64,7 +67,8 @@ class CurveBuilder:
         for score, of, sums in self._sums:
             if (score, of) not in problems:
                 problems[score, of] = problem(scored[score], of)
-                self._gaps[score, of] += GapSums.of(problems[score, of])
+                if (score, of) in self._gaps:
+                    self._gaps[score, of] += GapSums.of(problems[score, of])
             sums.add(problems[score, of])
 
     def __iadd__(self, other: CurveBuilder) -> Self:
@@ -81,7 +85,7 @@ class CurveBuilder:
     def curves(self) -> tuple[Curve, ...]:
         """The curves of all rows so far: by kind, by class, by score."""
         found = {key: diagnose(gaps) for key, gaps in self._gaps.items()}
-        curves = (sums.curve(found[score, of]) for score, of, sums in self._sums)
+        curves = (sums.curve(found.get((score, of))) for score, of, sums in self._sums)
         return tuple(curves if self._unit in (None, 1.0) else (_times(curve, self._unit) for curve in curves))
 
     def _in_units(self, rows: Scored) -> Scored:

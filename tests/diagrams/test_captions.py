@@ -66,6 +66,11 @@ def test_what_is_gained_by_rejecting() -> None:
     assert caption(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
 
 
+def test_on_rows_of_the_fit_there_is_no_verdict() -> None:
+    curve = dataclasses.replace(bars(*OVER), diagnosis=None)
+    assert caption(curve).text == "Not judged: the score was fitted on these rows."
+
+
 def test_nothing() -> None:
     assert caption(dataclasses.replace(bars(*OVER), points=())).text == "Nothing to see: there are no rows."
 
