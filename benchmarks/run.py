@@ -101,6 +101,10 @@ BENCHMARKS = (
         ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
          "mcgrad", "lightgbm", "catboost"),
     ),
+    Benchmark(
+        "verdict", "statistics/verdict.py", "The verdict: how often it is wrong, and what it finds",
+        "Simulated scores, calibrated ones and others, and what `diagram` and `evaluate` say of them.",
+    ),
     Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
@@ -159,7 +163,12 @@ def page(out: Path) -> str:
     ]
     groups = {
         title: [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
-        for group, title in (("speed", "Speed"), ("quality", "Quality"), ("papers", "The papers"))
+        for group, title in (
+            ("speed", "Speed"),
+            ("quality", "Quality"),
+            ("statistics", "Statistics"),
+            ("papers", "The papers"),
+        )
     }
     for title, kept in groups.items():
         parts += [f"{title}: {', '.join(link(one.title) for one in kept)}.\n"] * bool(kept)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Flat: TypeAlias = Literal["csv", "markdown"]
 Cell: TypeAlias = str | int | float | bool | None
 
-_VALUE = ("value", "lo", "hi", "floor", "p", "reason")
+_VALUE = ("value", "lo", "hi", "floor", "null_hi", "p", "reason")
 _DIFFERENCE = ("value", "lo", "hi", "p")
 
 LONG = (
@@ -77,7 +77,7 @@ def long_rows(report: Report) -> list[list[Cell]]:
         chosen = None if report.chosen is None else score.name == report.chosen
         tail = [*map(_microseconds, (score.seconds.fit, score.seconds.apply)), chosen]
         if score.status != "ok":
-            rows.append([score.name, *[None] * 7, score.reason, *_values(None, _DIFFERENCE), *tail])
+            rows.append([score.name, *[None] * (1 + len(_VALUE)), score.reason, *_values(None, _DIFFERENCE), *tail])
         for metric, value in score.metrics.items():
             difference = _values(differences.get((score.name, metric)), _DIFFERENCE)
             rows.append([score.name, None, metric, *_values(value, _VALUE), *difference, *tail])
@@ -86,7 +86,7 @@ def long_rows(report: Report) -> list[list[Cell]]:
         place = f"{group['by']}={group['group']}"
         for metric, value in group["metrics"].items():
             numbers = [value[key] for key in _VALUE]
-            rows.append([group["score"], place, metric, *numbers, *[None] * (len(LONG) - 9)])
+            rows.append([group["score"], place, metric, *numbers, *[None] * (len(LONG) - len(numbers) - 3)])
     return rows
 
 

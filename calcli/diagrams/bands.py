@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.diagrams.curves import Bands, Point
+from calcli.metrics.diagnosis import Diagnosis
 from calcli.numeric.binomial import rate_interval
 
 LEVEL = 0.95
@@ -34,31 +35,23 @@ class Band(NamedTuple):
     ends
         Of the band that is shown; None where none is.
     off
-        Which values are beyond chance: outside the consistency band.
-    chance
-        Whether none is so far off that chance shows it less than one time in forty.
+        Which values are outside the consistency band.
     """
 
     ends: tuple[FloatArray, FloatArray] | None
     off: NDArray[np.bool_]
-    chance: bool
+
+    def unless_chance(self, diagnosis: Diagnosis | None) -> Band:
+        """The band with nothing off where chance alone can make all gaps."""
+        return self._replace(off=self.off & False) if diagnosis is not None and diagnosis.chance else self
 
 
 def bands_of(expected: FloatArray, y: FloatArray, worth: FloatArray, bands: Bands) -> Band:
     """`expected` is what a calibrated score's y would be; `worth` is how many rows each y is worth."""
-
-    def outside(level: float) -> NDArray[np.bool_]:
-        lo, hi = rate_interval(expected, worth, level)
-        return (worth >= FEWEST) & ((y < lo - ROUNDING) | (y > hi + ROUNDING))
-
-    shown = {"consistency": expected, "bootstrap": y}.get(bands)
-    ends = None if shown is None else rate_interval(shown, worth, LEVEL)
-    return Band(ends, outside(LEVEL), not outside(1.0 - (1.0 - LEVEL) / (2.0 * len(y))).any())
-
-
-def few_outside(off: NDArray[np.bool_]) -> bool:
-    """Whether chance puts so many of the values outside their band more often than one time in forty."""
-    return len(off) == 0 or bool(off.mean() <= rate_interval(np.array([1.0 - LEVEL]), np.array([len(off)]))[1][0])
+    lo, hi = consistent = rate_interval(expected, worth, LEVEL)
+    off = (worth >= FEWEST) & ((y < lo - ROUNDING) | (y > hi + ROUNDING))
+    ends = {"consistency": consistent, "bootstrap": rate_interval(y, worth, LEVEL)}.get(bands)
+    return Band(ends, off)
 
 
 def points_of(x: FloatArray, y: FloatArray, n: FloatArray, band: Band) -> tuple[Point, ...]:

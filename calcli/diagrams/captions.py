@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.metrics.diagnosis import Diagnosis
 
 Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "nothing"]
 
-ONE_SIDED = 0.6
-"""Gaps are called one-sided where this share of them or more has one sign."""
+FINDINGS: Mapping[str, tuple[Finding, str]] = {
+    "high": ("high", "Too high"),
+    "low": ("low", "Too low"),
+    "over": ("over", "Over-confident"),
+    "under": ("under", "Under-confident"),
+    "shape": ("mixed", "Too high and too low"),
+}
+"""By what is wrong with a score."""
+
+CONFIDENCES = {"high": FINDINGS["over"], "low": FINDINGS["under"]}
+"""By what is wrong with the confidence in the predicted class."""
 
 SIDES = {"over": "less often than predicted", "under": "more often than predicted"}
 """The two directions in which a prediction can be wrong."""
@@ -48,32 +58,36 @@ def caption(curve: Curve) -> Caption:
         return Caption("nothing", "Nothing to see", ": there are no rows")
     if curve.kind == "rejection":
         return _rejecting(curve)
-    if curve.chance:
-        return Caption("chance", "No error beyond chance", f", as far as {amount(curve.total)} rows can tell")
-    finding, answer = _finding(curve)
+    test = curve.diagnosis
+    if test is None:
+        return Caption("nothing", "Not judged", ": the score was fitted on these rows")
+    if test.chance:
+        return Caption("chance", "No error beyond chance", f": {told(test)}, {amount(curve.total)} rows")
+    finding, answer = _finding(test, curve.of)
     shown = [_worst(curve, side) for side in _sides(curve, finding)]
     happens = "right" if curve.of is None else "happens"
-    numbers = "; ".join(f"says {predicted}, {happens} {came}" for predicted, came in map(_pair, filter(None, shown)))
-    return Caption(finding, answer, f": {numbers}")
+    pairs = [pair(point.x, point.y) for point in shown if point is not None]
+    numbers = "; ".join(f"says {predicted}, {happens} {came}" for predicted, came in pairs)
+    if not numbers:
+        predicted, came = pair(test.predicted, test.happened)
+        numbers = f"says {predicted} on average, {happens} {came}"
+    return Caption(finding, answer, f": {numbers} ({p_text(test.p)})")
 
 
-def _finding(curve: Curve) -> tuple[Finding, str]:
-    """In which direction the score errs, all gaps counted by their rows."""
-    weights = [point.n for point in curve.points]
-    gaps = [point.y - point.x for point in curve.points]
-    middle = _mean([point.x for point in curve.points], weights)
-    size = _mean(list(map(abs, gaps)), weights)
-    lean = _mean(gaps, weights) / size
-    spread = _mean(
-        [math.copysign(gap, gap * (middle - one.x)) for gap, one in zip(gaps, curve.points, strict=True)], weights
-    )
-    if abs(lean) >= ONE_SIDED:
-        if curve.of is None:  # the confidence in the predicted class has one direction only
-            return ("under", "Under-confident") if lean > 0 else ("over", "Over-confident")
-        return ("low", "Too low") if lean > 0 else ("high", "Too high")
-    if abs(spread) >= ONE_SIDED * size and curve.of is not None:
-        return ("over", "Over-confident") if spread > 0 else ("under", "Under-confident")
-    return "mixed", "Too high and too low"
+def told(test: Diagnosis) -> str:
+    """The result of the joint test that finds nothing: what was tested, and at which level."""
+    return f"one test of all gaps at {percent(test.level)}, {p_text(test.p)}"
+
+
+def p_text(p: float) -> str:
+    """``p = 0.032``; what is near the least that draws can tell is ``p < 0.005``."""
+    return "p < 0.005" if p < 0.005 else f"p = {p:.2g}"
+
+
+def _finding(test: Diagnosis, of: str | None) -> tuple[Finding, str]:
+    """What explains most of the gaps; the confidence in the predicted class has one direction only."""
+    fault = test.faults[0]
+    return FINDINGS[fault] if of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
 
 
 def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
@@ -102,17 +116,13 @@ def _rejecting(curve: Curve) -> Caption:
     return Caption("rejects", "Rejecting helps", text)
 
 
-def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    return math.fsum(map(float.__mul__, values, weights)) / math.fsum(weights)
-
-
-def _pair(point: Point) -> tuple[str, str]:
+def pair(predicted: float, came: float) -> tuple[str, str]:
     """Both numbers with as many decimals as it takes to tell them apart."""
-    gap = abs(point.y - point.x)
+    gap = abs(came - predicted)
     digits = 2
     while digits < 5 and gap < 2 * 10.0**-digits:
         digits += 1
-    return f"{point.x:.{digits}f}", f"{point.y:.{digits}f}"
+    return f"{predicted:.{digits}f}", f"{came:.{digits}f}"
 
 
 def percent(share: float) -> str:

@@ -9,11 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray, spans
-from calcli.diagrams.bands import FEWEST, LEVEL, ROUNDING, Band, bands_of, effective_rows, few_outside, points_of
+from calcli.diagrams.bands import ROUNDING, Band, bands_of, effective_rows, points_of
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.blocks import Blocks, cumulated
+from calcli.metrics.diagnosis import Diagnosis
 from calcli.metrics.ece import BinSums, binned_sums
+from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
 from calcli.numeric.bins import width_edges
@@ -60,8 +62,8 @@ class CurveSums(Protocol):
         """The rows that another one of the kind has seen."""
         ...
 
-    def curve(self) -> Curve:
-        """The curve of all rows so far."""
+    def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
+        """The curve of all rows so far, given their diagnosis: where it is chance, no point is off."""
         ...
 
 
@@ -108,7 +110,7 @@ class _Bars:
         self.sums += other.sums
         self.square = self.square + other.square
 
-    def curve(self) -> Curve:
+    def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         filled = np.flatnonzero(self.sums.weight)
         if len(filled) == 0:
             return Curve(self.score, self.of, "reliability")
@@ -116,7 +118,6 @@ class _Bars:
         x, y = self.sums.prob[filled] / n, self.sums.label[filled] / n
         worth = effective_rows(n, self.square[filled])
         band = bands_of(x, y, worth, self.bands)
-        chance = band.chance and few_outside(band.off[worth >= FEWEST])
         ends = tuple(
             zip(self.edges[filled - 1].tolist(), self.edges[filled].tolist(), strict=True)
         )  # place 0 is no bin
@@ -124,10 +125,10 @@ class _Bars:
             score=self.score,
             of=self.of,
             kind="reliability",
-            points=points_of(x, y, n, band._replace(off=band.off & (not chance))),
+            points=points_of(x, y, n, band.unless_chance(diagnosis)),
             error=self.sums.norm(1.0),
             total=float(n.sum()),
-            chance=chance,
+            diagnosis=diagnosis,
             edges=ends,
         )
 
@@ -145,14 +146,14 @@ class _EqualMass:
     def join(self, other: _EqualMass) -> None:
         self.parts += other.parts
 
-    def curve(self) -> Curve:
+    def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         rows = joined(self.parts)
         if rows is None or rows.nothing:
             return Curve(self.score, self.of, "reliability")
         edges = np.unique(rows.blocks.quantiles(self.bins))
         bars = _Bars(self.score, self.of, self.bands, edges if len(edges) > 1 else np.repeat(edges, 2))
         bars.add(rows)
-        return bars.curve()
+        return bars.curve(diagnosis)
 
 
 def joined(parts: Sequence[Scored]) -> Scored | None:
@@ -192,7 +193,7 @@ class _Window:
     def join(self, other: _Window) -> None:
         self.sums += other.sums
 
-    def curve(self) -> Curve:
+    def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         sums = self.sums.reshape(3, 2, CELLS)
         sums = sums[:, :, sums[0].sum(axis=0) > 0]
         if sums.size == 0:
@@ -211,24 +212,15 @@ class _Window:
         x, y = kernel @ prob / n, kernel @ positive / n
         squares, gap = kernel**2, y - x
         spread = np.sqrt(squares @ ((q0 + q1) * p * (1.0 - p))) / n
-        windows = max(1.0, float(x[-1] - x[0]) / width)
-        chance = bool((np.abs(gap) <= _deviations(windows) * spread + ROUNDING).all())
-        off = np.abs(gap) > _deviations() * spread + ROUNDING
+        off = np.abs(gap) > Z975 * spread + ROUNDING
         middle = x
         if self.bands == "bootstrap":
             second, first = squares @ (q1 * (1.0 - p) ** 2 + q0 * p**2), squares @ (q1 * (1.0 - p) - q0 * p)
             variance = second - 2.0 * gap * first + gap**2 * (squares @ (q0 + q1))
             middle, spread = y, np.sqrt(np.maximum(variance, 0.0)) / n
-        lo, hi = (np.clip(middle + side * _deviations() * spread, 0.0, 1.0) for side in (-1.0, 1.0))
-        band = Band(None if self.bands == "none" else (lo, hi), off & (not chance), chance)
-        return Curve(self.score, self.of, "smooth", points_of(x, y, n, band), error, float(weight.sum()), chance)
-
-
-def _deviations(windows: float = 1.0) -> float:
-    """How far from its mean a normal value may be by chance, in standard deviations; of several, the furthest."""
-    from statistics import NormalDist  # not worth its import where no curve is smooth
-
-    return NormalDist().inv_cdf(1.0 - (1.0 - LEVEL) / (2.0 * windows))
+        lo, hi = (np.clip(middle + side * Z975 * spread, 0.0, 1.0) for side in (-1.0, 1.0))
+        band = Band(None if self.bands == "none" else (lo, hi), off).unless_chance(diagnosis)
+        return Curve(self.score, self.of, "smooth", points_of(x, y, n, band), error, float(weight.sum()), diagnosis)
 
 
 def reflected_gaussian(t: FloatArray, prob: FloatArray, width: float) -> FloatArray:
@@ -266,7 +258,7 @@ class _Rejection:
     def join(self, other: _Rejection) -> None:
         self.sums += other.sums
 
-    def curve(self) -> Curve:
+    def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         sums = self.sums.reshape(3, 2, DOUBTS)
         if not sums[0].any():
             return Curve(self.score, self.of, "rejection")
@@ -275,8 +267,8 @@ class _Rejection:
         left = (1.0 - share) * weight[-1]
         y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), predicted))
         band = bands_of(expected, y, effective_rows(left, np.interp(left, weight, square)), self.bands)
-        points = points_of(share, y, left, band)
-        return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), band.chance)
+        points = points_of(share, y, left, band.unless_chance(diagnosis))
+        return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), diagnosis)
 
 
 def _weighted_sums(place: IntArray, prob: FloatArray, weight: FloatArray | None, count: int) -> FloatArray:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from calcli.metrics.diagnosis import Diagnosis
 from calcli.state import Json
 
 Kind: TypeAlias = Literal["reliability", "smooth", "rejection"]
@@ -36,7 +37,7 @@ class Point:
         (bootstrap); None where none was asked for.
     off
         Whether it is beyond chance: y is outside the consistency band, whichever band is shown, there are `FEWEST` rows
-        or more, and chance does not make so many gaps on the whole curve.
+        or more, and all gaps together are beyond chance.
     """
 
     x: float
@@ -69,9 +70,8 @@ class Curve:
         the smooth ECE), or the error rate before anything is rejected.
     total
         All rows, or their weight.
-    chance
-        Whether chance alone can make all gaps: neither is one of them so large, nor are so many outside the band, that
-        a calibrated score would show it less than one time in twenty.
+    diagnosis
+        Whether all gaps together are beyond chance, and what is wrong then; None without rows, and on rows of the fit.
     edges
         Where the bin of each point begins and ends; empty for curves.
     by
@@ -86,10 +86,15 @@ class Curve:
     points: tuple[Point, ...] = ()
     error: float = 0.0
     total: float = 0.0
-    chance: bool = True
+    diagnosis: Diagnosis | None = None
     edges: tuple[tuple[float, float], ...] = ()
     by: str | None = None
     loss: str = "error rate"
+
+    @property
+    def chance(self) -> bool:
+        """Whether chance alone can make all gaps."""
+        return self.diagnosis is None or self.diagnosis.chance
 
     @property
     def densities(self) -> list[float]:

@@ -61,7 +61,8 @@ class Options:
     convention
         Whose bins the ECE family has: on which side of an edge a value falls, and what becomes of 0 and 1.
     in_sample
-        Whether the score was fitted on these very rows: Hosmer and Lemeshow's test then loses two degrees of freedom.
+        Whether the score was fitted on these very rows: tests then allow for a fitted intercept and slope, or have no
+        p-value, and there is no verdict on all gaps.
     """
 
     bins: int = 15
@@ -123,7 +124,9 @@ class Measured:
     per_class
         The same metric one-vs-rest, by class index; only where there are more than two classes.
     lo, hi
-        The ends of a 95 % confidence interval, for metrics that bring their own standard error.
+        The ends of a 95 % confidence interval; gaps have none.
+    null_hi
+        What 95 % of calibrated scores stay below on these rows, for gaps.
     """
 
     value: float | None
@@ -134,6 +137,7 @@ class Measured:
     per_class: tuple[float | None, ...] | None = None
     lo: float | None = None
     hi: float | None = None
+    null_hi: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

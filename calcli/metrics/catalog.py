@@ -40,8 +40,8 @@ class MetricSpec:
         ``module:function``.
     kind
         ``smooth`` metrics get bootstrap intervals. ``gap`` metrics are never zero on finite data: resampling adds its
-        noise to theirs, so that they are compared with what a calibrated score would show. ``test`` statistics and
-        what isotonic regression fits to the rows get neither.
+        noise to theirs, so that neither they nor their differences have an interval, and they are compared with what a
+        calibrated score would show. ``test`` statistics and what isotonic regression fits to the rows get neither.
     default
         Whether `evaluate` shows it unasked.
     rows
@@ -279,6 +279,7 @@ def finite(measured: Measured) -> Measured:
         p=known(measured.p),
         lo=known(measured.lo),
         hi=known(measured.hi),
+        null_hi=known(measured.null_hi),
         reason=measured.reason or ("the result is not a finite number" if value is None else None),
         per_class=None if per_class is None else tuple(known(one) for one in per_class),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def slope(scored: Scored, options: Options) -> Measured:
     if measurement.value is None:
         return measurement
     rows = scored.top
-    theta = _fit(rows.blocks)
+    theta = recalibration(rows.blocks)
     return _interval(measurement, _standard_errors(rows, theta, np.stack([np.ones(len(rows)), logit(rows.prob)]))[1])
 
 
@@ -67,7 +68,7 @@ def _interval(measurement: Measured, error: float) -> Measured:
 def slope_of(blocks: Blocks, options: Options) -> float | None:
     """The slope, or None where no finite one is the best."""
     blocks = blocks.held
-    return None if _separated(blocks) else float(_fit(blocks)[1])
+    return None if separated(blocks) else float(recalibration(blocks)[1])
 
 
 def intercept_of(blocks: Blocks, options: Options) -> float | None:
@@ -76,13 +77,12 @@ def intercept_of(blocks: Blocks, options: Options) -> float | None:
     if positive <= 0 or positive >= blocks.total:
         return None
     try:
-        theta = newton(_loss(blocks, logit(blocks.prob), np.ones((1, len(blocks.prob)))), np.zeros(1))
+        return float(recalibration(blocks, "intercept")[0])
     except FitError:  # pragma: no cover - one convex variable with both classes present
         return None
-    return float(theta[0])
 
 
-def _separated(blocks: Blocks) -> bool:
+def separated(blocks: Blocks) -> bool:
     """Whether some threshold parts the classes, either way round, or there is one prediction only."""
     positive, negative = blocks.positive > 0, blocks.weight - blocks.positive > 1e-12 * blocks.weight
     clipped = logit(blocks.prob)
@@ -92,11 +92,14 @@ def _separated(blocks: Blocks) -> bool:
     return bool(high.min() >= low.max() or high.max() <= low.min())
 
 
-def _fit(blocks: Blocks) -> FloatArray:
-    """(a, b) of y ~ a + b z."""
+def recalibration(blocks: Blocks, free: Literal["both", "intercept", "slope"] = "both") -> FloatArray:
+    """(a, b) of y ~ a + b z; what is not free is held at 0 or 1."""
     z = logit(blocks.prob)
-    basis = np.stack([np.ones(len(z)), z])
-    return newton(_loss(blocks, np.zeros(len(z)), basis), np.array([0.0, 1.0]))
+    basis, start = np.stack([np.ones(len(z)), z]), np.array([0.0, 1.0])
+    moved = np.array([free != "slope", free != "intercept"])
+    theta = start.copy()
+    theta[moved] = newton(_loss(blocks, start[~moved] @ basis[~moved], basis[moved]), start[moved])
+    return theta
 
 
 def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:

@@ -11,6 +11,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.reduce import measured, reduction_text
 
+_FITTED = "no p-value on fitted rows: how far a fit holds the sum together depends on the method"
 _CERTAIN = "every prediction is 0 or 1: a calibrated score would not vary"
 
 
@@ -26,7 +27,11 @@ def ecce(scored: Scored, options: Options) -> Measured:
         approximation="p-value of the range of Brownian motion",
     )
     result = measured(scored, options, lambda one, how: ecce_of(one.blocks, how), "top", definition, _CERTAIN)
-    return result if result.value is None else replace(result, p=brownian_range(result.value))
+    if result.value is None:
+        return result
+    if options.in_sample:
+        return replace(result, reason=result.reason or _FITTED)
+    return replace(result, p=brownian_range(result.value))
 
 
 def ecce_of(blocks: Blocks, options: Options) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from calcli.metrics import catalog
@@ -10,7 +11,11 @@ from calcli.reporting.typesetting import decimals
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
+    from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Difference, Report
+
+LEVEL = 0.05
+"""At which the p-value of a group, adjusted for the number of groups, is beyond chance."""
 
 
 class Numbers(NamedTuple):
@@ -36,12 +41,18 @@ class Findings(NamedTuple):
         From the raw score, by score and metric.
     place
         On which rows, as the end of a sentence.
+    curve
+        The reliability of the raw score, with its diagnosis, where there is one.
+    groups
+        In how many groups of each column the raw score is off beyond chance, and of how many.
     """
 
     scores: tuple[Numbers, ...]
     directions: Mapping[str, str]
     differences: Mapping[tuple[str, str], Difference]
     place: str = ""
+    curve: Curve | None = None
+    groups: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -86,7 +97,26 @@ def of_report(report: Report) -> Findings:
     )
     differences = {(one.score, one.metric): one for one in report.differences if one.versus == RAW}
     directions = {name: definition.direction for name, definition in report.definitions.items()}
-    return Findings(scores, directions, differences, " on held-out rows" if report.command in {"fit", "refit"} else "")
+    return Findings(
+        scores,
+        directions,
+        differences,
+        " on held-out rows" if report.command in {"fit", "refit"} else "",
+        next((one for one in report.curves if (one.score, one.kind) == (RAW, "reliability")), None),
+        _groups_off(report),
+    )
+
+
+def _groups_off(report: Report) -> dict[str, tuple[int, int]]:
+    """In how many groups the raw score is off beyond chance, and of how many, by column."""
+    from calcli.reports.schema import RAW
+
+    off: dict[str, tuple[int, int]] = {}
+    for entry in report.groups:
+        if entry["score"] == RAW:
+            p, (some, count) = entry["p_adjusted"], off.get(str(entry["by"]), (0, 0))
+            off[str(entry["by"])] = some + (isinstance(p, float) and p <= LEVEL), count + 1
+    return off
 
 
 def of_manifest(manifest: Manifest) -> Findings:

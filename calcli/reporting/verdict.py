@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from calcli.diagrams.captions import p_text, pair, told
 from calcli.reporting.findings import Findings, Numbers
 from calcli.reporting.typesetting import decimals, glued
 
 if TYPE_CHECKING:
+    from calcli.metrics.diagnosis import Diagnosis
     from calcli.reports.schema import Difference
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
@@ -15,9 +18,17 @@ Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 DECISIVE = {"nll": "log-loss", "brier": "Brier score"}
 """The metrics that decide, the first that was measured: proper scores, which reward nothing but the truth."""
 
-BY_CHANCE = 1.1
-"""Up to so many times its floor an MVCE is put down to chance: over 32 bins, which it has on 32 rows or more, that is
-a mean error of 2.6 standard errors, as one calibrated score in a hundred has."""
+WRONG = {
+    "high": "too high on average",
+    "low": "too low on average",
+    "over": "over-confident",
+    "under": "under-confident",
+    "shape": "wrong in shape",
+}
+"""By the fault."""
+
+WRONG_OF_THE_PREDICTED = {"high": "over-confident", "low": "under-confident", "over": "too steep", "under": "too flat"}
+"""The same of the confidence in the predicted class."""
 
 
 class Verdict(NamedTuple):
@@ -81,16 +92,46 @@ def _kind(difference: Difference) -> Kind:
 
 
 def alone(findings: Findings) -> Verdict:
-    """The verdict on a raw score without any other: whether it is right on average."""
-    mvce, floor = findings.raw.values.get("mvce"), findings.raw.floors.get("mvce")
-    if mvce is None or not floor:
+    """The verdict on a raw score without any other: whether it is calibrated, and else what is wrong with it."""
+    curve = findings.curve
+    test = None if curve is None else curve.diagnosis
+    if curve is not None and curve.points and test is None:
+        return Verdict("unknown", "Not judged: on the rows that it was fitted on, every score looks calibrated.")
+    if curve is None or test is None:
         return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures another beside it.")
-    times = f"its mvce is {mvce / floor:.1f} times what a calibrated score would show on these rows"
-    if mvce > BY_CHANCE * floor:
-        answer = "off on average"
-        return Verdict("unclear", f"The raw score is {glued(answer)}: {times}.", answer)
-    answer = "right on average"
-    return Verdict("same", f"The raw score is {glued(answer)}: {times}. Errors that cancel do not show in it.", answer)
+    groups = _listed([f"{off} of {count} groups of {by}" for by, (off, count) in findings.groups.items() if off])
+    if not test.chance:
+        words = WRONG if curve.of is not None else WRONG | WRONG_OF_THE_PREDICTED
+        answer, *others = [words[fault] for fault in test.faults]
+        also = f"; it is also {_listed(others)}" if others else ""
+        within = f" It is off in {groups}." if groups else ""
+        shown = f"{_shown(test)} ({glued(p_text(test.p))}){also}"
+        return Verdict("unclear", f"The raw score is {glued(answer)}: {shown}.{within}", answer)
+    seen = (
+        ""
+        if test.detectable is None
+        else f"; a mean error of {test.detectable:.2g} would have been seen in 4 of 5 cases"
+    )
+    if groups:
+        answer = f"off in {groups}"
+        return Verdict("unclear", f"The raw score is {glued(answer)}; over all rows it is not shown to be off.", answer)
+    answer = "not shown to be off"
+    return Verdict("same", f"The raw score is {glued(answer)}: {told(test)}{seen}.", answer)
+
+
+def _shown(test: Diagnosis) -> str:
+    """The number that shows what is wrong most."""
+    if test.faults[0] in {"high", "low"}:
+        predicted, came = pair(test.predicted, test.happened)
+        return f"it says {predicted}, and {came} comes true"
+    if test.faults[0] == "shape":
+        return "its curve bends where a shift and a slope cannot follow"
+    return f"the slope of the labels on its log-odds is {test.slope or 0.0:.2f}, not 1"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """``one, two and three``."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def best(findings: Findings, judged: list[Verdict]) -> str:

@@ -9,6 +9,8 @@ from calcli.diagrams.curve_sums import curve_sums, problem
 from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
+from calcli.metrics.diagnosis import diagnose
+from calcli.metrics.joint_test import GapSums
 
 TOP, ALL = "top", "all"
 """In place of a class: the predicted one; every one."""
@@ -27,6 +29,8 @@ class CurveBuilder:
         The kinds of the curves.
     classes
         Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
+    judged
+        Whether the curves have a diagnosis: not on rows that the scores were fitted on.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class CurveBuilder:
         bins: int = BINS,
         binning: Binning = "width",
         bands: Bands = "consistency",
+        judged: bool = True,
     ) -> None:
         places = _chosen(classes, names)
         self._sums = [
@@ -51,6 +56,7 @@ class CurveBuilder:
             for of in ([None] if kind == "rejection" else places)
             for score, name in enumerate(scores)
         ]
+        self._gaps = {(score, of): GapSums.nothing() for score, of, _ in self._sums if judged}
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
@@ -58,17 +64,23 @@ class CurveBuilder:
         for score, of, sums in self._sums:
             if (score, of) not in problems:
                 problems[score, of] = problem(scored[score], of)
+                if (score, of) in self._gaps:
+                    self._gaps[score, of] += GapSums.of(problems[score, of])
             sums.add(problems[score, of])
 
     def __iadd__(self, other: CurveBuilder) -> Self:
         """Add the sums of other rows of the same scores."""
         for (_, _, sums), (_, _, others) in zip(self._sums, other._sums, strict=True):
             sums.join(others)
+        for key, gaps in other._gaps.items():
+            self._gaps[key] += gaps
         return self
 
     def curves(self) -> tuple[Curve, ...]:
         """The curves of all rows so far: by kind, by class, by score."""
-        return tuple(sums.curve() for _, _, sums in self._sums)
+        found = {key: diagnose(gaps) for key, gaps in self._gaps.items()}
+        curves = (sums.curve(found.get((score, of))) for score, of, sums in self._sums)
+        return tuple(curves)
 
 
 def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:

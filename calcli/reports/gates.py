@@ -5,28 +5,38 @@
     expr = cmp (("and" | "or") cmp)*         "and" binds tighter
     cmp  = term ("<" | "<=" | ">" | ">=") number
     term = [score "."] metric ["." field] ["@" column ["=" value]]
-    field = lo | hi | p | diff | diff.lo | diff.hi | change
+    field = lo | hi | null_hi | p | diff | diff.lo | diff.hi | change
 
 Without a score a comparison is about every score but the raw one (the raw one if it is alone), without a value about
 every group of the column; it is true if it is true of any number. `diff` is the score minus the raw one, `change` the
-number minus that of the same score in the baseline. Names with spaces or operators in them are quoted.
+number minus that of the same score in the baseline, `null_hi` what 95 % of calibrated scores stay below. A field that
+a metric cannot have is refused. Names with spaces or operators in them are quoted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics import catalog
 
-Field = Literal["value", "lo", "hi", "p", "diff", "diff.lo", "diff.hi", "change"]
+Field = Literal["value", "lo", "hi", "null_hi", "p", "diff", "diff.lo", "diff.hi", "change"]
 Op = Literal["<", "<=", ">", ">="]
 
 FIELDS: tuple[Field, ...] = get_args(Field)[1:]
 """The fields that can follow a metric."""
+
+_INTERVALS = frozenset({"lo", "hi", "diff.lo", "diff.hi"})
+
+LACKING: Mapping[catalog.Kind, frozenset[str]] = {
+    "smooth": frozenset({"null_hi"}),
+    "gap": _INTERVALS,
+    "test": _INTERVALS | {"null_hi"},
+}
+"""The fields that metrics of a kind do not have."""
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+)
@@ -210,6 +220,10 @@ class _Parser:
             names = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")
+        lacking = LACKING[catalog.find(metric).kind]
+        if field in lacking:
+            there = ", ".join([metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)])
+            raise UsageError(f"{self._where(start)}: there is no {metric}.{field}; there is {there}")
         return Term(metric, score, field, column, group)
 
 

@@ -35,6 +35,7 @@ class MetricValue:
     p: float | None = None
     reason: str | None = None
     per_class: Mapping[str, float | None] | None = None
+    null_hi: float | None = None
 
     @classmethod
     def of(cls, measured: Measured, classes: tuple[str, ...]) -> MetricValue:
@@ -42,7 +43,7 @@ class MetricValue:
         per_class = None
         if measured.per_class is not None:
             per_class = {name: finite(value) for name, value in zip(classes, measured.per_class, strict=True)}
-        numbers = {name: finite(getattr(measured, name)) for name in ("value", "lo", "hi", "floor", "p")}
+        numbers = {name: finite(getattr(measured, name)) for name in ("value", "lo", "hi", "null_hi", "floor", "p")}
         return cls(**numbers, reason=measured.reason, per_class=per_class)
 
 
@@ -170,6 +171,10 @@ class Report:
         """The object of the contract."""
         plain = asdict(self)
         plain["curves"] = by_kind(curve for curve in self.curves if curve.kind != "smooth")
+        found = {curve.score: curve.diagnosis for curve in self.curves if curve.kind == "reliability"}
+        for score in plain["scores"]:
+            diagnosis = found.get(score["name"])
+            score["diagnosis"] = None if diagnosis is None else asdict(diagnosis)
         return as_json({"schema": SCHEMA} | plain)
 
     def score(self, name: str) -> ScoreRow:

@@ -128,6 +128,7 @@ class DiagramResult:
                         "class": curve.of,
                         "error": curve.error,
                         "chance": curve.chance,
+                        "diagnosis": None if curve.diagnosis is None else asdict(curve.diagnosis),
                         "text": caption(curve).text,
                     }
                     for curve in self.shown

@@ -34,21 +34,30 @@ def test_no_number_is_an_empty_cell() -> None:
     raw = replace(score("raw"), metrics={"auc": MetricValue(None, reason="one class, only")})
     made = replace(report(), scores=(raw,))
     assert serial.flat(serial.LONG, serial.long_rows(made), "csv").splitlines()[1] == (
-        'raw,,auc,,,,,,"one class, only",,,,,,,'
+        'raw,,auc,,,,,,,"one class, only",,,,,,,'
     )
 
 
 def test_groups_are_rows_of_their_own() -> None:
-    value = {"value": 0.5, "lo": 0.4, "hi": 0.6, "floor": None, "p": 0.01, "reason": None, "per_class": None}
+    value = {
+        "value": 0.5,
+        "lo": 0.4,
+        "hi": 0.6,
+        "floor": None,
+        "null_hi": None,
+        "p": 0.01,
+        "reason": None,
+        "per_class": None,
+    }
     group = {"by": "device", "group": "tv", "rows": 10, "score": "raw", "metrics": {"nll": value}}
     made = replace(report(), scores=(), groups=(group,))
-    assert serial.long_rows(made) == [["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, 0.01, None, *[None] * 7]]
+    assert serial.long_rows(made) == [["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, None, 0.01, None, *[None] * 7]]
 
 
 def test_a_score_that_failed_has_its_reason() -> None:
     failed = replace(score("slow"), status="skipped", reason="out of time", metrics={})
     rows = serial.long_rows(replace(report(), scores=(failed,)))
-    assert rows == [["slow", None, None, None, None, None, None, None, "out of time", *[None] * 7]]
+    assert rows == [["slow", None, None, None, None, None, None, None, None, "out of time", *[None] * 7]]
 
 
 def test_gain_time_and_choice_stand_at_the_end() -> None:
@@ -64,8 +73,8 @@ def test_gain_time_and_choice_stand_at_the_end() -> None:
         chosen="platt",
     )
     rows = list(csv.DictReader(io.StringIO(serial.flat(serial.LONG, serial.long_rows(made), "csv"))))
-    assert list(rows[0])[:9] == ["score", "group", "metric", "value", "lo", "hi", "floor", "p", "reason"]
-    last = {(row["score"], row["metric"]): list(row.values())[9:] for row in rows}
+    assert list(rows[0])[:10] == ["score", "group", "metric", "value", "lo", "hi", "floor", "null_hi", "p", "reason"]
+    last = {(row["score"], row["metric"]): list(row.values())[10:] for row in rows}
     assert last["raw", "nll"] == ["", "", "", "", "1.234568", "0.5", "false"]
     assert last["platt", "nll"] == ["-0.25", "-0.5", "-0.125", "0.01", "1.234568", "0.5", "true"]
     assert last["platt", "ece"] == ["", "", "", "", "1.234568", "0.5", "true"]

@@ -13,6 +13,7 @@ from calcli.cli.views import report as view
 from calcli.reporting import findings
 from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report
+from tests.support.curves import OVER, bars
 from tests.support.reports import BINDING, better, nll_change, report, score
 
 PLAIN = Screen()
@@ -71,12 +72,41 @@ def test_a_perfect_raw_score_has_no_percentage() -> None:
     assert "(+0.01, 95 % interval +0.01 to +0.01)" in first(made) or "+0.0100" in first(made)
 
 
-@pytest.mark.parametrize(("mvce", "said"), [(0.0713, "off on average"), (0.0160, "right on average")])
-def test_the_raw_score_alone(mvce: float, said: str) -> None:
-    made = report()
-    made = replace(made, scores=(score("raw", mvce=mvce),))
-    assert said in first(made)
-    assert f"{mvce / 0.0156:.1f} times" in first(made)
+@pytest.mark.parametrize(
+    ("fault", "of", "said"),
+    [
+        ("high", "1", "too high on average: it says 0.50, and 0.40 comes true (p < 0.005)."),
+        ("over", "1", "over-confident: the slope of the labels on its log-odds is 0.81, not 1 (p < 0.005)."),
+        ("shape", "1", "wrong in shape: its curve bends where a shift and a slope cannot follow (p < 0.005)."),
+        ("high", None, "over-confident: it says 0.50, and 0.40 comes true (p < 0.005)."),
+        (
+            None,
+            "1",
+            "not shown to be off: one test of all gaps at 5 %, p = 0.4; a mean error of 0.012 would have been seen in "
+            "4 of 5 cases.",
+        ),
+    ],
+)
+def test_the_raw_score_alone_says_what_is_wrong(fault, of: str | None, said: str) -> None:
+    made = replace(report(), scores=(score("raw"),), curves=(bars(*OVER, of=of, fault=fault),))
+    assert first(made) == f"The raw score is {said}"
+
+
+def test_the_raw_score_alone_in_groups() -> None:
+    entry = {"by": "country", "score": "raw", "rows": 10, "metrics": {}, "detectable": 0.1, "p": 0.0}
+    groups = [entry | {"group": str(place), "p_adjusted": p} for place, p in enumerate((0.0, 0.9, None))]
+    made = replace(report(), scores=(score("raw"),), curves=(bars(*OVER, fault=None),), groups=groups)
+    assert first(made).startswith("The raw score is off in 1 of 3 groups of country; over all rows it is not shown")
+    made = replace(made, curves=(bars(*OVER, fault="low"),))
+    assert first(made).endswith("(p < 0.005). It is off in 1 of 3 groups of country.")
+
+
+def test_two_faults_are_both_said() -> None:
+    curve = bars(*OVER)
+    assert curve.diagnosis is not None
+    both = replace(curve, diagnosis=replace(curve.diagnosis, faults=("over", "low")))
+    made = replace(report(), scores=(score("raw"),), curves=(both,))
+    assert first(made).endswith("(p < 0.005); it is also too low on average.")
 
 
 def test_not_checked() -> None:

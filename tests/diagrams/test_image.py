@@ -82,13 +82,13 @@ def test_gaps_of_chance_are_pale() -> None:
 
 
 def test_what_is_written() -> None:
-    found = words(figure([bars(*OVER), bars(*OVER, score="platt", chance=True)], "clicked", "consistency"))
+    found = words(figure([bars(*OVER), bars(*OVER, score="platt", fault=None)], "clicked", "consistency"))
     for text in (
         "raw",
         "platt",
         "ECE 0.1538",
-        "Over-confident: says 0.90, happens 0.70; says\n0.10, happens 0.30.",
-        "No error beyond chance, as far as 130 rows can\ntell.",
+        "Over-confident: says 0.90, happens 0.70; says\n0.10, happens 0.30 (p < 0.005).",
+        "No error beyond chance: one test of all gaps\nat 5 %, p = 0.4, 130 rows.",
         "predicted probability that clicked is 1",
         "how often clicked is 1",
         "how often it is 1",

@@ -51,7 +51,7 @@ def of_all_kinds(score: str = "raw", slope: float = 2.0) -> list[Curve]:
 
 
 def _rest(curve: Curve) -> tuple:
-    return (curve.of, curve.kind, curve.points, curve.error, curve.total, curve.chance, curve.edges)
+    return (curve.of, curve.kind, curve.points, curve.error, curve.total, curve.diagnosis, curve.edges)
 
 
 def three_kinds() -> list[Curve]:

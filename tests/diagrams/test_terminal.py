@@ -27,7 +27,7 @@ SMALL = """\
     │                ░░░░      raw
     │              ⡠⠊░░░░      Over-confident: says 0.90,
     │            ░░░░████      happens 0.70; says 0.10,
-    │          ⡠⠊████████      happens 0.30.
+    │          ⡠⠊████████      happens 0.30 (p < 0.005).
 0.5 ┤        ████████████
     │    ▒▒▒▒████████████
     │▒▒▒▒████████████████
@@ -46,7 +46,7 @@ ASCII = """\
     |                                    ..        raw                ECE 0.1538
     |                                ::::::::      Over-confident: says 0.90,
     |                                ::::::::      happens 0.70; says 0.10,
-0.8 +                              ..::::::::      happens 0.30.
+0.8 +                              ..::::::::      happens 0.30 (p < 0.005).
     |                            ..  ::::::::
     |                        ::::::::########
     |                        ::::::::########
@@ -74,8 +74,8 @@ ASCII = """\
 
 TWO = """\
 raw                                  ECE 0.1538    platt                                ECE 0.1538
-Over-confident: says 0.90, happens 0.70; says      No error beyond chance, as far as 130 rows can
-0.10, happens 0.30.                                tell.
+Over-confident: says 0.90, happens 0.70; says      No error beyond chance: one test of all gaps at
+0.10, happens 0.30 (p < 0.005).                    5 %, p = 0.4, 130 rows.
 1.0 ┤                                      ⡠⠊      1.0 ┤                                      ⡠⠊
     │                                    ⡠⠊            │                                    ⡠⠊
     │                                ░░░░░░░░          │                                ········
@@ -92,7 +92,7 @@ def test_a_picture_in_ascii() -> None:
 
 
 def test_two_scores_side_by_side_and_gaps_of_chance_as_dots() -> None:
-    by_chance = bars(*OVER, score="platt", off=False, chance=True)
+    by_chance = bars(*OVER, score="platt", off=False, fault=None)
     found = picture(bars(*OVER), by_chance, width=110)
     assert found.startswith(TWO)
     assert "· perhaps by chance" in found.splitlines()[-1]
@@ -122,7 +122,7 @@ def test_nothing_is_wider_than_the_screen(width: int, kind: made.Kind, small: bo
 
 def _parts(kind: made.Kind) -> tuple:
     curve = traced(sample(slope=2.0), kind)
-    return (curve.of, curve.kind, curve.points, curve.error, curve.total, curve.chance, curve.edges)
+    return (curve.of, curve.kind, curve.points, curve.error, curve.total, curve.diagnosis, curve.edges)
 
 
 @pytest.mark.parametrize("bins", [1, 2, 7, 10, 15, 20, 33, 50, 400])
@@ -153,7 +153,7 @@ def test_colours_are_errors() -> None:
     inks = {piece.ink for one in found for piece in one}
     assert {"bar", "over", "under", "dim", "bold", "bad"} <= inks
     assert not {ink for ink in inks if ink.endswith("chance")}
-    pale = draw([bars(*OVER, off=False, chance=True)], "clicked", TerminalStyle(color=True))
+    pale = draw([bars(*OVER, off=False, fault=None)], "clicked", TerminalStyle(color=True))
     assert {"over-chance", "under-chance", "good"} <= {piece.ink for one in pale for piece in one}
 
 

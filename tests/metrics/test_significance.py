@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.cumulative import brownian_range, ecce
@@ -19,13 +20,13 @@ def calibrated(n, seed, *, weighted=False) -> Scored:
 
 def test_hosmer_lemeshow_by_hand():
     rng = np.random.default_rng(0)
-    prob = rng.permutation(np.linspace(0.05, 0.9, 200))
-    rows = Scored((rng.random(200) < 0.5).astype(np.int64), prob)
+    prob = rng.permutation(np.linspace(0.05, 0.9, 1200))
+    rows = Scored((rng.random(1200) < prob).astype(np.int64), prob)
     order = np.argsort(prob)
     total = 0.0
-    for part in np.array_split(order, 10):  # without ties the deciles are runs of twenty rows
+    for part in np.array_split(order, 10):  # without ties the deciles are runs of 120 rows
         mean = prob[part].mean()
-        total += (rows.label[part].sum() - prob[part].sum()) ** 2 / (20 * mean * (1 - mean))
+        total += (rows.label[part].sum() - prob[part].sum()) ** 2 / (120 * mean * (1 - mean))
     found = hosmer_lemeshow(rows, DEFAULT)
     assert found.value == pytest.approx(total, rel=1e-10)
     assert found.p == pytest.approx(stats.chi2.sf(total, 10), rel=1e-9)
@@ -38,8 +39,54 @@ def test_hosmer_lemeshow_by_hand():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", [hosmer_lemeshow, spiegelhalter_z])
 def test_p_values_are_uniform_under_calibration(metric, weighted):
-    p = [metric(calibrated(400, seed, weighted=weighted), DEFAULT).p for seed in range(600)]
+    p = [metric(calibrated(800, seed, weighted=weighted), DEFAULT).p for seed in range(600)]
     assert stats.kstest(p, "uniform").pvalue > 0.003
+
+
+@pytest.mark.parametrize("rows", [200, 1000])
+def test_hosmer_lemeshow_is_right_where_few_positives_are_expected(rows: int) -> None:
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(200):
+        prob = 1 / (1 + np.exp(-rng.normal(-5.3, 1.2, rows)))
+        label = (rng.random(rows) < prob).astype(np.int64)
+        alarms += hosmer_lemeshow(Scored(label, prob), DEFAULT).p <= 0.05
+    assert alarms <= 20  # 10 are expected; by chi-squared 40 at 200 rows and 20 at 1,000
+
+
+def test_hosmer_lemeshow_by_all_counts_of_two_groups() -> None:
+    prob = np.repeat([0.1, 0.3], 6)
+    rows = Scored(np.array([1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]), prob)
+    counts = np.arange(7)
+    chance = np.outer(stats.binom.pmf(counts, 6, 0.1), stats.binom.pmf(counts, 6, 0.3))
+    size = np.add.outer((counts - 0.6) ** 2 / (6 * 0.09), (counts - 1.8) ** 2 / (6 * 0.21))
+    found = hosmer_lemeshow(rows, DEFAULT)
+    assert found.value == pytest.approx(size[2, 1], rel=1e-10)
+    assert found.p == pytest.approx(chance[size >= size[2, 1] - 1e-9].sum(), abs=0.015)
+    weighted = hosmer_lemeshow(Scored(rows.label, prob, np.arange(1.0, 13.0)), DEFAULT)
+    assert weighted.p is None
+    assert "fewer than 5 rows of a label" in weighted.reason
+    assert hosmer_lemeshow(rows, Options(in_sample=True)).p is None
+
+
+def test_on_fitted_rows_spiegelhalter_allows_for_intercept_and_slope() -> None:
+    rng = np.random.default_rng(4)
+    p, ignoring = [], []
+    for _ in range(150):
+        z = rng.normal(-1, 1.2, 400)
+        label = (rng.random(400) < 1 / (1 + np.exp(-z))).astype(np.int64)
+        prob = LogisticRegression(C=np.inf).fit(z[:, None], label).predict_proba(z[:, None])[:, 1]
+        p.append(spiegelhalter_z(Scored(label, prob), Options(in_sample=True)).p)
+        ignoring.append(spiegelhalter_z(Scored(label, prob), DEFAULT).p)
+    assert stats.kstest(p, "uniform").pvalue > 0.003
+    assert min(ignoring) > 0.05
+
+
+def test_on_fitted_rows_there_is_no_p_value_of_the_range() -> None:
+    found = ecce(calibrated(200, 0), Options(in_sample=True))
+    assert found.value is not None
+    assert found.p is None
+    assert "fitted rows" in found.reason
 
 
 def test_certain_and_wrong_is_no_chi_squared():

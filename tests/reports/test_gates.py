@@ -9,7 +9,7 @@ from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
 from calcli.reports.gate_results import Failed, check_gates
-from calcli.reports.gates import FIELDS, Comparison, Gate, Term, parse
+from calcli.reports.gates import FIELDS, LACKING, Comparison, Gate, Term, parse
 from calcli.reports.schema import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 
 names = st.text(min_size=1, max_size=8) | st.sampled_from(
@@ -17,7 +17,12 @@ names = st.text(min_size=1, max_size=8) | st.sampled_from(
 )
 plain = st.builds(Term, st.sampled_from(catalog.names()), st.none() | names)
 terms = st.builds(
-    lambda term, field, at, group: replace(term, field=field, column=at, group=group if at is not None else None),
+    lambda term, field, at, group: replace(
+        term,
+        field="value" if field in LACKING[catalog.find(term.metric).kind] else field,
+        column=at,
+        group=group if at is not None else None,
+    ),
     plain,
     st.sampled_from(["value", *FIELDS]),
     st.none() | names,
@@ -70,13 +75,13 @@ def test_and_binds_tighter():
         ("p.ece.p", Term("ece", "p", "p")),
         ("train.platt.nll.diff", Term("nll", "train.platt", "diff")),
         ("train.platt.nll.diff.hi", Term("nll", "train.platt", "diff.hi")),
-        ("diff.ece.lo", Term("ece", "diff", "lo")),
+        ("diff.nll.lo", Term("nll", "diff", "lo")),
         ("ece.change", Term("ece", field="change")),
         ("train.platt.nll.change@day", Term("nll", "train.platt", "change", "day")),
         ("change.nll", Term("nll", "change")),
         ("ece@country", Term("ece", column="country")),
         ("a.ece@country=US", Term("ece", "a", column="country", group="US")),
-        ("ece.hi @ 'site id' = v1.2.3", Term("ece", field="hi", column="site id", group="v1.2.3")),
+        ("ece.null_hi @ 'site id' = v1.2.3", Term("ece", field="null_hi", column="site id", group="v1.2.3")),
         ('"my score".ece@x=""', Term("ece", "my score", column="x", group="")),
         ("ece@x=-1.5", Term("ece", column="x", group="-1.5")),
     ],
@@ -105,6 +110,10 @@ def test_terms(text, term):
         ("ece@a= > 1", "character 8: expected a group after '=', found '>'"),
         ("'ece > 1", "character 1: this quote is never closed"),
         ("raw. > 1", "character 6: expected a name after '.', found '>'"),
+        ("ece.hi > 0.05", "character 1: there is no ece.hi; there is ece, ece.null_hi, ece.p, ece.diff, ece.change"),
+        ("nll > 1 or a.b.mvce.diff.lo > 0", "character 12: there is no mvce.diff.lo; there is mvce, mvce.null_hi"),
+        ("nll.null_hi > 1", "character 1: there is no nll.null_hi; there is nll, nll.lo, nll.hi, nll.p, nll.diff"),
+        ("spiegelhalter_z.hi > 1", "there is no spiegelhalter_z.hi; there is spiegelhalter_z, spiegelhalter_z.p"),
         ("__import__('os') > 1", r"character 1: no metric '__import__\('"),
     ],
 )
@@ -144,10 +153,11 @@ def group(value: str, score: str, ece: float | None) -> dict:
 
 BOTH = report(
     row("raw", 0.2, 0.7),
-    row("a.platt", 0.05, 0.6, hi=0.04, p=0.01),
+    row("a.platt", 0.05, 0.6, null_hi=0.04, p=0.01),
     row("b", 0.08, 0.5),
-    differences=(Difference("a.platt", "raw", "ece", -0.15, -0.2, -0.1),
-                 Difference("b", "raw", "ece", -0.12, -0.3, 0.1)),
+    differences=(Difference("a.platt", "raw", "ece", -0.15), Difference("b", "raw", "ece", -0.12),
+                 Difference("a.platt", "raw", "nll", -0.1, -0.2, -0.05),
+                 Difference("b", "raw", "nll", -0.2, -0.3, 0.1)),
     groups=(group("A", "raw", 0.3), group("B", "raw", 0.1), group("A", "b", 0.02), group("B", "b", 0.4),
             group("A", "a.platt", 0.01), group("B", "a.platt", 0.02)),
 )  # fmt: skip
@@ -168,11 +178,11 @@ def failed(expr: str, given_report: Report = BOTH, **how) -> list:
         ("ece >= 0.05", [("a.platt", None, "ece", 0.05), ("b", None, "ece", 0.08)]),
         ("raw.ece > 0.1", [("raw", None, "ece", 0.2)]),
         ("a.platt.ece > 0.01", [("a.platt", None, "ece", 0.05)]),
-        ("a.platt.ece.hi < 0.05", [("a.platt", None, "ece.hi", 0.04)]),
+        ("a.platt.ece.null_hi < 0.05", [("a.platt", None, "ece.null_hi", 0.04)]),
         ("a.platt.ece.p < 0.05", [("a.platt", None, "ece.p", 0.01)]),
         ("ece.diff > -0.13", [("b", None, "ece.diff", -0.12)]),
-        ("ece.diff.hi >= 0", [("b", None, "ece.diff.hi", 0.1)]),
-        ("ece.diff.lo < -0.25", [("b", None, "ece.diff.lo", -0.3)]),
+        ("nll.diff.hi >= 0", [("b", None, "nll.diff.hi", 0.1)]),
+        ("nll.diff.lo < -0.25", [("b", None, "nll.diff.lo", -0.3)]),
         ("ece@site > 0.1", [("b", "B", "ece", 0.4)]),
         ("ece@site=A > 0.1", []),
         ("raw.ece@site > 0", [("raw", "A", "ece", 0.3), ("raw", "B", "ece", 0.1)]),
@@ -201,9 +211,9 @@ def test_raw_is_meant_where_it_is_alone():
         ("ece@sit > 1", "no group column 'sit'; there is site; did you mean 'site'"),
         ("ece@site=C > 1", "no group 'C'; there is A, B"),
         ("ece.p > 1", "ece.p of b has no value; try: --allow-null"),
-        ("nll.diff > 1", "nll.diff of a.platt has no value"),
+        ("nll.p > 1", "nll.p of a.platt has no value"),
         ("nll@site > 1", "nll of a.platt in group 'A' has no value"),
-        ("ece.diff.hi@site > 1", "has no value"),
+        ("nll.diff.hi@site > 1", "has no value"),
     ],
 )
 def test_what_is_not_there_is_said(expr, message):

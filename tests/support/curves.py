@@ -7,6 +7,26 @@ import numpy as np
 from calcli.diagrams.curve_sums import curve_sums, problem
 from calcli.diagrams.curves import Curve, Kind, Point
 from calcli.metrics.base import Scored
+from calcli.metrics.diagnosis import Diagnosis, Fault, diagnose
+from calcli.metrics.joint_test import GapSums
+
+
+def diagnosis(
+    fault: Fault | None, *, p: float | None = None, predicted: float = 0.5, happened: float = 0.4
+) -> Diagnosis:
+    """One with a fault, or with none."""
+    return Diagnosis(
+        p=(0.4 if fault is None else 0.0005) if p is None else p,
+        level=0.05,
+        predicted=predicted,
+        happened=happened,
+        shift_p=0.5,
+        detectable=0.0123,
+        slope=0.81,
+        slope_p=0.5,
+        shape_p=None if fault is None else 0.5,
+        faults=() if fault is None else (fault,),
+    )
 
 
 def bars(
@@ -15,7 +35,7 @@ def bars(
     of: str | None = "1",
     off: bool = True,
     band: float | None = 0.1,
-    chance: bool = False,
+    fault: Fault | None = "over",
 ) -> Curve:
     """Bars over as many bins of equal width as there are points (x, y, n); none where n is 0."""
     found = [
@@ -35,7 +55,7 @@ def bars(
         tuple(point for point, _ in found),
         error,
         total,
-        chance,
+        diagnosis(fault),
         tuple(ends for _, ends in found),
     )
 
@@ -47,7 +67,7 @@ OVER = ((0.1, 0.3, 40), (0.3, 0.4, 20), (0.5, 0.5, 10), (0.7, 0.6, 20), (0.9, 0.
 def line(kind: Kind, *points: tuple[float, float, float], score: str = "raw", of: str | None = "1") -> Curve:
     """A curve without bins."""
     found = tuple(Point(x, y, n, max(0.0, x - 0.05), min(1.0, x + 0.05), True) for x, y, n in points)
-    return Curve(score, of, kind, found, 0.1, 100.0, chance=False)
+    return Curve(score, of, kind, found, 0.1, 100.0, diagnosis("high"))
 
 
 def rejection(*rates: float, score: str = "raw") -> Curve:
@@ -56,14 +76,14 @@ def rejection(*rates: float, score: str = "raw") -> Curve:
         Point(place / len(rates), rate, 100.0 * (1 - place / len(rates)), rate / 2, rate)
         for place, rate in enumerate(rates)
     )
-    return Curve(score, None, "rejection", points, rates[0], 100.0, chance=True)
+    return Curve(score, None, "rejection", points, rates[0], 100.0, diagnosis(None))
 
 
 def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
     """The curve of some rows."""
-    made = curve_sums("raw", "1", kind, **how)
-    made.add(problem(rows, None if kind == "rejection" else 1))
-    return made.curve()
+    made, one = curve_sums("raw", "1", kind, **how), problem(rows, None if kind == "rejection" else 1)
+    made.add(one)
+    return made.curve(diagnose(GapSums.of(one)))
 
 
 def sample(rows: int = 2000, seed: int = 0, *, slope: float = 1.0, weighted: bool = False) -> Scored:
