@@ -10,8 +10,6 @@ from calcli.cli.streams import write, write_path
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from calcli.cli.console import Console
     from calcli.fitting.requests import FitResult
     from calcli.methods.spec import MethodSpec
@@ -85,7 +83,7 @@ def refitted(result: RefitResult, form: Form, console: Console) -> None:
     from calcli.cli.views import report as view
 
     if form == "table":
-        console.show([*view.evaluated(result.report, console.stderr), ""])
+        console.show([*view.refitted(result, console.stderr), ""])
         _warn(result.report, console, verdict=not console.quiet)
     else:
         _report(result.report, form, console)
@@ -93,12 +91,6 @@ def refitted(result: RefitResult, form: Form, console: Console) -> None:
         refuse(result.kept, console)
     if form == "table":
         write_path(result.path)
-
-
-def rolled_back(path: Path, console: Console) -> None:
-    """The artifact whose previous generation is back."""
-    console.note(f"{path} is the generation before again")
-    write_path(path)
 
 
 def refuse(reason: str, console: Console) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calcli.reporting.findings import Findings, Numbers
-from calcli.reporting.typesetting import decimals, glued
+from calcli.reporting.typesetting import decimals, glued, interval, signed
 
 if TYPE_CHECKING:
     from calcli.reports.schema import Difference
@@ -18,6 +18,10 @@ DECISIVE = {"nll": "log-loss", "brier": "Brier score"}
 BY_CHANCE = 1.1
 """Up to so many times its floor an MVCE is put down to chance: over 32 bins, which it has on 32 rows or more, that is
 a mean error of 2.6 standard errors, as one calibrated score in a hundred has."""
+
+
+UNSEEN = 1e-5
+"""Up to this share of the loss a difference is nothing: rounding, as where probabilities become log-odds and back."""
 
 
 class Verdict(NamedTuple):
@@ -57,7 +61,7 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
     before, after = (f"{value:.{digits}f}" for value in values)
     size = _size(values[0], difference)
     moved = f"{place} from {before} to {after} ({size})"
-    kind = _kind(difference)
+    kind = _kind(values[0], difference)
     answer = {
         "better": f"lowers the {words}",
         "worse": "WORSE than no calibration",
@@ -68,12 +72,12 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
         "worse": f"{name} is {glued(answer)}: it raises the {words}{moved}.",
         "same": f"{name} {glued(answer)}: the {words}{place} stays {before}.",
     }.get(kind, f"{name} is {glued(answer)} than no calibration: the {words} goes{moved}.")
-    return Verdict(kind, text, answer, size)
+    return Verdict(kind, text, answer, "" if kind == "same" else size)
 
 
-def _kind(difference: Difference) -> Kind:
+def _kind(before: float, difference: Difference) -> Kind:
     value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
-    if value == 0 and not lo and not hi:
+    if all(abs(part or 0.0) <= UNSEEN * before for part in (value, lo, hi)):
         return "same"
     if lo is None or hi is None or lo <= 0 <= hi:
         return "unclear"
@@ -115,12 +119,17 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
 
 
 def _size(before: float, difference: Difference) -> str:
-    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part."""
+    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part.
+
+    A loss cannot fall by more than all of it: an interval that says so is no share, and has the units of the metric.
+    """
     value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
-    unit, scale = (" %", 100 / before) if before > 0 else ("", 1.0)
-    known = [abs(scale * part) for part in (value, lo, hi) if part is not None]
-    digits = 1 if max(known) >= 1 else 2
-    text = glued(f"{scale * value:+.{digits}f}{unit}")
-    if lo is None or hi is None:
-        return text
-    return f"{text}, {glued(f'95 % interval {scale * lo:+.{digits}f} to {scale * hi:+.{digits}f}{unit}')}"
+    known = [part for part in (value, lo, hi) if part is not None]
+    if max(map(abs, known)) > before:
+        digits = decimals([before, value])
+        ends = interval(lo, hi, digits)
+        return glued(signed(value, digits)) + (f", {glued(f'95 % interval {ends}')}" if ends else "")
+    digits = 1 if max(map(abs, known)) >= 0.01 * before else 2
+    share, *shares = (f"{100 * part / before:+.{digits}f}" for part in known)
+    ends = f"95 % interval {' to '.join(shares)} %"
+    return glued(f"{share} %") + (f", {glued(ends)}" if shares else "")

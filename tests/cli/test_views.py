@@ -59,6 +59,20 @@ def test_nothing_changed() -> None:
     assert first(made) == "x changes nothing: the log-loss stays 0.4321."
 
 
+def test_rounding_changes_nothing() -> None:
+    """No calibration, through log-odds and back, is no calibration."""
+    made = report(score("identity"), differences=(nll_change("identity", -3e-7, -9e-7, 3e-7),))
+    assert first(made) == "identity changes nothing: the log-loss stays 0.4321."
+    made = report(score("x"), differences=(nll_change("x", -3e-5, -4e-5, -2e-5),))
+    assert first(made).startswith("x lowers the log-loss")
+
+
+def test_a_loss_falls_by_no_more_than_all_of_it() -> None:
+    """An interval beyond that has the units of the log-loss, the numbers of the table."""
+    made = report(score("x", nll=0.1), differences=(nll_change("x", -0.3321, -0.5432, -0.1210),))
+    assert first(made) == ("x lowers the log-loss from 0.4321 to 0.1000 (-0.3321, 95 % interval -0.5432 to -0.1210).")
+
+
 def test_no_decisive_metric() -> None:
     made = better()
     made = replace(made, definitions={"ece": made.definitions["ece"]}, differences=())

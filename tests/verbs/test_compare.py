@@ -161,6 +161,14 @@ def test_what_is_asked_wrongly_is_named(here: Path) -> None:
         run("train.parquet", resample_by="agee")
 
 
+def test_the_reason_quotes_no_losses(here: Path) -> None:
+    """`fit` says the reason above its report, which may be of other rows and folds: one number for one thing."""
+    result = run("train.parquet", methods="platt,isotonic")
+    assert "lowest log-loss" in result.choice.why
+    for row in result.report.scores:
+        assert f"{row.metrics['nll'].value:.3f}"[1:] not in result.choice.why
+
+
 def test_the_criterion_decides_and_a_calibration_error_is_refused(here: Path) -> None:
     result = run("train.parquet", criterion="brier")
     assert "Brier score" in result.choice.why
