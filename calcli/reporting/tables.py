@@ -17,6 +17,10 @@ GROUPS = (
 """What the last two columns of the tables by group are."""
 
 
+OFF = 0.05
+"""Groups whose adjusted p-value is below it stand out."""
+
+
 class Table(NamedTuple):
     """Lines of cells below a header."""
 
@@ -51,6 +55,11 @@ def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]
             for entry in chosen
         ]
         yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), chosen
+
+
+def is_off(entry: Mapping[str, Any]) -> bool:
+    """Whether a group is off beyond chance; one without a p-value is not, one whose p-value is 0 is."""
+    return entry["p_adjusted"] is not None and entry["p_adjusted"] < OFF
 
 
 def since(report: Report) -> tuple[Table, list[str]] | None:

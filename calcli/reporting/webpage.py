@@ -27,9 +27,6 @@ BESIDE = 4
 DRAWN = 4
 """Of methods that were compared, the identity, the chosen one and the best of the others have pictures."""
 
-OFF = 0.05
-"""Groups whose p-value is below it stand out."""
-
 
 def webpage(report: Report) -> str:
     """The report of `evaluate` or of `compare` as HTML. Nothing in it is fetched from anywhere."""
@@ -163,7 +160,7 @@ def _groups(report: Report) -> str:
     """A table for each column and score; groups that are off beyond chance stand out."""
     parts = []
     for shown, entries in tables.by_group(report):
-        off = {place: "off" for place, entry in enumerate(entries) if (entry["p_adjusted"] or 1.0) < OFF}
+        off = {place: "off" for place, entry in enumerate(entries) if tables.is_off(entry)}
         parts.append(table(shown.header, shown.rows, caption=shown.title, kinds=off))
     return section("Groups", *parts, _columns() if parts else "")
 

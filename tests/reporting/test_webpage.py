@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 import calcli
+from calcli.cli.screen import Screen
+from calcli.cli.views import groups
 from calcli.diagrams.curves import Curve, Point
 from calcli.reporting.webpage import webpage
 from calcli.reports.schema import (
@@ -111,7 +113,7 @@ def test_what_was_fitted_on_what() -> None:
 
 
 def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> None:
-    def group(name: str | None, p: float) -> dict[str, object]:
+    def group(name: str | None, p: float | None) -> dict[str, object]:
         metrics = {"nll": {"value": 0.25}}
         common = {"by": "country", "score": "raw", "rows": 1200, "metrics": metrics, "detectable": 0.0312, "p": p}
         return {**common, "group": name, "p_adjusted": p}
@@ -123,6 +125,10 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
         ["null", "1,200", "0.2500", "0.0312", "0.0010"],
     ]
     assert webpage(made).count('<tr class="off">') == 1
+    for p, off in ((0.0, 1), (0.06, 0), (None, 0)):
+        made = report(groups=(group("de", p),))
+        assert webpage(made).count('<tr class="off">') == off
+        assert "".join(groups.metrics(made, Screen(color=True))).count("\x1b[1;31m") == off
 
 
 def test_gates_drift_baseline_and_warnings() -> None:

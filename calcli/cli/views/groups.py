@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 def metrics(report: Report, screen: Screen) -> list[str]:
     """A table for each column and score."""
     lines: list[str] = []
-    for table, _ in tables.by_group(report):
+    for table, entries in tables.by_group(report):
         align = "l" + "r" * (len(table.header) - 1)
-        lines += ["", screen.bold(table.title), *blocks.table([table.header, *table.rows], align, screen)]
+        header, *rows = blocks.table([table.header, *table.rows], align, screen)
+        shown = [screen.bad(row) if tables.is_off(one) else row for row, one in zip(rows, entries, strict=True)]
+        lines += ["", screen.bold(table.title), header, *shown]
     if lines:
         lines += ["", *blocks.notes(tables.GROUPS, screen)]
     return lines
