@@ -160,7 +160,6 @@ METRICS = check(
     show_default=False,
 )
 BINS = check("--bins N", "How many bins there are.", 15, min=1)
-DIAGRAM_BINS = BINS._replace(default=20)
 BINNING = check(
     "--binning width|mass", "Bins of equal width, or of equal weight.", "width", kind=Literal["width", "mass"]
 )

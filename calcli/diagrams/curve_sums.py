@@ -10,13 +10,13 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.diagrams.bands import FEWEST, LEVEL, ROUNDING, Band, bands_of, effective_rows, few_outside, points_of
-from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
-from calcli.numeric.bins import width_edges
+from calcli.numeric.bins import BINS, width_edges
 
 CELLS = 1 << 14
 """The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""
@@ -129,6 +129,7 @@ class _Bars:
             total=float(n.sum()),
             chance=chance,
             edges=ends,
+            bins=len(self.edges) - 1,
         )
 
 

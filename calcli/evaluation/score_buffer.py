@@ -66,7 +66,7 @@ class SummedScores:
     ) -> Self:
         """Without rows."""
         gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores])
-        return cls(classes, chosen, gathered, CurveBuilder(scores, classes, kinds))
+        return cls(classes, chosen, gathered, CurveBuilder(scores, classes, kinds, bins=options.bins))
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""

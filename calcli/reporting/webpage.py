@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams import page
-from calcli.diagrams.curves import BINS
 from calcli.reporting import facts, findings, tables
 from calcli.reporting import leaderboard as ranking
 from calcli.reporting import verdict as judge
@@ -199,6 +198,4 @@ def _definitions(report: Report, numbers: Findings) -> list[facts.Pair]:
         pairs.append(facts.FLOOR)
     if report.command == "compare":
         pairs.append(ranking.GAIN)
-    if report.curves:
-        pairs.append(("ECE of the bars", f"the ECE of a picture: over {BINS} bins of equal width"))
     return pairs

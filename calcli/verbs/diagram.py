@@ -11,13 +11,14 @@ import numpy as np
 
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
-from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.metrics.base import Scored
+from calcli.numeric.bins import BINS
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts

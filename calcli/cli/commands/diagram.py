@@ -20,7 +20,7 @@ calcli diagram test.csv --class all -o reliability.html"""
     options.SCORES,
     options.KIND,
     options.CLASS,
-    options.DIAGRAM_BINS,
+    options.BINS,
     options.BINNING,
     options.BANDS,
     options.PICTURE_OUTPUT,
