@@ -94,7 +94,7 @@ class _Bars:
     def __init__(self, score: str, of: str | None, bands: Bands, edges: FloatArray) -> None:
         self.score, self.of, self.bands, self.edges = score, of, bands, edges
         nothing = np.zeros(len(edges) + 1)
-        self.sums, self.square = BinSums(nothing, nothing, nothing), nothing
+        self.sums, self.square = BinSums.nothing(len(nothing)), nothing
 
     def add(self, rows: Scored) -> None:
         sums = binned_sums(rows, self.edges)

@@ -10,6 +10,8 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import shown_width
 from calcli.cli.views import changes as since
 from calcli.cli.views import report as view
+from calcli.metrics.base import Definition
+from calcli.metrics.cece import NO_CLUSTERS
 from calcli.reporting import findings
 from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report
@@ -126,6 +128,24 @@ def test_mvce_never_stands_without_its_floor() -> None:
         assert lines[place + 1].split()[0] == "floor"
         assert "0.0156" in lines[place + 1]
         assert "what a calibrated score would show" in lines[-1]
+
+
+def test_no_clusters_are_a_dim_word() -> None:
+    """Its line says n/a, and what it is says why; other reasons stand below the table, each once."""
+    cece = MetricValue(None, reason=NO_CLUSTERS)
+    slope = MetricValue(None, reason="the rows are all of one class")
+    made = report(score("x"))
+    made = replace(
+        made,
+        definitions=made.definitions | {"cece": Definition("lower", binning="clusters"), "slope": Definition("target")},
+        scores=tuple(replace(one, metrics={**one.metrics, "cece": cece, "slope": slope}) for one in made.scores),
+    )
+    shown = text(made, Screen(color=True)).splitlines()
+    (line,) = [line for line in shown if line.split()[:2] == ["\x1b[2m", "cece"] and "n/a" in line]
+    assert line.startswith("\x1b[2m")
+    assert "\n".join(shown).count("the rows are all of one class") == 1
+    assert NO_CLUSTERS[:20] not in "\n".join(shown)
+    assert "no features here" in "\n".join(shown)
 
 
 def test_directions_and_definitions_are_there() -> None:

@@ -40,6 +40,8 @@ def _metric_lines(numbers: Findings, screen: Screen, single: Numbers | None, ext
         values = [number(score.values.get(metric), digits) for score in numbers.scores]
         difference = None if single is None else numbers.differences.get((single.name, metric))
         change = [] if single is None else difference_cells(difference, digits)
+        if all(score.values.get(metric) is None for score in numbers.scores):
+            dim.add(len(rows))
         rows.append([metric, numbers.directions[metric], *values, *change[:extra]])
         for label, known in numbers.floors_and_ps(metric):
             dim.add(len(rows))
