@@ -135,6 +135,9 @@ SCORES = check(
     field="scores",
     kind=list,
 )
+VERSUS = check(
+    "--versus NAME", "One of these scores: the differences of the others from it are shown too, with their intervals."
+)
 HOLDOUT = check(
     "--holdout SCHEME",
     "cv:5 (folds), 0.1 (a share of the rows) or none. By default cv:5 up to a million rows, 0.1 above.",

@@ -263,8 +263,12 @@ def _report(report: Report, form: Form, console: Console) -> None:
     """A report for programs, and its warnings for people."""
     from calcli.cli import serial
 
-    if form in ("csv", "markdown"):
+    if form == "csv":
         write(serial.flat(serial.LONG, serial.long_rows(report), form))
+    elif form == "markdown":
+        from calcli.reporting.tables import every
+
+        write(serial.markdown(every(report)))
     else:
         _json(report.to_json(), console)
     _warn(report, console, verdict=False)

@@ -109,7 +109,7 @@ def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
         weight.sum(axis=0, dtype=np.float64),
         prob.sum(axis=0),
         weight[1].astype(np.float64),
-        np.bincount(place, noise, minlength=count),
+        np.bincount(place, noise, minlength=count).astype(np.float64),
     )
 
 

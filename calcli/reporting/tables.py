@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
+    from calcli.reporting.findings import Findings
     from calcli.reports.schema import Difference, Report
 
 GROUPS = (
@@ -22,11 +23,58 @@ OFF = 0.05
 
 
 class Table(NamedTuple):
-    """Lines of cells below a header."""
+    """Lines of cells below a header.
+
+    Attributes
+    ----------
+    words
+        So many columns are words, the others numbers.
+    under
+        The rows that say more about the one above them: floors and p-values.
+    empty
+        The rows without any number.
+    """
 
     title: str
     header: list[str]
     rows: list[list[str]]
+    words: int = 1
+    under: frozenset[int] = frozenset()
+    empty: frozenset[int] = frozenset()
+
+
+def by_metric(found: Findings, extra: int = 2) -> Table:
+    """A metric a line, a score a column; of a single calibrated score also its change and the interval.
+
+    `extra` is how many of these last two columns there are.
+    """
+    single = found.calibrated[0] if len(found.calibrated) == 1 else None
+    extra = extra if single is not None else 0
+    digits = found.digits
+    rows: list[list[str]] = []
+    under, empty = set[int](), set[int]()
+    for metric in found.metrics:
+        if all(score.values.get(metric) is None for score in found.scores):
+            empty.add(len(rows))
+        values = [number(score.values.get(metric), digits) for score in found.scores]
+        change = [] if single is None else difference_cells(found.differences.get((single.name, metric)), digits)
+        rows.append([metric, found.directions[metric], *values, *change[:extra]])
+        for label, known in found.floors_and_ps(metric):
+            under.add(len(rows))
+            rows.append([label, "", *("" if one is None else number(one, digits) for one in known), *[""] * extra])
+    header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
+    return Table("", header, rows, 2, frozenset(under), frozenset(empty))
+
+
+def versus(report: Report) -> Iterator[Table]:
+    """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
+    first = report.scores[0].name if report.scores else None
+    gaps = [one for one in report.differences if first not in {one.versus, one.score} and one.value is not None]
+    for name in dict.fromkeys(one.versus for one in gaps):
+        chosen = [one for one in gaps if one.versus == name]
+        digits = decimals([one.value for one in chosen if one.value is not None])
+        rows = [[one.score, one.metric, *difference_cells(one, digits)] for one in chosen]
+        yield Table(f"difference from {name}", ["", "", "change", "95 % interval"], rows, 2)
 
 
 def difference_cells(difference: Difference | None, digits: int) -> list[str]:
@@ -79,4 +127,18 @@ def since(report: Report) -> tuple[Table, list[str]] | None:
         for one in changes
     ]
     reasons = list(dict.fromkeys(one.reason for one in changes if one.reason))
-    return Table(str(report.baseline["path"]), ["", "", "before", "now", "change"], rows), reasons
+    return Table(str(report.baseline["path"]), ["", "", "before", "now", "change"], rows, 2), reasons
+
+
+def every(report: Report) -> Iterator[Table]:
+    """All tables of a report: its numbers (of methods that were compared, a method a line), groups, changes."""
+    from calcli.reporting import findings, leaderboard
+
+    if report.command == "compare":
+        yield Table("", *leaderboard.lines(report, list(report.definitions)))
+    else:
+        yield by_metric(findings.of_report(report))
+        yield from versus(report)
+    yield from (table for table, _ in by_group(report))
+    if (changes := since(report)) is not None:
+        yield changes[0]

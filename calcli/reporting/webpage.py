@@ -37,7 +37,7 @@ def webpage(report: Report) -> str:
         _drift(report),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings if one.code != "choice"),
-        section("Numbers", _leaderboard(report) if compared else _numbers(numbers)),
+        section("Numbers", _leaderboard(report) if compared else _numbers(numbers) + _versus(report)),
         _pictures(report),
         _groups(report),
         _changes(report),
@@ -105,21 +105,14 @@ def _numbers(numbers: Findings) -> str:
 
 
 def _by_metric(numbers: Findings) -> str:
-    alone = numbers.calibrated[0] if len(numbers.calibrated) == 1 else None
-    digits = numbers.digits
-    rows: list[list[str]] = []
-    kinds: dict[int, str] = {}
-    for metric in numbers.metrics:
-        row = [metric, numbers.directions[metric], *(number(one.values.get(metric), digits) for one in numbers.scores)]
-        if alone is not None:
-            row += tables.difference_cells(numbers.differences.get((alone.name, metric)), digits)
-        rows.append(row)
-        for name, values in numbers.floors_and_ps(metric):
-            kinds[len(rows)] = "under-it"
-            cells = ["" if value is None else number(value, digits) for value in values]
-            rows.append([name, "", *cells, *([""] * 2 if alone is not None else [])])
-    header = ["", "better", *(score.name for score in numbers.scores)]
-    return table([*header, *(["change", "95 % interval"] if alone is not None else [])], rows, words=2, kinds=kinds)
+    shown = tables.by_metric(numbers)
+    return table(shown.header, shown.rows, words=shown.words, kinds=dict.fromkeys(shown.under, "under-it"))
+
+
+def _versus(report: Report) -> str:
+    return "".join(
+        table(shown.header, shown.rows, caption=shown.title, words=shown.words) for shown in tables.versus(report)
+    )
 
 
 def _by_score(numbers: Findings) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from calcli.batch import Edges
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
-from calcli.errors import UsageError
+from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.evaluation.drift import observe
@@ -31,7 +31,7 @@ from calcli.reports.measuring import (
     rejection_curves,
     report_on,
 )
-from calcli.reports.schema import Report
+from calcli.reports.schema import RAW, Report
 from calcli.state import Json
 from calcli.tables.load import read_batches
 from calcli.tables.row_counts import Tally
@@ -48,13 +48,14 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if request.state is not None and request.drift is None:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
     named_scores = NamedScores.parse(request.all_artifacts, request.scores)
+    against = _against(request, named_scores)
     # The metrics.
     if request.engine == "spark":
         from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
         report = evaluate_on_spark(request, named_scores, chosen, listener)
     else:
-        report = _here(request, named_scores, chosen, listener)
+        report = _here(request, named_scores, chosen, against, listener)
     # What follows from them: the changes since the baseline, and the gates.
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
@@ -62,8 +63,22 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     return replace(report, gates=tuple(result.to_json() for result in results))
 
 
+def _against(request: EvaluateRequest, named_scores: NamedScores) -> tuple[str, ...]:
+    """The scores from which the others' differences are shown: the raw one, and that of --versus."""
+    names = [RAW, *named_scores.models, *named_scores.columns]
+    if request.versus is None:
+        return (RAW,)
+    if request.versus not in names:
+        raise UsageError(f"--versus: {unknown_name('score', request.versus, names)}")
+    return tuple(dict.fromkeys((RAW, request.versus)))
+
+
 def _here(
-    request: EvaluateRequest, named_scores: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+    request: EvaluateRequest,
+    named_scores: NamedScores,
+    chosen: tuple[metrics.MetricSpec, ...],
+    against: Sequence[str],
+    listener: Listener,
 ) -> Report:
     """On this machine."""
     edges = _edges(request, chosen, named_scores)
@@ -97,6 +112,7 @@ def _here(
                     chosen,
                     request.options,
                     names,
+                    against=against,
                     resampling=resampling,
                     clusters=rows.clusters,
                     edges=linked,

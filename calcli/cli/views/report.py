@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
 from calcli.cli.views import blocks, scores
-from calcli.reporting import facts, findings, renewal
+from calcli.reporting import facts, findings, renewal, tables
 from calcli.reporting import verdict as judge
 from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
@@ -50,6 +50,9 @@ def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), o
     numbers = findings.of_report(report)
     lines = [*headline(numbers, screen, opening), "", *scores.table(numbers, screen)]
     lines += blocks.remarks(findings.missing(numbers.scores), screen)
+    for table in tables.versus(report):
+        align = "l" * table.words + "r" * (len(table.header) - table.words)
+        lines += ["", screen.bold(table.title), *blocks.table([table.header, *table.rows], align, screen)]
     lines += ["", *blocks.fact_list(blocks.measured_facts(report, more), screen), ""]
     definitions = {name: asdict(definition) for name, definition in report.definitions.items()}
     return [*lines, *footnotes(definitions, numbers, screen)]
