@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 GROUPS = (
     ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
-    ("p-value", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
+    (
+        "p-value",
+        "how often a calibrated score would be off by as much on average, adjusted for all groups, columns and scores; "
+        "too few: rows that could show nothing, whatever their labels were, and do not count among them",
+    ),
 )
 """What the last two columns of the tables by group are."""
 
@@ -98,11 +102,18 @@ def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]
                 f"{entry['rows']:,}",
                 *(number(entry["metrics"][name]["value"], digits) for name in metrics),
                 number(entry["detectable"], digits),
-                number(entry["p_adjusted"], 4),
+                _p_value(entry),
             ]
             for entry in chosen
         ]
         yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), chosen
+
+
+def _p_value(entry: Mapping[str, Any]) -> str:
+    p = entry["p_adjusted"]
+    if p is None:
+        return NOTHING if entry["p"] is None else "too few"
+    return number(p, 4) if p >= 0.00005 else "<0.0001"
 
 
 def is_off(entry: Mapping[str, Any]) -> bool:

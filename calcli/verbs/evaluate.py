@@ -30,6 +30,7 @@ from calcli.reports.measuring import (
     measure_groups,
     rejection_curves,
     report_on,
+    with_adjusted,
 )
 from calcli.reports.schema import RAW, Report
 from calcli.state import Json
@@ -130,7 +131,7 @@ def _here(
             facts_of(source, binding, tally.rows, tally.rows_bad, buffer.share),
             replace(binding, features=all_features(scores)),
             measured,
-            groups=grouped,
+            groups=with_adjusted(grouped),
             rejection=rejected,
         )
         if isinstance(rows, BufferedScores):

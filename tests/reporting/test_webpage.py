@@ -115,7 +115,7 @@ def test_what_was_fitted_on_what() -> None:
 def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> None:
     def group(name: str | None, p: float | None) -> dict[str, object]:
         metrics = {"nll": {"value": 0.25}}
-        common = {"by": "country", "score": "raw", "rows": 1200, "metrics": metrics, "detectable": 0.0312, "p": p}
+        common = {"by": "country", "score": "raw", "rows": 1200, "metrics": metrics, "detectable": 0.0312, "p": 0.5}
         return {**common, "group": name, "p_adjusted": p}
 
     made = report(groups=(group("de", 0.5), group(None, 0.001)))
