@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams import page
-from calcli.reporting import facts, findings, tables
+from calcli.reporting import facts, findings, scarcity, tables
 from calcli.reporting import leaderboard as ranking
 from calcli.reporting import verdict as judge
 from calcli.reporting.findings import Findings
@@ -33,6 +33,7 @@ def webpage(report: Report) -> str:
     compared = report.command == "compare"
     notes: Any = report.binding["notes"]
     body = [
+        *(paragraph(said, "warning") for said in (scarcity.warning(report),) if said),
         _choice(report) if compared else _headline(numbers),
         _drift(report),
         _gates(report),
@@ -55,10 +56,9 @@ def _title(report: Report) -> str:
 
 
 def _choice(report: Report) -> str:
-    """Which method was chosen, and why."""
-    return "".join(
-        f'<p class="verdict">{escape(one.message)}.</p>\n' for one in report.warnings if one.code == "choice"
-    )
+    """Which method was chosen, why, and how sure that is."""
+    said = [*(one.message for one in report.warnings if one.code == "choice"), ranking.certainty(report)]
+    return "".join(paragraph(f"{one}.", "verdict") for one in said if one)
 
 
 def _headline(numbers: Findings) -> str:
@@ -127,7 +127,7 @@ def _by_score(numbers: Findings) -> str:
 def _leaderboard(report: Report) -> str:
     """A method a line, the best first; then those that have no numbers."""
     header, cells = ranking.lines(report, list(report.definitions))
-    kinds = {place: "chosen" for place, row in enumerate(cells) if row[0] == report.chosen}
+    kinds = {place: "chosen" for place, row in enumerate(cells) if row[0].removesuffix(" *") == report.chosen}
     without = [f"{row.name} {row.status}: {row.reason}" for row in report.scores if row.status != "ok"]
     return table(header, cells, kinds=kinds) + "".join(paragraph(one, "note") for one in without)
 
@@ -190,5 +190,6 @@ def _definitions(report: Report, numbers: Findings) -> list[facts.Pair]:
     if any(score.floors for score in numbers.scores):
         pairs.append(facts.FLOOR)
     if report.command == "compare":
-        pairs.append(ranking.GAIN)
+        header, _ = ranking.lines(report, ())
+        pairs += [term for term in (ranking.GAIN, ranking.BEHIND, ranking.BEST) if term[0] in header]
     return pairs

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from calcli.cli.screen import Screen
@@ -93,6 +95,39 @@ def test_the_raw_score_alone(mvce: float, said: str) -> None:
     made = replace(made, scores=(score("raw", mvce=mvce),))
     assert said in first(made)
     assert f"{mvce / 0.0156:.1f} times" in first(made)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rate", "said"),
+    [
+        (10_000, 0.1498, None),
+        (1000, 0.05, None),
+        (1000, 0.012, "Only 12 rows are 1"),
+        (1000, 0.999, "Only 1 row is 0"),
+        (200, 0.0, "No row is 1"),
+        (300, {"a": 0.5, "b": 0.4, "c": 0.1}, "Only 30 rows are c"),
+    ],
+)
+def test_few_rows_of_a_class_are_said_first(rows: int, rate: float | dict[str, float], said: str | None) -> None:
+    made = replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
+    if said is None:
+        assert "little can be said" not in text(made)
+    else:
+        assert first(made).startswith(said)
+
+
+def test_the_size_of_error_that_few_rows_show() -> None:
+    """Simulated: labels whose rate is off by as much are told from those that are predicted in four of five tables."""
+    rng = np.random.default_rng(0)
+    rows, rate = 400, 0.1
+    size = float(re.search(r"by ([0-9.]+) percentage", first(few(rows, rate)))[1]) / 100
+    error = np.sqrt(rate * (1 - rate) / rows)
+    found = np.abs(rng.binomial(rows, rate + size, 4000) / rows - rate) > 1.96 * error
+    assert found.mean() == pytest.approx(0.8, abs=0.06)
+
+
+def few(rows: int, rate: float) -> Report:
+    return replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
 
 
 def test_not_checked() -> None:

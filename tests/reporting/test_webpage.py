@@ -172,6 +172,27 @@ def test_compared() -> None:
     )
     header, *rows = read(made).tables[0]
     assert header == ["", "nll", "gain", "95 % interval", "fit"]
+    assert "is the best in" not in words(made)
+    shares = {"platt": (0.4, True), "beta": (0.597, True), "identity": (0.003, False)}
+    sure = replace(
+        made,
+        scores=tuple(
+            replace(one, best=shares[one.name][0], as_good=shares[one.name][1]) if one.name in shares else one
+            for one in made.scores
+        ),
+        differences=(*made.differences, Difference("beta", "platt", "nll", -0.01, -0.02, 0.005, None)),
+    )
+    assert (
+        "platt is the best in 40 % of tables drawn from these rows; as good, as far as these rows can tell: beta"
+        in (words(sure))
+    )
+    assert read(sure).tables[0] == [
+        ["", "nll", "gain", "95 % interval", "behind", "95 % interval", "best", "fit"],
+        ["beta *", "0.3900", "", "", "-0.0100", "-0.0200 to +0.0050", "60 %", ""],
+        ["platt *", "0.4000", "+0.0300", "+0.0200 to +0.0400", "", "", "40 %", ""],
+        ["identity", "0.4300", "", "", "", "", "<1 %", ""],
+    ]
+    assert webpage(sure).count('<tr class="chosen">') == 1
     assert [line[0] for line in rows] == ["beta", "platt", "identity"]
     assert rows[1] == ["platt", "0.4000", "+0.0300", "+0.0200 to +0.0400", ""]
     assert 'class="chosen"><th class="word">platt' in webpage(made)

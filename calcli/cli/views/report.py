@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
 from calcli.cli.views import blocks, scores
-from calcli.reporting import facts, findings, renewal, tables
+from calcli.reporting import facts, findings, renewal, scarcity, tables
 from calcli.reporting import verdict as judge
 from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
@@ -48,7 +48,7 @@ def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), o
     The `opening` stands in place of the sentence over several verdicts.
     """
     numbers = findings.of_report(report)
-    lines = [*headline(numbers, screen, opening), "", *scores.table(numbers, screen)]
+    lines = [*scarce(report, screen), *headline(numbers, screen, opening), "", *scores.table(numbers, screen)]
     lines += blocks.remarks(findings.missing(numbers.scores), screen)
     for table in tables.versus(report):
         align = "l" * table.words + "r" * (len(table.header) - table.words)
@@ -56,6 +56,12 @@ def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), o
     lines += ["", *blocks.fact_list(blocks.measured_facts(report, more), screen), ""]
     definitions = {name: asdict(definition) for name, definition in report.definitions.items()}
     return [*lines, *footnotes(definitions, numbers, screen)]
+
+
+def scarce(report: Report, screen: Screen) -> list[str]:
+    """A paragraph on how little can be said, where that is so."""
+    text = scarcity.warning(report)
+    return [*map(screen.doubtful, wrapped(text, screen.prose)), ""] if text else []
 
 
 def headline(numbers: findings.Findings, screen: Screen, opening: str | None = None) -> list[str]:
