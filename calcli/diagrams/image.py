@@ -37,6 +37,9 @@ ABREAST = 4
 SEVERAL = 3
 """Pictures of more classes are small multiples."""
 
+BESIDE = 16
+"""Beside a name of so many letters there is room for the error."""
+
 SHAPE = 2.4
 """So many times as many columns as rows small multiples have, which makes a picture as wide as a screen."""
 
@@ -121,7 +124,8 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     size, rows = _layout(curves)
     across, down = max(map(len, rows)), len(rows)
     texts = {id(curve): textwrap.wrap(caption(curve).text, size.letters) for curve in curves}
-    most = max(map(len, texts.values())) + size.small  # the number of a small panel has a line of its own
+    stacked = size.small or max(len(curve.score) for curve in curves) > BESIDE
+    most = max(map(len, texts.values())) + stacked
     wide, high = size.wide, size.high(most)
     entries, columns = _legend(curves, bands), max(1, int(across * wide / ENTRY))
     below = 0.15 + 0.21 * math.ceil(len(entries) / columns)
@@ -132,7 +136,7 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
             corner = (column * wide + size.left, below + (down - 1 - row) * high + size.foot)
             top = axis_end([each for each in curves if each.of == curve.of])
             plot = _panel(picture, curve, corner, (size, top), label, first=column == 0)
-            _head(plot, curve, texts[id(curve)], 10 + 72 * size.line * most, size, names)
+            _head(plot, curve, texts[id(curve)], 10 + 72 * size.line * most, size, names if stacked else None)
     picture.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
     return picture
 
@@ -182,10 +186,13 @@ def _panel(
     return plot
 
 
-def _head(plot: Axes, curve: Curve, text: Sequence[str], height: float, size: _Panel, names: tuple[str, bool]) -> None:
+def _head(
+    plot: Axes, curve: Curve, text: Sequence[str], height: float, size: _Panel, names: tuple[str, bool] | None
+) -> None:
     """The title of a panel: the name of the score, its error, and its caption.
 
-    That of a small one begins with the class; `names` are the label and whether there are several scores.
+    The error has a line of its own where there are `names`, the label and whether there are several scores: the title
+    of a small panel then begins with the class.
     """
     above: dict[str, Any] = {
         "xycoords": "axes fraction",
@@ -193,13 +200,15 @@ def _head(plot: Axes, curve: Curve, text: Sequence[str], height: float, size: _P
         "annotation_clip": False,
         "parse_math": False,  # a name is no formula
     }
-    label, several = names
     number, title = f"{error_name(curve)} {curve.error:.4f}", curve.score
-    if size.small:
-        title = "the predicted class" if curve.of is None else f"{label} = {curve.of}"
-        title, text = f"{title}, {curve.score}" if several else title, [number, *text]
-    else:
+    if names is None:
         plot.annotate(number, (1, 1), (0, height), ha="right", color=MIDDLE, **above)
+    else:
+        text = [number, *text]
+    if size.small and names is not None:
+        label, several = names
+        title = "the predicted class" if curve.of is None else f"{label} = {curve.of}"
+        title = f"{title}, {curve.score}" if several else title
     plot.annotate(title, (0, 1), (0, height), fontsize=size.title, fontweight="bold", **above)
     plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=size.text, linespacing=1.3, **above)
 

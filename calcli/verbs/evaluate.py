@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from calcli.batch import Edges
 from calcli.engines.listener import SILENT, Listener, stage
@@ -32,7 +33,7 @@ from calcli.reports.measuring import (
     report_on,
     with_adjusted,
 )
-from calcli.reports.schema import RAW, Report
+from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.state import Json
 from calcli.tables.load import read_batches
 from calcli.tables.row_counts import Tally
@@ -131,12 +132,26 @@ def _here(
             facts_of(source, binding, tally.rows, tally.rows_bad, buffer.share),
             replace(binding, features=all_features(scores)),
             measured,
+            warnings=() if request.options.in_sample else _seen_before(source, named_scores),
             groups=with_adjusted(grouped),
             rejection=rejected,
         )
         if isinstance(rows, BufferedScores):
             report = replace(report, drift=_drift(request, named_scores, rows, report, names))
     return report
+
+
+def _seen_before(source: Source, named_scores: NamedScores) -> tuple[ReportWarning, ...]:
+    """Which artifacts were fitted on files that are measured here."""
+    here = {file.sha256: file.path for file in source.files()}
+    warnings = []
+    for name, model in named_scores.models.items():
+        files: Any = model.manifest.data.get("files") or []
+        same = [str(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
+        if same:
+            text = f"{name} was fitted on {', '.join(same)}, and is measured on it here: its numbers flatter"
+            warnings.append(ReportWarning("seen-before", f"{text}; measure it on other rows"))
+    return tuple(warnings)
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:

@@ -155,6 +155,26 @@ def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
     assert {"a", "b"} <= found["fitted"]["params"].keys()
 
 
+def test_inspect_shows_the_prior_shift(here: Path, run: Run) -> None:
+    assert "prior " not in run("inspect", "train.platt")[1]
+    words = ("fit", "-q", "train.parquet", "--method", "platt", "--prior-shift", "0.05", "-o", "shifted")
+    assert run(*words)[0] == 0
+    out = " ".join(run("inspect", "shifted")[1].split())
+    rate = pl.read_parquet("train.parquet")["label"].mean()
+    assert f"prior made for a share of 0.05 of 1; the rows of the fit have {rate:.3g}" in out
+
+
+def test_rows_of_the_fit_flatter_and_it_says_so(here: Path, run: Run) -> None:
+    words = ("--with", "train.platt", "--metrics", "nll")
+    code, _, err = run("evaluate", "train.parquet", *words)
+    assert code == 0
+    assert "train.platt was fitted on train.parquet, and is measured on it here" in " ".join(err.split())
+    assert run("evaluate", "train.parquet", *words, "--in-sample")[2] == ""
+    assert run("evaluate", "test.csv", *words)[2] == ""
+    Path("copy.parquet").write_bytes(Path("train.parquet").read_bytes())
+    assert "flatter" in run("evaluate", "copy.parquet", *words)[2]
+
+
 def test_catalogs(run: Run) -> None:
     for command, names in (("methods", methods.names()), ("metrics", metrics.names())):
         code, out, err = run(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -181,6 +182,8 @@ def test_nothing_that_is_written_leaves_the_picture_or_covers_another() -> None:
             ]
             assert all(window.x0 <= box.x0 and box.x1 <= window.x1 + 1 for box in boxes)
             assert all(window.y0 <= box.y0 and box.y1 <= window.y1 for box in boxes)
+            above = [text.get_window_extent() for text in axes.texts]
+            assert not any(one.overlaps(other) for one, other in itertools.combinations(above, 2))
         legend = found.legends[0].get_window_extent()
         assert window.x0 - 1 <= legend.x0
         assert legend.x1 <= window.x1 + 1

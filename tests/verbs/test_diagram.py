@@ -56,6 +56,27 @@ def test_the_picture_is_of_the_rows_of_the_table(fitted: Path) -> None:
     ]
 
 
+def test_a_picture_for_each_value_of_a_column(fitted: Path) -> None:
+    """Each is that of a table with these rows alone; rows without a value come last."""
+    town = np.array(["oslo", "rome", None])[np.random.default_rng(0).integers(0, 3, len(clicks()))]
+    frame = clicks(seed=1).with_columns(town=pl.Series(town.tolist(), dtype=pl.String), third=pl.lit(1))
+    found = calcli.diagram(frame, artifacts=("m",), by=("town", "third"))
+    assert [curve.score for curve in found.curves] == [
+        *(f"{score}, town = {name}" for name in ("oslo", "rome", "null") for score in ("raw", "m")),
+        *(f"{score}, third = 1" for score in ("raw", "m")),
+    ]
+    for place, name in enumerate(("oslo", "rome", None)):
+        alone = calcli.diagram(frame.filter(pl.col("town").eq_missing(name)), artifacts=("m",)).curves
+        for one, other in zip(found.curves[2 * place : 2 * place + 2], alone, strict=True):
+            assert one.points == other.points
+            assert one.error == other.error
+    assert found.curves[-1].points == calcli.diagram(frame, artifacts=("m",)).curves[1].points
+    with pytest.raises(DataError, match="--by: no column 'twon'"):
+        calcli.diagram(frame, by=("twon",))
+    with pytest.raises(DataError, match="more than 30 different values"):
+        calcli.diagram(frame.with_row_index("row"), by=("row",))
+
+
 def test_the_report_of_evaluate_has_the_numbers_of_the_picture(fitted: Path) -> None:
     report = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
     bars = calcli.diagram("test.parquet", artifacts=("m",))
