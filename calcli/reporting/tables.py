@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from calcli.reporting.findings import Findings, of_report
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
-    from calcli.reporting.findings import Findings
     from calcli.reports.schema import Difference, Report
 
 GROUPS = (
@@ -74,9 +74,9 @@ def versus(report: Report) -> Iterator[Table]:
     """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
     first = report.scores[0].name if report.scores else None
     gaps = [one for one in report.differences if first not in {one.versus, one.score} and one.value is not None]
+    digits = of_report(report).digits
     for name in dict.fromkeys(one.versus for one in gaps):
         chosen = [one for one in gaps if one.versus == name]
-        digits = decimals([one.value for one in chosen if one.value is not None])
         rows = [[one.score, one.metric, *difference_cells(one, digits)] for one in chosen]
         yield Table(f"difference from {name}", ["", "", "change", "95 % interval"], rows, 2)
 
@@ -143,12 +143,12 @@ def since(report: Report) -> tuple[Table, list[str]] | None:
 
 def every(report: Report) -> Iterator[Table]:
     """All tables of a report: its numbers (of methods that were compared, a method a line), groups, changes."""
-    from calcli.reporting import findings, leaderboard
+    from calcli.reporting import leaderboard
 
     if report.command == "compare":
         yield Table("", *leaderboard.lines(report, list(report.definitions)))
     else:
-        yield by_metric(findings.of_report(report))
+        yield by_metric(of_report(report))
         yield from versus(report)
     yield from (table for table, _ in by_group(report))
     if (changes := since(report)) is not None:

@@ -11,6 +11,7 @@ import pytest
 from calcli.cli.screen import Screen
 from calcli.cli.text import shown_width
 from calcli.cli.views import changes as since
+from calcli.cli.views import groups
 from calcli.cli.views import report as view
 from calcli.metrics.base import Definition
 from calcli.metrics.cece import NO_CLUSTERS
@@ -181,6 +182,22 @@ def test_no_clusters_are_a_dim_word() -> None:
     assert "\n".join(shown).count("the rows are all of one class") == 1
     assert NO_CLUSTERS[:20] not in "\n".join(shown)
     assert "no features here" in "\n".join(shown)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_groups_fit_the_screen(width: int) -> None:
+    """The last metrics give way, and are named; what the groups are tested by stays."""
+    names = ("nll", "brier", "auc", "ece", "mvce", "cece")
+    common = {"by": "device", "rows": 12_345, "score": "raw", "detectable": 0.0312, "p": 0.5, "p_adjusted": 0.0}
+    entry = {**common, "group": "a-rather-long-value", "metrics": {name: {"value": 0.25} for name in names}}
+    lines = groups.metrics(replace(report(), groups=(entry,)), Screen(width=width))
+    header = lines[2].split()
+    assert max(map(shown_width, lines)) <= width
+    assert header[-2:] == ["detectable", "p-value"]
+    shown = header[1:-2]
+    assert shown == list(names[: len(shown)])
+    assert ("more" in "\n".join(lines)) == (len(shown) < 6)
+    assert len(shown) == {60: 1, 80: 3, 120: 6}[width]
 
 
 def test_directions_and_definitions_are_there() -> None:
