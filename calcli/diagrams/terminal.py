@@ -178,7 +178,8 @@ class _PlotArea:
 
     def name(self) -> list[Line]:
         text = shortened(self.below, self.outer)
-        return [[Piece(" " * max(0, self.margin + (self.width - cells(text)) // 2) + text, "dim")]] if text else []
+        middle = self.margin + (self.width - cells(text)) // 2
+        return [[Piece(" " * max(0, min(middle, self.outer - cells(text))) + text, "dim")]] if text else []
 
 
 def _plot_area(curves: Sequence[Curve], label: str, style: TerminalStyle) -> _PlotArea:
@@ -195,11 +196,9 @@ def _plot_area(curves: Sequence[Curve], label: str, style: TerminalStyle) -> _Pl
 
 
 def _even_width(bins: float, width: int) -> int:
-    """The number of columns nearest to `width` that gives as many to each bin; the last may be cut by the axis."""
-    least, most = width // 2, width + width // 5
-    even = [bins * each for each in range(1, most + 1) if abs(bins * each - round(bins * each)) < ROUNDING * most]
-    near = [round(each) for each in even if least <= each <= most + ROUNDING]
-    return min(near, key=lambda each: abs(each - width), default=width)
+    """The most columns up to `width` that give as many to each bin; the last may be cut by the axis."""
+    even = (bins * each for each in range(1, width + 1) if abs(bins * each - round(bins * each)) < ROUNDING * width)
+    return max((round(each) for each in even if each < width + 0.5), default=width)
 
 
 # Bars
