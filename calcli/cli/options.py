@@ -204,8 +204,7 @@ IN_SAMPLE = check("--in-sample", "The score was fitted on these very rows: tests
 BOOTSTRAP = check(
     "--bootstrap N", "Draw the rows anew so often, for 95 % intervals of every metric; 0 is never.", 0, min=0
 )
-BY = check("--by A,B,...", "Columns; the metrics are shown within each group too.", convert=names_or_empty)
-DIAGRAM_BY = check("--by A,B,...", "Columns; there is a picture for each of their values.", convert=names_or_empty)
+BY = check("--by A,B,...", "Columns; the rows with each of their values are shown by themselves.", convert=names_or_empty)
 BASELINE = check(
     "--baseline FILE", "A report that was written before with --format json: every number is shown beside it."
 )

@@ -21,7 +21,7 @@ calcli diagram test.csv --class all -o reliability.html"""
     options.SCORES,
     options.KIND,
     options.CLASS,
-    options.DIAGRAM_BY,
+    options.BY,
     options.BINS,
     options.BINNING,
     options.BANDS,
