@@ -204,7 +204,9 @@ IN_SAMPLE = check("--in-sample", "The score was fitted on these very rows: tests
 BOOTSTRAP = check(
     "--bootstrap N", "Draw the rows anew so often, for 95 % intervals of every metric; 0 is never.", 0, min=0
 )
-BY = check("--by A,B,...", "Columns; the rows with each of their values are shown by themselves.", convert=names_or_empty)
+BY = check(
+    "--by A,B,...", "Columns; the rows with each of their values are shown by themselves.", convert=names_or_empty
+)
 BASELINE = check(
     "--baseline FILE", "A report that was written before with --format json: every number is shown beside it."
 )
