@@ -41,7 +41,7 @@ def certainty(report: Report) -> str:
     others = [row.name for row in ranked(report) if row.as_good and row is not chosen]
     named = f"{', '.join(others[:MANY])}{f' and {len(others) - MANY} more' if len(others) > MANY else ''}"
     as_good = f"as good, as far as these rows can tell: {named}" if others else "no other method is as good"
-    name = "no calibration" if chosen.name == IDENTITY else chosen.name
+    name = "No calibration" if chosen.name == IDENTITY else chosen.name
     return f"{name} is the best in {percent(chosen.best)} of tables drawn from these rows; {as_good}"
 
 

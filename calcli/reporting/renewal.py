@@ -23,7 +23,7 @@ def opening(result: RefitResult) -> str:
     words = DECISIVE.get(metric, metric)
     first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
     margin = number(result.guard.margin, digits)
-    rule = f"by up to {margin} worse than that, {100 * MARGIN:g} % of no calibration's, is still taken"
+    rule = f"up to {margin} worse, {100 * MARGIN:g} % of no calibration's, counts as no worse"
     if result.guard.strict:
         rule = f"the 95 % interval of the difference must not reach more than {margin} to the worse"
     return (

@@ -125,6 +125,8 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
         ["null", "1,200", "0.2500", "0.0312", "0.0010"],
     ]
     assert webpage(made).count('<tr class="off">') == 1
+    small = report(groups=(group("de", None),))
+    assert read(small).tables[1][1] == ["de", "1,200", "0.2500", "0.0312", "too few"]
     for p, off in ((0.0, 1), (0.06, 0), (None, 0)):
         made = report(groups=(group("de", p),))
         assert webpage(made).count('<tr class="off">') == off
