@@ -15,7 +15,7 @@ from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention
-from calcli.metrics.reduce import OfClasses, Reduction, measured, problems, reduction_text
+from calcli.metrics.reduce import OfClasses, Reduction, assembled, measured, problems, reduction_text
 from calcli.numeric import bins
 
 NEARLY_NORMAL = 25.0
@@ -195,11 +195,14 @@ def ece(scored: Scored, options: Options) -> Measured:
 
     Two classes: of the positive class. More: of the predicted class, and whether the prediction was right.
     """
-    measurement = _gaps(scored, options, 1.0)
-    if measurement.value is None:
-        return measurement
+    if scored.nothing:
+        return _gaps(scored, options, 1.0)
     (problem,) = problems(scored, "binned", options)
-    return replace(measurement, floor=_sums(problem, options).floor)
+    sums = _sums(problem, options)  # once, for the value and its floor
+    rest = None if scored.binary else [gap_norm(one, options, 1.0) for one in problems(scored, "macro", options)]
+    definition = definition_of(scored, options, 1.0, "binned")
+    found = assembled([_norm(sums, 1.0)], rest, "binned", definition, UNBINNED)
+    return found if found.value is None else replace(found, floor=sums.floor)
 
 
 def _width_sums(
