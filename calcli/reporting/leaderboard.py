@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from calcli.reporting.facts import FLOOR, Pair
 from calcli.reporting.typesetting import decimals, interval, number, signed
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ def certainty(report: Report) -> str:
     as_good = f"as good, as far as these rows can tell: {named}" if others else "no other method is as good"
     name = "No calibration" if chosen.name == IDENTITY else chosen.name
     return f"{name} is the best in {percent(chosen.best)} of tables drawn from these rows; {as_good}"
+
+
+def floors(report: Report, metrics: Sequence[str]) -> list[Pair]:
+    """What a calibrated score would show in these metrics, on the predictions of the chosen method."""
+    chosen = next((row for row in report.scores if row.name == report.chosen), None)
+    known = {} if chosen is None else {name: chosen.metrics[name].floor for name in metrics if name in chosen.metrics}
+    digits = decimals([floor for floor in known.values() if floor is not None])
+    named = [f"{name} {number(floor, digits)}" for name, floor in known.items() if floor is not None]
+    return [(FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {', '.join(named)}")] if named else []
 
 
 def percent(share: float) -> str:

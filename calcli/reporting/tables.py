@@ -70,6 +70,18 @@ def by_metric(found: Findings, extra: int = 2) -> Table:
     return Table("", header, rows, 2, frozenset(under), frozenset(empty))
 
 
+def by_score(found: Findings) -> list[list[str]]:
+    """The columns of a table with a score a line: a metric, which way is better (or "floor"), the numbers."""
+    columns: list[list[str]] = []
+    for metric in found.metrics:
+        values = [number(score.values.get(metric), found.digits) for score in found.scores]
+        columns.append([metric, found.directions[metric], *values])
+        if any(metric in score.floors for score in found.scores):
+            floors = [number(score.floors.get(metric), found.digits) for score in found.scores]
+            columns.append([metric, "floor", *floors])
+    return columns
+
+
 def versus(report: Report) -> Iterator[Table]:
     """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
     first = report.scores[0].name if report.scores else None

@@ -13,7 +13,7 @@ from calcli.reporting import leaderboard as ranking
 from calcli.reporting import verdict as judge
 from calcli.reporting.findings import Findings
 from calcli.reporting.markup import paragraph, section, table, terms, text
-from calcli.reporting.typesetting import NOTHING, glued, number
+from calcli.reporting.typesetting import NOTHING, glued
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -116,11 +116,9 @@ def _versus(report: Report) -> str:
 
 
 def _by_score(numbers: Findings) -> str:
-    header = ["", *(f"{metric} ({numbers.directions[metric]})" for metric in numbers.metrics)]
-    digits = numbers.digits
-    rows = [
-        [one.name, *(number(one.values.get(metric), digits) for metric in numbers.metrics)] for one in numbers.scores
-    ]
+    columns = tables.by_score(numbers)
+    header = ["", *(f"{metric} ({which})" for metric, which, *_ in columns)]
+    rows = zip((one.name for one in numbers.scores), *(values for _, _, *values in columns), strict=True)
     return table(header, rows)
 
 
@@ -187,9 +185,10 @@ def _origins(report: Report) -> list[facts.Pair]:
 def _definitions(report: Report, numbers: Findings) -> list[facts.Pair]:
     defined: Mapping[str, Mapping[str, Any]] = {name: asdict(one) for name, one in report.definitions.items()}
     pairs = facts.definitions(defined)
-    if any(score.floors for score in numbers.scores):
-        pairs.append(facts.FLOOR)
     if report.command == "compare":
+        pairs += ranking.floors(report, list(report.definitions))
         header, _ = ranking.lines(report, ())
         pairs += [term for term in (ranking.GAIN, ranking.BEHIND, ranking.BEST) if term[0] in header]
+    elif any(score.floors for score in numbers.scores):
+        pairs.append(facts.FLOOR)
     return pairs

@@ -87,9 +87,9 @@ def test_the_numbers_of_one_score_have_their_change() -> None:
 
 def test_many_scores_are_lines() -> None:
     header, *rows = read(report(*(score(f"s{place}") for place in range(5)))).tables[0]
-    assert header == ["", "nll (lower)", "auc (higher)", "ece (lower)", "mvce (lower)"]
+    assert header == ["", "nll (lower)", "auc (higher)", "ece (lower)", "mvce (lower)", "mvce (floor)"]
     assert [row[0] for row in rows] == ["raw", "s0", "s1", "s2", "s3", "s4"]
-    assert rows[0][1:] == ["0.4321", "0.7500", "0.0776", "0.0713"]
+    assert rows[0][1:] == ["0.4321", "0.7500", "0.0776", "0.0713", "0.0156"]
 
 
 def test_why_there_is_no_number() -> None:

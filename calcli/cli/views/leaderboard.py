@@ -28,6 +28,7 @@ def compared(result: CompareResult, screen: Screen) -> list[str]:
         lines += ["", *described(without, screen.prose)]
     lines += ["", *blocks.fact_list(blocks.measured_facts(report), screen), ""]
     notes = facts.definitions({name: asdict(report.definitions[name]) for name in metrics})
+    notes += leaderboard.floors(report, metrics)
     notes += [term for term in (leaderboard.GAIN, leaderboard.BEHIND, leaderboard.BEST) if term[0] in terms]
     hidden = [name for name in report.definitions if name not in metrics]
     if hidden:

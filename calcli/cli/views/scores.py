@@ -8,8 +8,7 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, shown_width
 from calcli.cli.views import blocks
 from calcli.reporting.findings import Findings
-from calcli.reporting.tables import by_metric
-from calcli.reporting.typesetting import number
+from calcli.reporting.tables import by_metric, by_score
 
 
 def table(numbers: Findings, screen: Screen) -> list[str]:
@@ -34,17 +33,9 @@ def _by_metric(numbers: Findings, screen: Screen) -> list[str]:
 
 def _by_score(numbers: Findings, screen: Screen) -> list[str]:
     """A line for each score; metrics that do not fit into the width continue in another block."""
-    digits = numbers.digits
-    columns: list[list[str]] = []
-    for metric in numbers.metrics:
-        values = [number(score.values.get(metric), digits) for score in numbers.scores]
-        columns.append([metric, numbers.directions[metric], *values])
-        if any(metric in score.floors for score in numbers.scores):
-            floors = [number(score.floors.get(metric), digits) for score in numbers.scores]
-            columns.append([metric, "floor", *floors])
     names = ["", "better", *(score.name for score in numbers.scores)]
     lines: list[str] = []
-    for block in _split(names, columns, screen.width):
+    for block in _split(names, by_score(numbers), screen.width):
         rows = list(zip(names, *block, strict=True))
         lines += ["", *blocks.table(rows, "l" + "r" * len(block), screen, headers=2)]
     return lines[1:]
