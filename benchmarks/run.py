@@ -106,6 +106,10 @@ BENCHMARKS = (
         "Simulated scores, calibrated ones and others, and what `diagram` and `evaluate` say of them.",
     ),
     Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
+    Benchmark(
+        "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
+        "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",
+    ),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
     Benchmark("ccl", "papers/ccl.py", "CCL and CECE", "Tables 2 to 4, and the claims.", ("{data}",)),

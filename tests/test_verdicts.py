@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,7 @@ def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.Ca
     assert main(["refit", "m", "noise.parquet"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
+    assert said.err.startswith("m stays as it is: ")
     assert "nothing was changed" in " ".join(said.err.split())
     assert contents("m") == before
 
@@ -55,12 +57,23 @@ def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.Ca
 def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
     before = Path("m/manifest.json").read_bytes()
-    clicks(4000, seed=5).write_parquet("next.parquet")
+    clicks(3500, seed=5).write_parquet("next.parquet")
     capsys.readouterr()
     assert main(["refit", "m", "next.parquet"]) == 0
-    assert capsys.readouterr().out == "m\n"
+    said = capsys.readouterr()
+    assert said.out == "m\n"
+    opening, text = said.err.partition("\n\n")[0], " ".join(said.err.split())
+    assert opening.startswith("m is replaced: ")
+    assert "0.1 % of no calibration's" in text
+    assert "moved the new probabilities of these rows by 0.0" in text
+    assert "m --rollback puts it back" in text
     assert Path("m/manifest.json").read_bytes() != before
-    assert main(["refit", "m", "--rollback"]) == 0
-    assert main(["refit", "m", "--rollback"]) == 0
+    backs = []
+    for _ in range(2):
+        assert main(["refit", "m", "--rollback"]) == 0
+        backs.append(re.findall(r"on ([0-9,]+) rows", " ".join(capsys.readouterr().err.split())))
+    assert backs[0][1] == "3,500"
+    assert backs[1] == backs[0][::-1]
+    assert backs[0][0] != backs[0][1]
     assert main(["refit", "m"]) == 2
     assert main(["refit", "m", "next.parquet", "--rollback"]) == 2

@@ -148,6 +148,9 @@ SCORES = check(
     field="scores",
     kind=list,
 )
+VERSUS = check(
+    "--versus NAME", "One of these scores: the differences of the others from it are shown too, with their intervals."
+)
 HOLDOUT = check(
     "--holdout SCHEME",
     "cv:5 (folds), 0.1 (a share of the rows) or none. By default cv:5 up to a million rows, 0.1 above.",
@@ -173,7 +176,6 @@ METRICS = check(
     show_default=False,
 )
 BINS = check("--bins N", "How many bins there are.", 15, min=1, max=100_000)
-DIAGRAM_BINS = BINS._replace(default=20)
 BINNING = check(
     "--binning width|mass", "Bins of equal width, or of equal weight.", "width", kind=Literal["width", "mass"]
 )
@@ -219,7 +221,9 @@ BOOTSTRAP = check(
     min=0,
     max=1_000_000,
 )
-BY = check("--by A,B,...", "Columns; the metrics are shown within each group too.", convert=names_or_empty)
+BY = check(
+    "--by A,B,...", "Columns; the rows with each of their values are shown by themselves.", convert=names_or_empty
+)
 BASELINE = check(
     "--baseline FILE", "A report that was written before with --format json: every number is shown beside it."
 )

@@ -10,8 +10,6 @@ from calcli.cli.streams import write, write_path
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from calcli.cli.console import Console
     from calcli.fitting.requests import FitResult
     from calcli.methods.spec import MethodSpec
@@ -87,7 +85,7 @@ def refitted(result: RefitResult, form: Form, console: Console) -> None:
     from calcli.cli.views import report as view
 
     if form == "table":
-        console.show([*view.evaluated(result.report, console.stderr), ""])
+        console.show([*view.refitted(result, console.stderr), ""])
         _warn(result.report, console, verdict=not console.quiet)
     else:
         _report(result.report, form, console)
@@ -95,12 +93,6 @@ def refitted(result: RefitResult, form: Form, console: Console) -> None:
         refuse(result.kept, console)
     if form == "table":
         write_path(result.path)
-
-
-def rolled_back(path: Path, console: Console) -> None:
-    """The artifact whose previous generation is back."""
-    console.note(f"{path} is the generation before again")
-    write_path(path)
 
 
 def refuse(reason: str, console: Console) -> NoReturn:
@@ -273,8 +265,12 @@ def _report(report: Report, form: Form, console: Console) -> None:
     """A report for programs, and its warnings for people."""
     from calcli.cli import serial
 
-    if form in ("csv", "markdown"):
+    if form == "csv":
         write(serial.flat(serial.LONG, serial.long_rows(report), form))
+    elif form == "markdown":
+        from calcli.reporting.tables import every
+
+        write(serial.markdown(every(report)))
     else:
         _json(report.to_json(), console)
     _warn(report, console, verdict=False)

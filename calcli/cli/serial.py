@@ -1,15 +1,16 @@
-"""Answers for programs: JSON, CSV, Markdown. Full precision, and null where there is no number."""
+"""Answers for programs, JSON and CSV, in full precision and null where there is no number; tables as Markdown."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
+    from calcli.reporting.tables import Table
     from calcli.reports.schema import Difference, MetricValue, Report
 
 Flat: TypeAlias = Literal["csv", "markdown"]
@@ -22,7 +23,7 @@ LONG = (
     *("score", "group", "metric", *_VALUE),
     *("diff", "diff_lo", "diff_hi", "diff_p", "fit_seconds", "apply_seconds", "chosen"),
 )
-"""The columns of a report as CSV or Markdown. Scripts rely on them: new ones go to the end.
+"""The columns of a report as CSV. Scripts rely on them: new ones go to the end.
 
 `diff` is how much the value lies above that of no calibration, as in the expressions of ``--fail-if``.
 """
@@ -52,6 +53,18 @@ def _csv(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     lines = [header, ["---"] * len(header), *([_in_markdown(_text(cell)) for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def markdown(tables: Iterable[Table]) -> str:
+    """The tables of a screen, each under its title; numbers to the right, as many digits as there."""
+    return "\n".join(map(_markdown_table, tables))
+
+
+def _markdown_table(table: Table) -> str:
+    rule = ["---"] * table.words + ["---:"] * (len(table.header) - table.words)
+    lines = [[*map(_in_markdown, row)] for row in (table.header, rule, *table.rows)]
+    title = f"{_in_markdown(table.title)}\n\n" if table.title else ""
+    return title + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _text(cell: Cell) -> str:

@@ -193,8 +193,9 @@ def decimals(values: Sequence[float]) -> int:
 
 
 def error_name(curve: Curve) -> str:
-    """The name of a curve's error."""
-    return {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
+    """The name of a curve's error, with its bins: the number depends on them."""
+    name = {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
+    return f"{name}, {curve.bins:,} bins:" if curve.bins else name
 
 
 def rate_text(curves: Sequence[Curve]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.diagrams.bands import ROUNDING, Band, bands_of, effective_rows, points_of
-from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.diagnosis import Diagnosis
@@ -18,7 +18,7 @@ from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
-from calcli.numeric.bins import width_edges
+from calcli.numeric.bins import BINS, width_edges
 
 CELLS = 1 << 14
 """The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""
@@ -96,7 +96,7 @@ class _Bars:
     def __init__(self, score: str, of: str | None, bands: Bands, edges: FloatArray) -> None:
         self.score, self.of, self.bands, self.edges = score, of, bands, edges
         nothing = np.zeros(len(edges) + 1)
-        self.sums, self.square = BinSums(nothing, nothing, nothing), nothing
+        self.sums, self.square = BinSums.nothing(len(nothing)), nothing
 
     def add(self, rows: Scored) -> None:
         sums = binned_sums(rows, self.edges)
@@ -130,6 +130,7 @@ class _Bars:
             total=float(n.sum()),
             diagnosis=diagnosis,
             edges=ends,
+            bins=len(self.edges) - 1,
         )
 
 

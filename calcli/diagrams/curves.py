@@ -17,9 +17,6 @@ Kind: TypeAlias = Literal["reliability", "smooth", "rejection"]
 Binning: TypeAlias = Literal["width", "mass"]
 Bands: TypeAlias = Literal["consistency", "bootstrap", "none"]
 
-BINS = 20
-"""As many as in RECAL's Figure 4."""
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -74,6 +71,8 @@ class Curve:
         Whether all gaps together are beyond chance, and what is wrong then; None without rows, and on rows of the fit.
     edges
         Where the bin of each point begins and ends; empty for curves.
+    bins
+        How many bins there are, those without rows among them; 0 for curves.
     by
         What rows are rejected by; None for the confidence in the predicted class.
     loss
@@ -88,6 +87,7 @@ class Curve:
     total: float = 0.0
     diagnosis: Diagnosis | None = None
     edges: tuple[tuple[float, float], ...] = ()
+    bins: int = 0
     by: str | None = None
     loss: str = "error rate"
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -33,15 +34,49 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 ABREAST = 4
 """Panels side by side, at most."""
 
-# All in inches.
-LEFT, PLOT, RIGHT = 0.62, 3.0, 0.22
-SPACE, COUNTS, FOOT = 0.09, 0.5, 0.58
-NAME, LINE = 0.5, 0.17
-ENTRY = 2.3
-"""Of the legend."""
+SEVERAL = 3
+"""Pictures of more classes are small multiples."""
 
-LETTERS = 46
-"""As many as a line above a plot has room for."""
+BESIDE = 16
+"""Beside a name of so many letters there is room for the error."""
+
+SHAPE = 2.4
+"""So many times as many columns as rows small multiples have, which makes a picture as wide as a screen."""
+
+# All in inches.
+SPACE, ENTRY = 0.09, 2.3
+"""Between a plot and its counts; an entry of the legend."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """The sizes of a panel in inches, of its letters in points; `letters` are as many as a line above a plot has room
+    for.
+    """
+
+    left: float = 0.62
+    plot: float = 3.0
+    right: float = 0.22
+    counts: float = 0.5
+    foot: float = 0.58
+    name: float = 0.5
+    line: float = 0.17
+    letters: int = 46
+    title: float = 11.5
+    text: float = 9.0
+    small: bool = False
+
+    @property
+    def wide(self) -> float:
+        return self.left + self.plot + self.right
+
+    def high(self, lines: int) -> float:
+        """With so many lines of text above the plot."""
+        return self.name + self.line * lines + self.plot + SPACE + self.counts + self.foot
+
+
+_LARGE = _Panel()
+_SMALL = _Panel(0.54, 1.75, 0.16, 0.3, 0.46, 0.46, 0.15, 32, 9.5, 7.5, small=True)
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # matplotlib brings it along: the same letters everywhere
@@ -86,30 +121,36 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
 
     if curves[0].kind == "rejection":
         return _rejections(curves, label, bands)
-    rows = list(_rows(curves))
+    size, rows = _layout(curves)
     across, down = max(map(len, rows)), len(rows)
-    texts = {id(curve): textwrap.wrap(caption(curve).text, LETTERS) for curve in curves}
-    most = max(map(len, texts.values()))
-    head = NAME + LINE * most
-    wide, high = LEFT + PLOT + RIGHT, head + PLOT + SPACE + COUNTS + FOOT
+    texts = {id(curve): textwrap.wrap(caption(curve).text, size.letters) for curve in curves}
+    stacked = size.small or max(len(curve.score) for curve in curves) > BESIDE
+    most = max(map(len, texts.values())) + stacked
+    wide, high = size.wide, size.high(most)
     entries, columns = _legend(curves, bands), max(1, int(across * wide / ENTRY))
     below = 0.15 + 0.21 * math.ceil(len(entries) / columns)
     picture = Figure(figsize=(across * wide, down * high + below))
+    names = (label, len({curve.score for curve in curves}) > 1)
     for row, panels in enumerate(rows):
-        top = axis_end([curve for curve in curves if curve.of == panels[0].of])
         for column, curve in enumerate(panels):
-            corner = (column * wide + LEFT, below + (down - 1 - row) * high + FOOT)
-            plot = _panel(picture, curve, corner, top, label, first=column == 0)
-            _head(plot, curve, texts[id(curve)], 10 + 72 * LINE * most)
+            corner = (column * wide + size.left, below + (down - 1 - row) * high + size.foot)
+            top = axis_end([each for each in curves if each.of == curve.of])
+            plot = _panel(picture, curve, corner, (size, top), label, first=column == 0)
+            _head(plot, curve, texts[id(curve)], 10 + 72 * size.line * most, size, names if stacked else None)
     picture.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
     return picture
 
 
-def _rows(curves: Sequence[Curve]) -> Iterator[list[Curve]]:
-    """The panels of a row: scores of one class, at most `ABREAST`."""
-    for _, group in groupby(curves, key=lambda curve: curve.of):
-        panels = list(group)
-        yield from (panels[start : start + ABREAST] for start in range(0, len(panels), ABREAST))
+def _layout(curves: Sequence[Curve]) -> tuple[_Panel, list[list[Curve]]]:
+    """The rows of panels: a class a row, its scores side by side; of many classes several small ones in each."""
+    classes = [list(group) for _, group in groupby(curves, key=lambda curve: curve.of)]
+    if len(classes) <= SEVERAL:
+        rows = [each[start : start + ABREAST] for each in classes for start in range(0, len(each), ABREAST)]
+        return _LARGE, rows
+    scores = max(map(len, classes))
+    abreast = max(1, round(math.sqrt(SHAPE * len(classes) * scores) / scores))
+    in_rows = [classes[start : start + abreast] for start in range(0, len(classes), abreast)]
+    return _SMALL, [[curve for each in row for curve in each] for row in in_rows]
 
 
 def _place(picture: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
@@ -117,41 +158,59 @@ def _place(picture: Figure, left: float, bottom: float, width: float, height: fl
     return picture.add_axes((left / across, bottom / down, width / across, height / down))
 
 
-def _panel(picture: Figure, curve: Curve, corner: tuple[float, float], top: float, label: str, *, first: bool) -> Axes:
-    """One score: the bars, and below them how many rows they stand for."""
-    counts = _place(picture, *corner, PLOT, COUNTS)
-    plot = _place(picture, corner[0], corner[1] + COUNTS + SPACE, PLOT, PLOT)
+def _panel(
+    picture: Figure, curve: Curve, corner: tuple[float, float], scale: tuple[_Panel, float], label: str, *, first: bool
+) -> Axes:
+    """One score: the bars, and below them how many rows they stand for; `scale` is its size and where axes end."""
+    size, top = scale
+    counts = _place(picture, *corner, size.plot, size.counts)
+    plot = _place(picture, corner[0], corner[1] + size.counts + SPACE, size.plot, size.plot)
     (_bars if curve.edges else _line)(plot, counts, curve)
     plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
-    x_name, y_name = axes(curve, label)
+    x_name, y_name = ("predicted", "happened") if size.small else axes(curve, label)
+    most = 4 if size.small else 6
     for each in (plot, counts):
         each.set_xlim(0, top)
-        each.set_xticks(ticks(0, top))
-        each.tick_params(length=3)
+        each.set_xticks(ticks(0, top, most))
+        each.tick_params(length=3, labelsize=size.text)
     plot.set_ylim(0, top)
-    plot.set_yticks(ticks(0, top))
+    plot.set_yticks(ticks(0, top, most))
     plot.tick_params(labelbottom=False)
-    counts.set_xlabel(x_name, parse_math=False)
+    counts.set_xlabel(x_name, parse_math=False, fontsize=size.text + 0.5)
     if first:
-        plot.set_ylabel(y_name, parse_math=False)
-        plot.yaxis.set_label_coords(-0.13, 0.5)
+        plot.set_ylabel(y_name, parse_math=False, fontsize=size.text + 0.5)
+        plot.yaxis.set_label_coords(-0.63 * size.left / size.plot, 0.5)
         counts.set_ylabel("rows" if fullest(curve) else "density", rotation=0, ha="right", va="center")
-        counts.yaxis.set_label_coords(-0.03, 0.3)
+        counts.yaxis.set_label_coords(-0.09 / size.plot, 0.3)
+        counts.yaxis.label.set_fontsize(size.text + 0.5)
     return plot
 
 
-def _head(plot: Axes, curve: Curve, text: Sequence[str], height: float) -> None:
-    """The title of a panel: the name of the score, and its caption."""
+def _head(
+    plot: Axes, curve: Curve, text: Sequence[str], height: float, size: _Panel, names: tuple[str, bool] | None
+) -> None:
+    """The title of a panel: the name of the score, its error, and its caption.
+
+    The error has a line of its own where there are `names`, the label and whether there are several scores: the title
+    of a small panel then begins with the class.
+    """
     above: dict[str, Any] = {
         "xycoords": "axes fraction",
         "textcoords": "offset points",
         "annotation_clip": False,
         "parse_math": False,  # a name is no formula
     }
-    plot.annotate(curve.score, (0, 1), (0, height), fontsize=11.5, fontweight="bold", **above)
-    number = f"{error_name(curve)} {curve.error:.4f}"
-    plot.annotate(number, (1, 1), (0, height), ha="right", color=MIDDLE, **above)
-    plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=9, linespacing=1.3, **above)
+    number, title = f"{error_name(curve)} {curve.error:.4f}", curve.score
+    if names is None:
+        plot.annotate(number, (1, 1), (0, height), ha="right", color=MIDDLE, **above)
+    else:
+        text = [number, *text]
+    if size.small and names is not None:
+        label, several = names
+        title = "the predicted class" if curve.of is None else f"{label} = {curve.of}"
+        title = f"{title}, {curve.score}" if several else title
+    plot.annotate(title, (0, 1), (0, height), fontsize=size.title, fontweight="bold", **above)
+    plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=size.text, linespacing=1.3, **above)
 
 
 def _error_color(point: Point) -> str:
@@ -216,9 +275,9 @@ def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     from matplotlib.figure import Figure
 
     wide, high = 5.6, 3.6
-    below = FOOT + 0.21 * (len(curves) + (bands != "none")) + 0.1
-    left, top = LEFT + 0.12, axis_end(curves)
-    picture = Figure(figsize=(left + wide + RIGHT, 0.2 + high + below))
+    below = _LARGE.foot + 0.21 * (len(curves) + (bands != "none")) + 0.1
+    left, top = _LARGE.left + 0.12, axis_end(curves)
+    picture = Figure(figsize=(left + wide + _LARGE.right, 0.2 + high + below))
     plot = _place(picture, left, below, wide, high)
     for place, curve in enumerate(curves):
         x, y, lo, hi = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "lo", "hi"))

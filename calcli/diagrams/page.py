@@ -98,10 +98,9 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
 def _figure(curve: Curve, picture: str) -> str:
     verdict = caption(curve)
     rows = "rows" if curve.edges else "rows per unit"
-    number = error_name(curve) + (" of the bars" if curve.edges else "")  # a report's has other bins
     return (
         f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
-        f'<span class="number">{number} {curve.error:.4f}</span>'
+        f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
         f"<p><strong>{verdict.answer}</strong>{escape(verdict.because)}.</p></figcaption>\n"
         f"{picture}{_numbers(f'predicted,happened,{rows},from,to')}</figure>\n"
     )

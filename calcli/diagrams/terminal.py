@@ -98,9 +98,11 @@ def _panels(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[L
 def _notes(curve: Curve, width: int, style: TerminalStyle) -> list[Line]:
     """The name of a score, its error, and the caption of its picture."""
     number = "" if style.small else f"{error_name(curve)} {curve.error:.4f}"
-    name = shortened(curve.score, max(8, width - len(number) - 2))
     verdict = caption(curve)
     because = wrapped(f"{verdict.because}.", width, verdict.answer, "good" if verdict.good else "bad")
+    if number and cells(curve.score) > width - len(number) - 2:
+        return [[Piece(shortened(curve.score, width), "bold")], [Piece(number, "dim")], *because]
+    name = shortened(curve.score, width)
     return [[Piece(name, "bold"), Piece(" " * (width - cells(name) - len(number))), Piece(number, "dim")], *because]
 
 
@@ -176,7 +178,8 @@ class _PlotArea:
 
     def name(self) -> list[Line]:
         text = shortened(self.below, self.outer)
-        return [[Piece(" " * max(0, self.margin + (self.width - cells(text)) // 2) + text, "dim")]] if text else []
+        middle = self.margin + (self.width - cells(text)) // 2
+        return [[Piece(" " * max(0, min(middle, self.outer - cells(text))) + text, "dim")]] if text else []
 
 
 def _plot_area(curves: Sequence[Curve], label: str, style: TerminalStyle) -> _PlotArea:
@@ -185,13 +188,17 @@ def _plot_area(curves: Sequence[Curve], label: str, style: TerminalStyle) -> _Pl
     width = 20 if style.small else 40
     spans = [end - begin for curve in curves for begin, end in curve.edges]
     if spans and min(spans) > max(spans) - ROUNDING > 0.0:
-        bins = round(top / spans[0])
-        if bins <= width:
-            width = bins * max(1, round(width / bins))
+        width = _even_width(top / spans[0], width)
     height = min(width // 2, 20)
     most = [] if style.small else [fullest(curve) for curve in curves]
     margin = max(map(len, [*tick_labels(top, height // 3).values(), *most])) + 2
     return _PlotArea(width, height, top, top, margin, "" if style.small else axes(curves[0], label)[0])
+
+
+def _even_width(bins: float, width: int) -> int:
+    """The most columns up to `width` that give as many to each bin; the last may be cut by the axis."""
+    even = (bins * each for each in range(1, width + 1) if abs(bins * each - round(bins * each)) < ROUNDING * width)
+    return max((round(each) for each in even if each < width + 0.5), default=width)
 
 
 # Bars

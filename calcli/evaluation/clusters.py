@@ -73,7 +73,7 @@ def clustering(
     None where there are no features either.
     """
     if column is not None:
-        return _of_column(source, scores[0].binding, column)
+        return by_column(source, scores[0].binding, column, "--clusters-from")[1]
     return clustering_of_artifacts(scores, models) or _of_features(source, scores, flags, seed)
 
 
@@ -86,14 +86,16 @@ def clustering_of_artifacts(scores: Sequence[ComparedScore], models: Mapping[str
     return None
 
 
-def _of_column(source: Source, binding: Binding, column: str) -> Clustering:
+def by_column(
+    source: Source, binding: Binding, column: str, flag: str, most: int = MOST_GROUPS
+) -> tuple[tuple[str, ...], Clustering]:
+    """The values of a column as text, and its rows by value; those without one come last."""
     if column not in source.columns:
-        raise DataError(f"--clusters-from: {unknown_name('column', column, source.columns)}")
+        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
     names = distinct_texts(source, column)
-    if len(names) > MOST_GROUPS:
+    if len(names) > most:
         raise DataError(
-            f"--clusters-from: the column {column!r} has more than {MOST_GROUPS:,} different values",
-            hint="cut it into fewer, before",
+            f"{flag}: the column {column!r} has more than {most:,} different values", hint="cut it into fewer, before"
         )
 
     def place(batch: Batch) -> IntArray:
@@ -101,7 +103,7 @@ def _of_column(source: Source, binding: Binding, column: str) -> Clustering:
         return np.where(codes < 0, len(names), codes)  # missing values are a cluster
 
     feature = Feature(column, "category", str(source.schema[column]))
-    return Clustering(replace(binding, features=(feature,)), place, len(names) + 1, f"column {column}")
+    return names, Clustering(replace(binding, features=(feature,)), place, len(names) + 1, f"column {column}")
 
 
 def _of_artifact(score: ComparedScore, model: Model) -> Clustering:

@@ -29,6 +29,8 @@ class EvaluateRequest:
     scores
         Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``; with more than two
         classes the stem of ``COLUMN_<class>``.
+    versus
+        A score; the differences of the others from it are in the report too, beside those from the raw one.
     metrics
         ``default``, ``all``, or names separated by commas.
     bootstrap
@@ -62,6 +64,7 @@ class EvaluateRequest:
     data: Data
     artifacts: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
+    versus: str | None = None
     metrics: str = "default"
     options: Options = Options()
     bootstrap: int = 0
@@ -99,6 +102,11 @@ class EvaluateRequest:
 
     def whole_for(self, scores: Sequence[ComparedScore] = ()) -> str | None:
         """A flag or a score that needs all rows at once, if there is one."""
-        needs: dict[str, object] = {"--bootstrap": self.bootstrap, "--by": self.by, "--drift": self.drift}
+        needs: dict[str, object] = {
+            "--bootstrap": self.bootstrap,
+            "--by": self.by,
+            "--drift": self.drift,
+            "--versus": self.versus,
+        }
         needs |= {score.name: score.whole_table for score in scores}
         return next((name for name, whole in needs.items() if whole), None)

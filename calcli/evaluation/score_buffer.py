@@ -66,7 +66,12 @@ class SummedScores:
     ) -> Self:
         """Without rows."""
         gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores])
-        return cls(classes, chosen, gathered, CurveBuilder(scores, classes, kinds, judged=not options.in_sample))
+        return cls(
+            classes,
+            chosen,
+            gathered,
+            CurveBuilder(scores, classes, kinds, bins=options.bins, judged=not options.in_sample),
+        )
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""

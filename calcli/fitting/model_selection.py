@@ -273,7 +273,7 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: Me
         lead, error = gap(losses[spec.name], losses[best], rows.weight)
         if spec.name == best or lead <= STANDARD_ERRORS * error:
             break
-    why = _why(spec.name, best, {name: sign * mean for name, mean in means.items()}, (lead, error), metric)
+    why = _why(spec.name, best, (lead, error), metric)
     if set(losses) == {IDENTITY} and len(outcomes) > 1:
         why = "nothing was compared: no method but no calibration had a result"
     unfinished = tuple(outcome.spec.name for outcome in outcomes if outcome.reason == OUT_OF_TIME)
@@ -293,20 +293,20 @@ def loss_name(metric: MetricSpec) -> str:
     return {"nll": "log-loss", "brier": "Brier score"}.get(metric.name, metric.name)
 
 
-def _why(name: str, best: str, mean: Mapping[str, float], gap: tuple[float, float], metric: MetricSpec) -> str:
+def _why(name: str, best: str, gap: tuple[float, float], metric: MetricSpec) -> str:
+    """Why it was chosen, without the numbers of the methods: those of the report may be of other rows or folds."""
     what = loss_name(metric)
     most = "highest" if metric.direction == "higher" else "lowest"
-    identity = f"no calibration has {mean[IDENTITY]:.5f}" if IDENTITY in mean else "no calibration is not among them"
+    if name == best == IDENTITY:
+        return f"no method has a better {what} than no calibration on held-out rows"
     if name == IDENTITY:
-        if best == IDENTITY:
-            return f"nothing has a better {what} than no calibration ({mean[IDENTITY]:.5f}) on held-out rows"
         return (
-            f"{best} betters the {what} of no calibration ({mean[IDENTITY]:.5f}) by {gap[0]:.5f} on held-out rows, "
+            f"{best} betters the {what} of no calibration by {gap[0]:.5f} on held-out rows, "
             f"less than half a standard error ({STANDARD_ERRORS * gap[1]:.5f})"
         )
     if name == best:
-        return f"{name} has the {most} {what} on held-out rows, {mean[name]:.5f}; {identity}"
+        return f"{name} has the {most} {what} on held-out rows, of all methods and no calibration"
     return (
         f"{name} is the simplest method within half a standard error ({STANDARD_ERRORS * gap[1]:.5f}) of the {most} "
-        f"{what} on held-out rows ({best}, {mean[best]:.5f}); it has {mean[name]:.5f}, {identity}"
+        f"{what} on held-out rows, that of {best}"
     )

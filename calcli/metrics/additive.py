@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from calcli.metrics.base import Definition, Measured, Options, Scored
@@ -67,8 +67,12 @@ def of_problems(
     value: Callable[[S, Options], float | None],
     definition: Callable[[Sequence[OfProblems[S]], Options], Definition],
     undefined: str,
+    floor: Callable[[S, Options], float] | None = None,
 ) -> Additive[OfProblems[S]]:
-    """A metric that is a number for each binary problem; `undefined` is why it may have none."""
+    """A metric that is a number for each binary problem; `undefined` is why it may have none.
+
+    `floor` is what a calibrated score would show, where that is known of the one problem that there is.
+    """
 
     def gathered(scored: Scored, options: Options) -> OfProblems[S]:
         def of(how: Reduction) -> tuple[S, ...]:
@@ -83,7 +87,10 @@ def of_problems(
             values = [value(one, options) for one in sums.parts]
             rest = [value(one, options) for one in sums.rest] or values
             per_class = None if sums.binary else rest
-            measurements.append(assembled(values, per_class, reduction, definition(scores, options), undefined))
+            found = assembled(values, per_class, reduction, definition(scores, options), undefined)
+            if floor is not None and found.value is not None:
+                found = replace(found, floor=floor(sums.parts[0], options))
+            measurements.append(found)
         return measurements
 
     return Additive(gathered, finished)

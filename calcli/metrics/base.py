@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
+from calcli.numeric.bins import BINS
 from calcli.numeric.ranks import rising
 
 Direction = Literal["lower", "higher", "target"]
@@ -65,7 +66,7 @@ class Options:
         p-value, and there is no verdict on all gaps.
     """
 
-    bins: int = 15
+    bins: int = BINS
     binning: Literal["width", "mass"] = "width"
     mvce: Literal["closed", "sampled"] = "closed"
     views: int = 100

@@ -150,7 +150,7 @@ def _spec(
 
 # fmt: off
 METRICS = (
-    _spec("nll", "proper", "proper", "log-loss in nats, p clipped at 1e-12",
+    _spec("nll", "proper", "proper", "log-loss in nats: the cost of being wrong, most where sure",
           kind="smooth", default=True, rows="nll_rows", sums="NLL_SUMS"),
     _spec("brier", "proper", "proper", "mean squared error of the probability",
           kind="smooth", default=True, rows="brier_rows", sums="BRIER_SUMS"),
@@ -158,7 +158,7 @@ METRICS = (
           kind="smooth", rows="brier_sum_rows", sums="BRIER_SUM_SUMS"),
     _spec("accuracy", "ranking", "ranking", "how often the most probable class is right",
           direction="higher", kind="smooth", rows="accuracy_rows", sums="ACCURACY_SUMS"),
-    _spec("auc", "ranking", "ranking", "area under the ROC curve",
+    _spec("auc", "ranking", "ranking", "area under the ROC curve: how often a 1 ranks above a 0",
           direction="higher", kind="smooth", default=True, blocks="auc_of", reduction="macro",
           ordinal=True, sums="AUC_SUMS"),
     _spec("pr_auc", "ranking", "ranking", "average precision",
@@ -166,7 +166,7 @@ METRICS = (
     _spec("prr", "ranking", "detection",
           "share in percent of an oracle's gain from rejecting the least sure rows first",
           direction="higher", kind="smooth", blocks="prr_of", reduction="confidence"),
-    _spec("ece", "binned", "ece", "mean gap between prediction and label over bins",
+    _spec("ece", "binned", "ece", "mean gap to what happened, in bins of the score",
           default=True, blocks="ece_of", reduction="binned", sums="ECE_SUMS", masses="ECE_MASSES"),
     _spec("rmsce", "binned", "ece", "root mean square gap over bins",
           blocks="rmsce_of", reduction="binned", sums="RMSCE_SUMS"),
@@ -184,9 +184,9 @@ METRICS = (
           blocks="smooth_of"),
     _spec("ecce", "smoothed", "cumulative", "range of the cumulative gap in standard deviations, with its p-value",
           blocks="ecce_of"),
-    _spec("mvce", "shuffled", "mvce", "expected gap over bins of shuffled rows (MBCT), with its noise floor",
+    _spec("mvce", "shuffled", "mvce", "mean gap in random bins: off on average? (MBCT)",
           default=True, sums="MVCE_SUMS", settle="settled"),
-    _spec("cece", "clustered", "cece", "mean gap over clusters of rows (CCL)",
+    _spec("cece", "clustered", "cece", "mean gap in clusters of alike rows (CCL)",
           default=True, clusters="cece_of", sums="CECE_SUMS"),
     _spec("cece_ada", "clustered", "cece", "root mean square gap over clusters of rows: the paper's CECE",
           clusters="cece_ada_of", sums="CECE_ADA_SUMS"),

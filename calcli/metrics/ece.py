@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,8 +15,11 @@ from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention
-from calcli.metrics.reduce import OfClasses, Reduction, measured, reduction_text
+from calcli.metrics.reduce import OfClasses, Reduction, assembled, measured, problems, reduction_text
 from calcli.numeric import bins
+
+NEARLY_NORMAL = 25.0
+"""From this variance on a binomial's mean deviation is the normal one to within a hundredth."""
 
 UNBINNED = "every row is on the edge that the convention leaves out"
 
@@ -28,14 +32,24 @@ class BinSums:
     ----------
     weight, prob, label
         Sums of w, of w p and of w y.
+    noise
+        Sums of w^2 p (1 - p): the variance of that of w y, if the score were calibrated.
     """
 
     weight: FloatArray
     prob: FloatArray
     label: FloatArray
+    noise: FloatArray
+
+    @classmethod
+    def nothing(cls, count: int) -> BinSums:
+        """The sums over no rows, of `count` bins."""
+        return cls(*np.zeros((4, count)))
 
     def __add__(self, other: BinSums) -> BinSums:
-        return BinSums(self.weight + other.weight, self.prob + other.prob, self.label + other.label)
+        return BinSums(
+            self.weight + other.weight, self.prob + other.prob, self.label + other.label, self.noise + other.noise
+        )
 
     @property
     def shares(self) -> FloatArray:
@@ -56,6 +70,31 @@ class BinSums:
             return float(self.gaps.max())
         return float((self.shares * self.gaps**norm).sum() ** (1.0 / norm))
 
+    @property
+    def floor(self) -> float:
+        """The mean gap that a calibrated score would show on these rows, each bin counting by its weight.
+
+        That of a bin of many rows is nearly normal. In one of few it is that of a binomial, whose mean deviation is
+        de Moivre's, 2 k C(n, k) p^k (1 - p)^(n - k + 1) with k the first whole number above n p; its p and n are
+        those of the mean prediction and of the variance.
+        """
+        some = (self.weight > 0) & (self.noise > 0)
+        weight, p, noise = self.weight[some], self.prob[some] / self.weight[some], self.noise[some]
+        p = np.clip(p, 1e-300, 1.0 - 1e-16)
+        deviation = np.sqrt(2.0 / math.pi * noise) / weight
+        n = p * (1.0 - p) * np.square(weight) / noise
+        for place in np.flatnonzero(n * p * (1.0 - p) < NEARLY_NORMAL):
+            whole = max(1, round(n[place]))
+            deviation[place] = _mean_deviation(whole, p[place]) * math.sqrt(whole / n[place])
+        return float((weight * deviation).sum() / self.weight.sum())
+
+
+def _mean_deviation(n: int, p: float) -> float:
+    """The mean of |X/n - p| where X is binomial (de Moivre 1730)."""
+    k = min(math.floor(n * p) + 1, n)
+    choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return 2.0 * k / n * math.exp(choose + k * math.log(p) + (n - k + 1) * math.log1p(-p))
+
 
 def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     """The sums over the rows of each of `count` bins, given the bin of every row; binary only."""
@@ -63,13 +102,21 @@ def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     weighted = scored.prob if scored.weight is None else scored.weight * scored.prob
     weight = np.bincount(of_label, scored.weight, minlength=2 * count).reshape(2, count)
     prob = np.bincount(of_label, weighted, minlength=2 * count).reshape(2, count)
-    return BinSums(weight.sum(axis=0, dtype=np.float64), prob.sum(axis=0), weight[1].astype(np.float64))
+    noise = (
+        weighted * (1.0 - scored.prob) if scored.weight is None else weighted * (scored.weight * (1.0 - scored.prob))
+    )
+    return BinSums(
+        weight.sum(axis=0, dtype=np.float64),
+        prob.sum(axis=0),
+        weight[1].astype(np.float64),
+        np.bincount(place, noise, minlength=count).astype(np.float64),
+    )
 
 
 def binned_sums(scored: Scored, edges: FloatArray, name: str = "sklearn") -> BinSums:
     """The sums over the rows between `edges`, and in the bins that a convention adds to them; binary only."""
     rule, count = convention(name), len(edges) + 1
-    total = BinSums(np.zeros(count), np.zeros(count), np.zeros(count))
+    total = BinSums.nothing(count)
     for part in scored.parts():
         total += sums_by(part, rule.place(part.prob, edges), count)
     return _without_the_dropped(total, name)
@@ -81,8 +128,9 @@ def block_sums(blocks: Blocks, options: Options) -> BinSums:
         blocks = blocks.held
     edges = edges_of(options, blocks)
     starts, into = convention(options.convention).runs(blocks.prob, edges)
-    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive)
-    sums = np.zeros((3, len(edges) + 1))
+    noise = blocks.square * blocks.prob * (1.0 - blocks.prob)
+    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, noise)
+    sums = np.zeros((4, len(edges) + 1))
     for row, column in enumerate(columns):
         sums[row, into] = np.add.reduceat(column, starts)
     return _without_the_dropped(BinSums(*sums), options.convention)
@@ -90,11 +138,11 @@ def block_sums(blocks: Blocks, options: Options) -> BinSums:
 
 def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
     """Bin 0 holds the rows that belong to no bin: they have no gap, and may not even count among the rows."""
-    weight, prob, label = sums.weight.copy(), sums.prob.copy(), sums.label.copy()
-    prob[0] = label[0] = 0.0
+    weight, prob, label, noise = (each.copy() for each in (sums.weight, sums.prob, sums.label, sums.noise))
+    prob[0] = label[0] = noise[0] = 0.0
     if convention(name).least != "unbinned":
         weight[0] = 0.0
-    return BinSums(weight, prob, label)
+    return BinSums(weight, prob, label, noise)
 
 
 def edges_of(options: Options, blocks: Blocks | None) -> FloatArray:
@@ -147,10 +195,19 @@ def ece(scored: Scored, options: Options) -> Measured:
 
     Two classes: of the positive class. More: of the predicted class, and whether the prediction was right.
     """
-    return _gaps(scored, options, 1.0)
+    if scored.nothing:
+        return _gaps(scored, options, 1.0)
+    (problem,) = problems(scored, "binned", options)
+    sums = _sums(problem, options)  # once, for the value and its floor
+    rest = None if scored.binary else [gap_norm(one, options, 1.0) for one in problems(scored, "macro", options)]
+    definition = definition_of(scored, options, 1.0, "binned")
+    found = assembled([_norm(sums, 1.0)], rest, "binned", definition, UNBINNED)
+    return found if found.value is None else replace(found, floor=sums.floor)
 
 
-def _width_sums(norm: float, reduction: Reduction = "binned") -> Additive[OfProblems[BinSums]]:
+def _width_sums(
+    norm: float, reduction: Reduction = "binned", floor: Callable[[BinSums, Options], float] | None = None
+) -> Additive[OfProblems[BinSums]]:
     """Of bins of equal width; for those of equal mass see `calcli.metrics.equal_mass`."""
     return of_problems(
         reduction,
@@ -158,10 +215,12 @@ def _width_sums(norm: float, reduction: Reduction = "binned") -> Additive[OfProb
         lambda sums, _: _norm(sums, norm),
         lambda scores, options: definition_of(scores[0], options, norm, reduction),
         UNBINNED,
+        floor,
     )
 
 
-ECE_SUMS, RMSCE_SUMS, MCE_SUMS = _width_sums(1.0), _width_sums(2.0), _width_sums(math.inf)
+ECE_SUMS = _width_sums(1.0, floor=lambda sums, _: sums.floor)
+RMSCE_SUMS, MCE_SUMS = _width_sums(2.0), _width_sums(math.inf)
 CLASSWISE_SUMS = _width_sums(1.0, "each")
 
 

@@ -10,7 +10,7 @@ this bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -121,16 +121,22 @@ def _value(masses: Masses, options: Options) -> float | None:
     return block_sums(blocks, options).norm(1.0) if len(blocks.prob) else None
 
 
-def _mass_sums(reduction: Reduction) -> Additive[OfProblems[Masses]]:
+def _floor(masses: Masses, options: Options) -> float:
+    return block_sums(masses.blocks, options).floor
+
+
+def _mass_sums(
+    reduction: Reduction, floor: Callable[[Masses, Options], float] | None = None
+) -> Additive[OfProblems[Masses]]:
     def definition(scores: Sequence[OfProblems[Masses]], options: Options) -> Definition:
         bound = max((part.bound(options) for score in scores for part in score.parts if part.rows.any()), default=0.0)
         text = f"histogram: cut between log-odds 1/{CELLS_PER_UNIT} apart, right to {rounded_up(bound)}"
         return replace(definition_of(scores[0], options, 1.0, reduction), approximation=text)
 
-    return of_problems(reduction, lambda one, _: Masses.of(one), _value, definition, UNBINNED)
+    return of_problems(reduction, lambda one, _: Masses.of(one), _value, definition, UNBINNED, floor)
 
 
-ECE_MASSES, CLASSWISE_MASSES = _mass_sums("binned"), _mass_sums("each")
+ECE_MASSES, CLASSWISE_MASSES = _mass_sums("binned", _floor), _mass_sums("each")
 
 
 def cuts_between_rows(options: Options) -> bool:

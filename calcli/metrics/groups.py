@@ -1,8 +1,11 @@
 """Miscalibration by group, with the smallest gap that each group could detect.
 
-The test of a group is that of calibration in the large: under a calibrated score the sum of w (y - p) has mean 0 and
-variance sum w^2 p (1 - p), and is close to normal. A group so small that this test would miss a large gap says nothing
-by not failing it, so each one comes with the smallest gap that it would most likely have shown.
+The test of a group is that of calibration in the large, the sum of w (y - p), with the tails of its own distribution:
+those of a normal one are wrong where a group is small or its label rare. A group so small that this test would miss a
+large gap says nothing by not failing it, so each one comes with the smallest gap that it would most likely have shown.
+
+Tests of many groups are corrected together, over all columns and scores. A group that no labels whatever could make
+stand out takes no part in it: what its rows could show is known from the predictions alone (Tarone 1990).
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 
 from calcli.batch import IntArray
 from calcli.metrics.base import Scored
+from calcli.numeric.poisson_binomial import TailTest, sum_test
 from calcli.numeric.sums import totals
 
 POWER = 1.959963984540054 + 0.8416212335729143
@@ -33,15 +37,15 @@ class Detectable:
         The smallest absolute mean of y - p that a two-sided test at 5 % finds with a power of about 80 %:
         (1.960 + 0.842) sqrt(sum w^2 p (1 - p)) / sum w. None where the predictions leave no room for chance.
     p
-        Of that test, two-sided.
-    p_adjusted
-        The same, corrected by Holm's method for the number of groups.
+        Two-sided, of the exact distribution of the sum, or of its saddlepoint approximation where rows are many.
+    least
+        The smallest p that any labels of these rows can have.
     """
 
     rows: int
     detectable: float | None
     p: float | None
-    p_adjusted: float | None
+    least: float | None
 
 
 def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, ...]:
@@ -58,27 +62,34 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
     weight = np.ones(len(top)) if top.weight is None else top.weight
 
     rows, total = totals(groups, (weight > 0).astype(np.float64), count), totals(groups, weight, count)
-    gap = totals(groups, weight * (top.label - top.prob), count)
     variance = totals(groups, weight**2 * top.prob * (1.0 - top.prob), count)
-    p = [_p_value(*values) for values in zip(total, gap, variance, strict=True)]
-    adjusted = holm(p)
+    order = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[order], np.arange(count + 1))
+    tests = [_test(top, order[ends[group] : ends[group + 1]]) for group in range(count)]
     return tuple(
         Detectable(
             rows=int(rows[group]),
             detectable=POWER * math.sqrt(variance[group]) / total[group] if variance[group] > 0 else None,
-            p=p[group],
-            p_adjusted=adjusted[group],
+            p=None if total[group] <= 0 else tests[group].p,
+            least=None if total[group] <= 0 else tests[group].least,
         )
         for group in range(count)
     )
 
 
-def _p_value(total: float, gap: float, variance: float) -> float | None:
-    if total <= 0:
-        return None
-    if variance <= 0:
-        return 1.0 if abs(gap) <= 1e-12 * total else 0.0
-    return math.erfc(abs(gap) / math.sqrt(2.0 * variance))
+def _test(rows: Scored, place: IntArray) -> TailTest:
+    return sum_test(rows.prob[place], rows.label[place], None if rows.weight is None else rows.weight[place])
+
+
+def adjusted(tests: Sequence[tuple[float | None, float | None]], level: float = 0.05) -> tuple[float | None, ...]:
+    """Holm's p-values of a family of tests, each given by its p and its least p; None where it takes no part.
+
+    With k the least number such that no more than k tests can have a p of at most level / k, those are the family. It
+    does not depend on the labels, so that any family chosen like this keeps the level (Tarone 1990).
+    """
+    least = np.array([one for p, one in tests if p is not None and one is not None])
+    size = next((k for k in range(1, len(least) + 1) if np.count_nonzero(least <= level / k) <= k), 1)
+    return holm([p if one is not None and one <= level / size else None for p, one in tests])
 
 
 def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.numeric.sums import totals
 
+BINS = 15
+"""So many there are unless others are asked for, in metrics as in pictures: as many as Guo et al. 2017 have."""
+
 _FEW_EDGES = 32
 """Up to so many edges, comparing with each of them in turn is faster than a binary search."""
 

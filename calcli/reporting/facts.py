@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from calcli.reports.schema import DataFacts
 
 Pair = tuple[str, str]
-FLOOR: Pair = ("floor", "what a calibrated score would show on these rows")
+FLOOR: Pair = ("floor", "what a calibrated score would show on these rows, by chance alone")
+
+UNCLUSTERED = "no features here"
+"""Why there are no clusters, where a line must do."""
 
 MANY = 8
 """Of longer lists only so many are named."""
@@ -139,6 +142,8 @@ def _details(one: Mapping[str, Any]) -> list[str]:
         details.append(_bins(one))
     if one["clusters"] is not None:
         details.append(f"{one['clusters']['k']:,} of {one['clusters']['source']}")
+    elif one["binning"] == "clusters":
+        details.append(UNCLUSTERED)
     if one["reduction"] not in {None, "positive class"}:
         details.append(str(one["reduction"]))
     if str(one["approximation"]).startswith("sampled"):

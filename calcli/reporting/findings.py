@@ -140,5 +140,15 @@ def of_manifest(manifest: Manifest) -> Findings:
 
 
 def missing(scores: Sequence[Numbers]) -> list[str]:
-    """Why values are missing."""
-    return [f"{metric} of {score.name}: {reason}" for score in scores for metric, reason in score.reasons.items()]
+    """Why values are missing, each reason once; that there are no clusters is said where the metric is explained."""
+    from calcli.metrics.cece import NO_CLUSTERS
+
+    whose: dict[tuple[str, str], list[str]] = {}
+    for score in scores:
+        for metric, reason in score.reasons.items():
+            if reason != NO_CLUSTERS:
+                whose.setdefault((metric, reason), []).append(score.name)
+    return [
+        (metric if len(names) == len(scores) > 1 else f"{metric} of {', '.join(names)}") + f": {reason}"
+        for (metric, reason), names in whose.items()
+    ]

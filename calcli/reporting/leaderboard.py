@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from calcli.reporting.facts import FLOOR, Pair
 from calcli.reporting.typesetting import decimals, interval, number, signed
 
 if TYPE_CHECKING:
@@ -12,7 +13,12 @@ if TYPE_CHECKING:
 
 IDENTITY = "identity"
 
+MANY = 6
+"""Of methods that are as good no more are named."""
+
 GAIN = ("gain", "how much the log-loss is below that of no calibration, with a 95 % interval")
+BEHIND = ("behind", "how much the log-loss is above that of the chosen method, with a 95 % interval")
+BEST = ("best", "in how many of 100 tables like this one it has the best number; * the best may be any of these (95 %)")
 
 
 def ranked(report: Report) -> list[ScoreRow]:
@@ -28,33 +34,70 @@ def ranked(report: Report) -> list[ScoreRow]:
     return sorted((row for row in report.scores if row.status == "ok"), key=place)
 
 
-def lines(report: Report, metrics: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """A header, and for each method that has numbers its name, these metrics, its gain and the seconds of its fit."""
+def certainty(report: Report) -> str:
+    """How sure the choice is, and which methods are as good; empty where the report does not say."""
+    chosen = next((row for row in report.scores if row.name == report.chosen), None)
+    if chosen is None or chosen.best is None:
+        return ""
+    others = [row.name for row in ranked(report) if row.as_good and row is not chosen]
+    named = f"{', '.join(others[:MANY])}{f' and {len(others) - MANY} more' if len(others) > MANY else ''}"
+    as_good = f"as good, as far as these rows can tell: {named}" if others else "no other method is as good"
+    name = "No calibration" if chosen.name == IDENTITY else chosen.name
+    return f"{name} is the best in {percent(chosen.best)} of tables drawn from these rows; {as_good}"
+
+
+def floors(report: Report, metrics: Sequence[str]) -> list[Pair]:
+    """What a calibrated score would show in these metrics, on the predictions of the chosen method."""
+    chosen = next((row for row in report.scores if row.name == report.chosen), None)
+    known = {} if chosen is None else {name: chosen.metrics[name].floor for name in metrics if name in chosen.metrics}
+    digits = decimals([floor for floor in known.values() if floor is not None])
+    named = [f"{name} {number(floor, digits)}" for name, floor in known.items() if floor is not None]
+    return [(FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {', '.join(named)}")] if named else []
+
+
+def percent(share: float) -> str:
+    """Whole, but never 0 or 100 where it is neither."""
+    if 0.0 < share < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < share < 1.0 else f"{share:.0%}".replace("%", " %")
+
+
+def lines(report: Report, metrics: Sequence[str], *, behind: bool = True) -> tuple[list[str], list[list[str]]]:
+    """A header, and for each method that has numbers its name, these metrics, its gain, how far it is behind the chosen
+    one, how likely it is the best, and the seconds of its fit.
+    """
     rows = ranked(report)
     digits = decimals([value.value for row in rows for value in row.metrics.values() if value.value is not None])
-    gains = _gains(report, digits)
+    gains = {name: (signed(value, digits), ends) for name, (value, ends) in _gaps(report, IDENTITY, digits, -1).items()}
+    later = {} if report.chosen in {None, IDENTITY} or not behind else _gaps(report, str(report.chosen), digits, 1)
+    known = any(row.best is not None for row in rows)
     cells = [
         [
-            row.name,
+            f"{row.name} *" if row.as_good else row.name,
             *(number(row.metrics[name].value, digits) for name in metrics),
             *gains.get(row.name, ("", "")),
+            *(
+                [signed(later[row.name][0], digits), later[row.name][1]]
+                if row.name in later
+                else [""] * 2 * bool(later)
+            ),
+            *(["" if row.best is None else percent(row.best)] if known else []),
             _seconds(row),
         ]
         for row in rows
     ]
-    return ["", *metrics, "gain", "95 % interval", "fit"], cells
+    header = ["", *metrics, "gain", "95 % interval"]
+    return [*header, *(["behind", "95 % interval"] if later else []), *(["best"] if known else []), "fit"], cells
 
 
-def _gains(report: Report, digits: int) -> dict[str, tuple[str, str]]:
-    """By score: how much lower its log-loss is than that of no calibration, and the interval."""
-    return {
-        each.score: (
-            signed(-each.value, digits),
-            "" if each.lo is None or each.hi is None else interval(-each.hi, -each.lo, digits),
-        )
-        for each in report.differences
-        if (each.versus, each.metric) == (IDENTITY, "nll") and each.value is not None
-    }
+def _gaps(report: Report, versus: str, digits: int, sign: int) -> dict[str, tuple[float, str]]:
+    """By score: its log-loss less that of another score, and the interval, both times `sign`."""
+    gaps = {}
+    for each in report.differences:
+        if (each.versus, each.metric) == (versus, "nll") and each.value is not None:
+            ends = None if each.lo is None or each.hi is None else sorted((sign * each.lo, sign * each.hi))
+            gaps[each.score] = (sign * each.value, "" if ends is None else interval(ends[0], ends[1], digits))
+    return gaps
 
 
 def _seconds(row: ScoreRow) -> str:

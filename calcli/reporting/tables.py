@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from calcli.reporting.findings import Findings, of_report
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
@@ -12,17 +13,84 @@ if TYPE_CHECKING:
 
 GROUPS = (
     ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
-    ("p-value", "how often a calibrated score would be off by as much on average, adjusted for the number of groups"),
+    (
+        "p-value",
+        "how often a calibrated score would be off by as much on average, adjusted for all groups, columns and scores; "
+        "too few: rows that could show nothing, whatever their labels were, and do not count among them",
+    ),
 )
 """What the last two columns of the tables by group are."""
 
 
+OFF = 0.05
+"""Groups whose adjusted p-value is below it stand out."""
+
+
 class Table(NamedTuple):
-    """Lines of cells below a header."""
+    """Lines of cells below a header.
+
+    Attributes
+    ----------
+    words
+        So many columns are words, the others numbers.
+    under
+        The rows that say more about the one above them: floors and p-values.
+    empty
+        The rows without any number.
+    """
 
     title: str
     header: list[str]
     rows: list[list[str]]
+    words: int = 1
+    under: frozenset[int] = frozenset()
+    empty: frozenset[int] = frozenset()
+
+
+def by_metric(found: Findings, extra: int = 2) -> Table:
+    """A metric a line, a score a column; of a single calibrated score also its change and the interval.
+
+    `extra` is how many of these last two columns there are.
+    """
+    single = found.calibrated[0] if len(found.calibrated) == 1 else None
+    extra = extra if single is not None else 0
+    digits = found.digits
+    rows: list[list[str]] = []
+    under, empty = set[int](), set[int]()
+    for metric in found.metrics:
+        if all(score.values.get(metric) is None for score in found.scores):
+            empty.add(len(rows))
+        values = [number(score.values.get(metric), digits) for score in found.scores]
+        change = [] if single is None else difference_cells(found.differences.get((single.name, metric)), digits)
+        rows.append([metric, found.directions[metric], *values, *change[:extra]])
+        for label, known in found.floors_and_ps(metric):
+            under.add(len(rows))
+            rows.append([label, "", *("" if one is None else number(one, digits) for one in known), *[""] * extra])
+    header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
+    return Table("", header, rows, 2, frozenset(under), frozenset(empty))
+
+
+def by_score(found: Findings) -> list[list[str]]:
+    """The columns of a table with a score a line: a metric, which way is better (or "floor"), the numbers."""
+    columns: list[list[str]] = []
+    for metric in found.metrics:
+        values = [number(score.values.get(metric), found.digits) for score in found.scores]
+        columns.append([metric, found.directions[metric], *values])
+        if any(metric in score.floors for score in found.scores):
+            floors = [number(score.floors.get(metric), found.digits) for score in found.scores]
+            columns.append([metric, "floor", *floors])
+    return columns
+
+
+def versus(report: Report) -> Iterator[Table]:
+    """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
+    first = report.scores[0].name if report.scores else None
+    gaps = [one for one in report.differences if first not in {one.versus, one.score} and one.value is not None]
+    digits = of_report(report).digits
+    for name in dict.fromkeys(one.versus for one in gaps):
+        chosen = [one for one in gaps if one.versus == name]
+        rows = [[one.score, one.metric, *difference_cells(one, digits)] for one in chosen]
+        yield Table(f"difference from {name}", ["", "", "change", "95 % interval"], rows, 2)
 
 
 def difference_cells(difference: Difference | None, digits: int) -> list[str]:
@@ -46,11 +114,23 @@ def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]
                 f"{entry['rows']:,}",
                 *(number(entry["metrics"][name]["value"], digits) for name in metrics),
                 number(entry["detectable"], digits),
-                number(entry["p_adjusted"], 4),
+                _p_value(entry),
             ]
             for entry in chosen
         ]
         yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), chosen
+
+
+def _p_value(entry: Mapping[str, Any]) -> str:
+    p = entry["p_adjusted"]
+    if p is None:
+        return NOTHING if entry["p"] is None else "too few"
+    return number(p, 4) if p >= 0.00005 else "<0.0001"
+
+
+def is_off(entry: Mapping[str, Any]) -> bool:
+    """Whether a group is off beyond chance; one without a p-value is not, one whose p-value is 0 is."""
+    return entry["p_adjusted"] is not None and entry["p_adjusted"] < OFF
 
 
 def since(report: Report) -> tuple[Table, list[str]] | None:
@@ -70,4 +150,18 @@ def since(report: Report) -> tuple[Table, list[str]] | None:
         for one in changes
     ]
     reasons = list(dict.fromkeys(one.reason for one in changes if one.reason))
-    return Table(str(report.baseline["path"]), ["", "", "before", "now", "change"], rows), reasons
+    return Table(str(report.baseline["path"]), ["", "", "before", "now", "change"], rows, 2), reasons
+
+
+def every(report: Report) -> Iterator[Table]:
+    """All tables of a report: its numbers (of methods that were compared, a method a line), groups, changes."""
+    from calcli.reporting import leaderboard
+
+    if report.command == "compare":
+        yield Table("", *leaderboard.lines(report, list(report.definitions)))
+    else:
+        yield by_metric(of_report(report))
+        yield from versus(report)
+    yield from (table for table, _ in by_group(report))
+    if (changes := since(report)) is not None:
+        yield changes[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calcli.diagrams.captions import p_text, pair, told
 from calcli.reporting.findings import Findings, Numbers
-from calcli.reporting.typesetting import decimals, glued
+from calcli.reporting.typesetting import decimals, glued, interval, signed
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
@@ -29,6 +29,10 @@ WRONG = {
 
 WRONG_OF_THE_PREDICTED = {"high": "over-confident", "low": "under-confident", "over": "too steep", "under": "too flat"}
 """The same of the confidence in the predicted class."""
+
+
+UNSEEN = 1e-5
+"""Up to this share of the loss a difference is nothing: rounding, as where probabilities become log-odds and back."""
 
 
 class Verdict(NamedTuple):
@@ -68,7 +72,7 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
     before, after = (f"{value:.{digits}f}" for value in values)
     size = _size(values[0], difference)
     moved = f"{place} from {before} to {after} ({size})"
-    kind = _kind(difference)
+    kind = _kind(values[0], difference)
     answer = {
         "better": f"lowers the {words}",
         "worse": "WORSE than no calibration",
@@ -79,12 +83,12 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
         "worse": f"{name} is {glued(answer)}: it raises the {words}{moved}.",
         "same": f"{name} {glued(answer)}: the {words}{place} stays {before}.",
     }.get(kind, f"{name} is {glued(answer)} than no calibration: the {words} goes{moved}.")
-    return Verdict(kind, text, answer, size)
+    return Verdict(kind, text, answer, "" if kind == "same" else size)
 
 
-def _kind(difference: Difference) -> Kind:
+def _kind(before: float, difference: Difference) -> Kind:
     value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
-    if value == 0 and not lo and not hi:
+    if all(abs(part or 0.0) <= UNSEEN * before for part in (value, lo, hi)):
         return "same"
     if lo is None or hi is None or lo <= 0 <= hi:
         return "unclear"
@@ -156,12 +160,17 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
 
 
 def _size(before: float, difference: Difference) -> str:
-    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part."""
+    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part.
+
+    A loss cannot fall by more than all of it: an interval that says so is no share, and has the units of the metric.
+    """
     value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
-    unit, scale = (" %", 100 / before) if before > 0 else ("", 1.0)
-    known = [abs(scale * part) for part in (value, lo, hi) if part is not None]
-    digits = 1 if max(known) >= 1 else 2
-    text = glued(f"{scale * value:+.{digits}f}{unit}")
-    if lo is None or hi is None:
-        return text
-    return f"{text}, {glued(f'95 % interval {scale * lo:+.{digits}f} to {scale * hi:+.{digits}f}{unit}')}"
+    known = [part for part in (value, lo, hi) if part is not None]
+    if max(map(abs, known)) > before:
+        digits = decimals([before, value])
+        ends = interval(lo, hi, digits)
+        return glued(signed(value, digits)) + (f", {glued(f'95 % interval {ends}')}" if ends else "")
+    digits = 1 if max(map(abs, known)) >= 0.01 * before else 2
+    share, *shares = (f"{100 * part / before:+.{digits}f}" for part in known)
+    ends = f"95 % interval {' to '.join(shares)} %"
+    return glued(f"{share} %") + (f", {glued(ends)}" if shares else "")

@@ -8,13 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calcli.diagrams import page
-from calcli.diagrams.curves import BINS
-from calcli.reporting import facts, findings, tables
+from calcli.reporting import facts, findings, scarcity, tables
 from calcli.reporting import leaderboard as ranking
 from calcli.reporting import verdict as judge
 from calcli.reporting.findings import Findings
 from calcli.reporting.markup import paragraph, section, table, terms, text
-from calcli.reporting.typesetting import NOTHING, glued, number
+from calcli.reporting.typesetting import NOTHING, glued
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ BESIDE = 4
 DRAWN = 4
 """Of methods that were compared, the identity, the chosen one and the best of the others have pictures."""
 
-OFF = 0.05
-"""Groups whose p-value is below it stand out."""
-
 
 def webpage(report: Report) -> str:
     """The report of `evaluate` or of `compare` as HTML. Nothing in it is fetched from anywhere."""
@@ -37,11 +33,12 @@ def webpage(report: Report) -> str:
     compared = report.command == "compare"
     notes: Any = report.binding["notes"]
     body = [
+        *(paragraph(said, "warning") for said in (scarcity.warning(report),) if said),
         _choice(report) if compared else _headline(numbers),
         _drift(report),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings if one.code != "choice"),
-        section("Numbers", _leaderboard(report) if compared else _numbers(numbers)),
+        section("Numbers", _leaderboard(report) if compared else _numbers(numbers) + _versus(report)),
         _pictures(report),
         _groups(report),
         _changes(report),
@@ -59,10 +56,9 @@ def _title(report: Report) -> str:
 
 
 def _choice(report: Report) -> str:
-    """Which method was chosen, and why."""
-    return "".join(
-        f'<p class="verdict">{escape(one.message)}.</p>\n' for one in report.warnings if one.code == "choice"
-    )
+    """Which method was chosen, why, and how sure that is."""
+    said = [*(one.message for one in report.warnings if one.code == "choice"), ranking.certainty(report)]
+    return "".join(paragraph(f"{one}.", "verdict") for one in said if one)
 
 
 def _headline(numbers: Findings) -> str:
@@ -109,36 +105,27 @@ def _numbers(numbers: Findings) -> str:
 
 
 def _by_metric(numbers: Findings) -> str:
-    alone = numbers.calibrated[0] if len(numbers.calibrated) == 1 else None
-    digits = numbers.digits
-    rows: list[list[str]] = []
-    kinds: dict[int, str] = {}
-    for metric in numbers.metrics:
-        row = [metric, numbers.directions[metric], *(number(one.values.get(metric), digits) for one in numbers.scores)]
-        if alone is not None:
-            row += tables.difference_cells(numbers.differences.get((alone.name, metric)), digits)
-        rows.append(row)
-        for name, values in numbers.floors_and_ps(metric):
-            kinds[len(rows)] = "under-it"
-            cells = ["" if value is None else number(value, digits) for value in values]
-            rows.append([name, "", *cells, *([""] * 2 if alone is not None else [])])
-    header = ["", "better", *(score.name for score in numbers.scores)]
-    return table([*header, *(["change", "95 % interval"] if alone is not None else [])], rows, words=2, kinds=kinds)
+    shown = tables.by_metric(numbers)
+    return table(shown.header, shown.rows, words=shown.words, kinds=dict.fromkeys(shown.under, "under-it"))
+
+
+def _versus(report: Report) -> str:
+    return "".join(
+        table(shown.header, shown.rows, caption=shown.title, words=shown.words) for shown in tables.versus(report)
+    )
 
 
 def _by_score(numbers: Findings) -> str:
-    header = ["", *(f"{metric} ({numbers.directions[metric]})" for metric in numbers.metrics)]
-    digits = numbers.digits
-    rows = [
-        [one.name, *(number(one.values.get(metric), digits) for metric in numbers.metrics)] for one in numbers.scores
-    ]
+    columns = tables.by_score(numbers)
+    header = ["", *(f"{metric} ({which})" for metric, which, *_ in columns)]
+    rows = zip((one.name for one in numbers.scores), *(values for _, _, *values in columns), strict=True)
     return table(header, rows)
 
 
 def _leaderboard(report: Report) -> str:
     """A method a line, the best first; then those that have no numbers."""
     header, cells = ranking.lines(report, list(report.definitions))
-    kinds = {place: "chosen" for place, row in enumerate(cells) if row[0] == report.chosen}
+    kinds = {place: "chosen" for place, row in enumerate(cells) if row[0].removesuffix(" *") == report.chosen}
     without = [f"{row.name} {row.status}: {row.reason}" for row in report.scores if row.status != "ok"]
     return table(header, cells, kinds=kinds) + "".join(paragraph(one, "note") for one in without)
 
@@ -163,7 +150,7 @@ def _groups(report: Report) -> str:
     """A table for each column and score; groups that are off beyond chance stand out."""
     parts = []
     for shown, entries in tables.by_group(report):
-        off = {place: "off" for place, entry in enumerate(entries) if (entry["p_adjusted"] or 1.0) < OFF}
+        off = {place: "off" for place, entry in enumerate(entries) if tables.is_off(entry)}
         parts.append(table(shown.header, shown.rows, caption=shown.title, kinds=off))
     return section("Groups", *parts, _columns() if parts else "")
 
@@ -198,10 +185,10 @@ def _origins(report: Report) -> list[facts.Pair]:
 def _definitions(report: Report, numbers: Findings) -> list[facts.Pair]:
     defined: Mapping[str, Mapping[str, Any]] = {name: asdict(one) for name, one in report.definitions.items()}
     pairs = facts.definitions(defined)
-    if any(score.floors for score in numbers.scores):
-        pairs.append(facts.FLOOR)
     if report.command == "compare":
-        pairs.append(ranking.GAIN)
-    if report.curves:
-        pairs.append(("ECE of the bars", f"the ECE of a picture: over {BINS} bins of equal width"))
+        pairs += ranking.floors(report, list(report.definitions))
+        header, _ = ranking.lines(report, ())
+        pairs += [term for term in (ranking.GAIN, ranking.BEHIND, ranking.BEST) if term[0] in header]
+    elif any(score.floors for score in numbers.scores):
+        pairs.append(facts.FLOOR)
     return pairs

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Self
 
 from calcli.diagrams.curve_sums import curve_sums, problem
-from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import diagnose
 from calcli.metrics.joint_test import GapSums
+from calcli.numeric.bins import BINS
 
 TOP, ALL = "top", "all"
 """In place of a class: the predicted one; every one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from calcli.diagrams.curves import Curve, Kind
 from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
-from calcli.metrics.groups import by_group
+from calcli.metrics.groups import adjusted, by_group
 from calcli.metrics.paired import Paired, paired_sums
 from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
@@ -142,7 +142,9 @@ def measure_all(
     )
 
     # The curves.
-    curves = CurveBuilder(list(scored), classes, kinds, judged=not options.in_sample)
+    curves = CurveBuilder(
+        list(scored), classes, kinds, bins=options.bins, binning=options.binning, judged=not options.in_sample
+    )
     curves.add(list(scored.values()))
     scores = tuple(
         score_row(candidate.name, candidate.source, measured[candidate.name], classes, candidate.seconds)
@@ -207,9 +209,15 @@ def measure_groups(
         for name, test, (count, values) in zip(names, tests, measured, strict=True):
             metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in values[index].items()}
             entry = {"by": by, "group": name, "rows": count, "score": candidate.name, "metrics": metrics}
-            numbers = {"detectable": test.detectable, "p": test.p, "p_adjusted": test.p_adjusted}
+            numbers = {"detectable": test.detectable, "p": test.p, "p_least": test.least}
             entries.append(as_json(entry | {key: finite(value) for key, value in numbers.items()}))
     return entries
+
+
+def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """The report's `groups` with p-values that are corrected for all of them: every column and every score."""
+    tests = [cast("tuple[float | None, float | None]", (entry["p"], entry["p_least"])) for entry in entries]
+    return [{**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True)]
 
 
 def _measure_subset(

@@ -73,7 +73,13 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A score (the raw one, an artifact's, a method's) with its metrics."""
+    """A score (the raw one, an artifact's, a method's) with its metrics.
+
+    Attributes
+    ----------
+    best, as_good
+        Among methods that were compared: the probability that it is the best, and whether it may be.
+    """
 
     name: str
     source: ScoreSource
@@ -81,6 +87,8 @@ class ScoreRow:
     status: Literal["ok", "failed", "skipped"] = "ok"
     reason: str | None = None
     seconds: Seconds = Seconds()
+    best: float | None = None
+    as_good: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from calcli.batch import Batch
+from calcli.batch import Batch, IntArray
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -22,7 +22,9 @@ from calcli.methods import catalog
 from calcli.methods.base import ParamValue
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.catalog import MetricSpec
+from calcli.metrics.standing import standings
 from calcli.reports.groups import ranks
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
@@ -118,7 +120,8 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         # Load.
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-            splits = _splits(request, source, loaded)
+            units = _units(request, source, loaded)
+            splits = _splits(request, source, loaded, units)
             side_inputs = load_side_inputs(request.sides, binding)
 
         # Predict held-out rows with every method, and choose one.
@@ -152,7 +155,13 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             request.seed,
             data_facts(source, loaded, binding),
             binding,
-            replace(measured, scores=(*measured.scores, *_without_predictions(outcomes))),
+            replace(
+                measured,
+                scores=(
+                    *_with_standings(measured.scores, outcomes, metric, rows, units, splits, request.seed),
+                    *_without_predictions(outcomes),
+                ),
+            ),
             artifact=None if request.select is None else as_text(request.select),
             chosen=choice.name,
             warnings=(
@@ -178,15 +187,41 @@ def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue
     return sorted(specs, key=lambda spec: spec.simplicity)
 
 
-def _splits(request: CompareRequest, source: Source, loaded: Loaded) -> Splits:
-    if request.resample_by is not None and request.order_by is not None:
+def _units(request: CompareRequest, source: Source, loaded: Loaded) -> IntArray | None:
+    """The unit of each row that is drawn and held out together, if there are any."""
+    if request.resample_by is None:
+        return None
+    return ranks(source, request.resample_by, loaded, "--resample-by")
+
+
+def _splits(request: CompareRequest, source: Source, loaded: Loaded, units: IntArray | None) -> Splits:
+    if units is not None and request.order_by is not None:
         raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
     if request.order_by is not None:
         return split_by_time(ranks(source, request.order_by, loaded, "--order-by"), request.folds)
-    groups = None
-    if request.resample_by is not None:
-        groups = ranks(source, request.resample_by, loaded, "--resample-by")
-    return split_rows(len(loaded.batch), Holdout("cv", folds=request.folds), request.seed, groups)
+    return split_rows(len(loaded.batch), Holdout("cv", folds=request.folds), request.seed, units)
+
+
+def _with_standings(
+    scores: tuple[ScoreRow, ...],
+    outcomes: tuple[Outcome, ...],
+    metric: MetricSpec,
+    rows: Batch,
+    units: IntArray | None,
+    splits: Splits,
+    seed: int,
+) -> Iterator[ScoreRow]:
+    """The report's entries of methods that have predictions, with how likely each is the best by the criterion."""
+    per_row, sign = metric.load_rows(), -1.0 if metric.direction == "higher" else 1.0
+    assert per_row is not None
+    losses = [
+        sign * per_row(Scored(rows.labels, outcome.predicted.prob, rows.weight))
+        for outcome in outcomes
+        if outcome.predicted is not None
+    ]
+    drawn = None if units is None else units[splits.predicted]
+    for score, standing in zip(scores, standings(losses, rows.weight, drawn, seed), strict=True):
+        yield replace(score, best=standing.best, as_good=standing.as_good)
 
 
 def _candidates(outcomes: tuple[Outcome, ...], rows: Batch) -> list[Candidate]:

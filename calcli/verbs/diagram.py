@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -11,13 +11,15 @@ import numpy as np
 
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
-from calcli.diagrams.curves import BINS, Bands, Binning, Curve, Kind, by_kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
+from calcli.evaluation.clusters import Clustering, by_column
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.metrics.base import MOST_BINS, Scored
+from calcli.numeric.bins import BINS
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts
@@ -33,6 +35,9 @@ Form: TypeAlias = Literal["png", "svg", "pdf", "html"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
 SCHEMA = "calcli.diagram/1"
+
+MOST_GROUPS = 30
+"""More pictures than these are too many to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class DiagramRequest:
     classes
         Whose probability: names of classes, ``all``, or ``top`` for the class that is predicted. None given: the
         positive class of two, ``top`` of more.
+    by
+        Columns; there is a picture for each of their values, and none of all rows.
     bands
         ``consistency``: where 95 % of a calibrated score's points would be; ``bootstrap``: where those of as many rows
         drawn anew would be; ``none``.
@@ -72,6 +79,7 @@ class DiagramRequest:
     bins: int = BINS
     binning: Binning = "width"
     classes: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
     bands: Bands = "consistency"
     flags: Flags = Flags()
     input_format: str | None = None
@@ -168,8 +176,10 @@ def _traced(
     kinds: list[Kind] = [request.kind]
     if every_kind:
         kinds += [kind for kind in ("reliability", "smooth", "rejection") if kind != request.kind]
+    parts = [by_column(source, binding, column, "--by", MOST_GROUPS) for column in request.by]
+    names = [score.name for score in scores]
     builder = CurveBuilder(
-        [score.name for score in scores],
+        names if not parts else list(_group_names(names, request.by, parts)),
         class_names(binding),
         kinds,
         request.classes,
@@ -179,12 +189,31 @@ def _traced(
     )
     tally = Tally(source.name, keep_going=request.bad_rows == "null")
     share = np.zeros(len(binding.classes))
-    for batches in read_batches(source, [score.binding for score in scores], tally, scale_checks(scores)):
+    bindings = [*(score.binding for score in scores), *(part.binding for _, part in parts)]
+    for batches in read_batches(source, bindings, tally, [*scale_checks(scores), *[None] * len(parts)]):
         label, weight = batches[0].labels, batches[0].weight
         share += class_weights(label, weight, len(share))
-        pairs = zip(scores, batches, strict=True)
-        builder.add([Scored(label, score.predict(batch), weight) for score, batch in pairs])
-    return builder.curves(), facts_of(source, binding, tally.rows_counted, tally.rows_bad, share)
+        pairs = zip(scores, batches[: len(scores)], strict=True)
+        scored = [Scored(label, score.predict(batch), weight) for score, batch in pairs]
+        of_column = [part.place(batch) for (_, part), batch in zip(parts, batches[len(scores) :], strict=True)]
+        groups = [
+            place == group for (_, part), place in zip(parts, of_column, strict=True) for group in range(part.count)
+        ]
+        builder.add(scored if not parts else [one.take(rows) for rows in groups for one in scored])
+    curves = builder.curves()
+    if parts:
+        curves = tuple(curve for curve in curves if curve.points)
+    return curves, facts_of(source, binding, tally.rows_counted, tally.rows_bad, share)
+
+
+def _group_names(
+    scores: Sequence[str], columns: Sequence[str], parts: Sequence[tuple[tuple[str, ...], Clustering]]
+) -> Iterator[str]:
+    """The scores within each group: of each column, of each of its values, the missing one last."""
+    for column, (values, _) in zip(columns, parts, strict=True):
+        for value in (*values, "null"):
+            for score in scores:
+                yield f"{score}, {column} = {value}"
 
 
 def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from calcli.batch import Edges
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
-from calcli.errors import UsageError
+from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
 from calcli.evaluation.drift import observe
@@ -31,8 +32,9 @@ from calcli.reports.measuring import (
     measure_groups,
     rejection_curves,
     report_on,
+    with_adjusted,
 )
-from calcli.reports.schema import Report
+from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.reports.score_check import score_warnings
 from calcli.state import Json
 from calcli.tables.load import read_batches
@@ -50,13 +52,14 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if request.state is not None and request.drift is None:
         raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
     named_scores = NamedScores.parse(request.all_artifacts, request.scores)
+    against = _against(request, named_scores)
     # The metrics.
     if request.engine == "spark":
         from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
         report = evaluate_on_spark(request, named_scores, chosen, listener)
     else:
-        report = _here(request, named_scores, chosen, listener)
+        report = _here(request, named_scores, chosen, against, listener)
     # What follows from them: the changes since the baseline, and the gates.
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
@@ -64,8 +67,22 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     return replace(report, gates=tuple(result.to_json() for result in results))
 
 
+def _against(request: EvaluateRequest, named_scores: NamedScores) -> tuple[str, ...]:
+    """The scores from which the others' differences are shown: the raw one, and that of --versus."""
+    names = [RAW, *named_scores.models, *named_scores.columns]
+    if request.versus is None:
+        return (RAW,)
+    if request.versus not in names:
+        raise UsageError(f"--versus: {unknown_name('score', request.versus, names)}")
+    return tuple(dict.fromkeys((RAW, request.versus)))
+
+
 def _here(
-    request: EvaluateRequest, named_scores: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+    request: EvaluateRequest,
+    named_scores: NamedScores,
+    chosen: tuple[metrics.MetricSpec, ...],
+    against: Sequence[str],
+    listener: Listener,
 ) -> Report:
     """On this machine."""
     edges = _edges(request, chosen, named_scores)
@@ -100,6 +117,7 @@ def _here(
                     chosen,
                     request.options,
                     names,
+                    against=against,
                     resampling=resampling,
                     clusters=rows.clusters,
                     edges=linked,
@@ -117,7 +135,8 @@ def _here(
             facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share),
             replace(binding, features=all_features(scores)),
             measured,
-            groups=grouped,
+            warnings=() if request.options.in_sample else _seen_before(source, named_scores),
+            groups=with_adjusted(grouped),
             rejection=rejected,
         )
         if isinstance(rows, BufferedScores):
@@ -127,6 +146,19 @@ def _here(
                 report, drift=_drift(request, named_scores, rows, report, names), warnings=(*doubts, *report.warnings)
             )
     return report
+
+
+def _seen_before(source: Source, named_scores: NamedScores) -> tuple[ReportWarning, ...]:
+    """Which artifacts were fitted on files that are measured here."""
+    here = {file.sha256: file.path for file in source.files()}
+    warnings = []
+    for name, model in named_scores.models.items():
+        files: Any = model.manifest.data.get("files") or []
+        same = [str(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
+        if same:
+            text = f"{name} was fitted on {', '.join(same)}, and is measured on it here: its numbers flatter"
+            warnings.append(ReportWarning("seen-before", f"{text}; measure it on other rows"))
+    return tuple(warnings)
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:

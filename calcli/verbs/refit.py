@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from calcli.artifacts import store
+from calcli.artifacts.manifest import Manifest
 from calcli.batch import SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import DataError, UsageError
@@ -94,11 +96,20 @@ class RefitResult:
         The artifact, renewed or not.
     kept
         Why the one in place stays; None where it was replaced.
+    name
+        Of the new calibrator in the report.
+    guard
+        What decided, with its margin on these rows.
+    moved
+        By how much the new probabilities of the compared rows differ from those in place: the mean, and the most.
     """
 
     path: Path
     report: Report
     kept: str | None
+    name: str
+    guard: Guard
+    moved: tuple[float, float]
 
 
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
@@ -162,16 +173,23 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         )
 
     # Keep it, unless the labels look wrong or the guard refuses.
+    guard = _with_margin(guard, report)
     refused = _label_refusal(old, learned.label_check) or _refusal(guard, report, learned.spec.name)
+    result = RefitResult(path, report, refused, learned.spec.name, guard, _moved(*candidates[1:]))
     if refused is not None:
-        return RefitResult(path, replace(report, chosen=IN_PLACE), refused)
+        return replace(result, report=replace(report, chosen=IN_PLACE))
     write(path, recipe, compared, binding, report, side_inputs)
-    return RefitResult(path, report, None)
+    return result
 
 
-def rollback(artifact: str | Path) -> Path:
+def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path:
     """Put the previous generation back in place; a second rollback undoes the first."""
-    store.rollback(artifact)
+    before = store.describe(artifact)
+    now = store.rollback(artifact)
+    listener.note(
+        f"{artifact} is the fit {_of_fit(now)} again; the one {_of_fit(before)} is kept, and another --rollback puts "
+        "it back"
+    )
     return Path(artifact)
 
 
@@ -182,6 +200,18 @@ def _bind(source: Source, flags: Flags, known: Binding, *, features: bool) -> Bi
     except OtherTableError as error:
         hint = "a refit reads the same columns: rename it, or use calcli fit for another one"
         raise DataError(error.message, hint=hint) from error
+
+
+def _of_fit(manifest: Manifest) -> str:
+    """``of 2026-01-31 12:00:05 UTC on 30,000 rows``."""
+    rows = cast("int", manifest.fit["rows"])
+    return f"of {manifest.created[:19].replace('T', ' ')} UTC on {rows:,} rows"
+
+
+def _moved(in_place: Candidate, new: Candidate) -> tuple[float, float]:
+    """The mean and the largest difference of the probabilities of a row; of its classes, the largest."""
+    moved = np.abs(new.prob - in_place.prob).reshape(len(new.prob), -1).max(axis=1)
+    return float(moved.mean()), float(moved.max())
 
 
 def _label_refusal(old: Model, now: LabelCheck | None) -> str | None:
@@ -225,10 +255,14 @@ def _warnings(seen: Mask, unseen: Mask) -> tuple[ReportWarning, ...]:
     return (ReportWarning("seen-before", f"{text}: it is compared on rows that it was fitted on"),)
 
 
+def _with_margin(guard: Guard, report: Report) -> Guard:
+    """The guard with its tolerance, a share of the metric without calibration."""
+    base = report.value(RAW, guard.metric.name)
+    return guard if base is None else replace(guard, margin=MARGIN * abs(base))
+
+
 def _refusal(guard: Guard, report: Report, score: str) -> str | None:
     """Why the new calibrator must not replace the old one; None where it may."""
-    base = report.value(RAW, guard.metric.name)
-    guard = replace(guard, margin=MARGIN * abs(base) if base is not None else guard.margin)
     worse = guard.violation(report, score)
     if worse is None:
         return None

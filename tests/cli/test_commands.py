@@ -156,17 +156,33 @@ def test_evaluate_as_json_keeps_to_the_schema(here: Path, run: Run) -> None:
     assert report["definitions"]["ece"]["bins"] == 7
 
 
-@pytest.mark.parametrize("form", ["csv", "markdown"])
-def test_evaluate_in_long_form(here: Path, run: Run, form: str) -> None:
+def test_evaluate_in_long_form(here: Path, run: Run) -> None:
     words = ("evaluate", "test.csv", "--with", "train.platt", "--metrics", "nll")
-    lines = run(*words, "--format", form)[1].splitlines()
+    lines = run(*words, "--format", "csv")[1].splitlines()
     value = json.loads(run(*words, "--format", "json")[1])["scores"][1]["metrics"]["nll"]["value"]
-    if form == "csv":
-        assert lines[0].startswith("score,group,metric,value,lo,hi,floor,p,reason,diff,")
-        assert lines[2].startswith(f"train.platt,,nll,{value!r},,,,,,-0.")
-    else:
-        assert lines[0].startswith("| score | group | metric | value | lo | hi | floor | p | reason | diff |")
-        assert lines[3].startswith(f"| train.platt |  | nll | {value!r} |  |  |  |  |  | -0.")
+    assert lines[0].startswith("score,group,metric,value,lo,hi,floor,p,reason,diff,")
+    assert lines[2].startswith(f"train.platt,,nll,{value!r},,,,,,-0.")
+
+
+@pytest.mark.parametrize("more", [(), ("--with", "b=train.platt", "--versus", "b", "--by", "label")])
+def test_markdown_has_the_tables_of_the_screen(here: Path, run: Run, more: tuple[str, ...]) -> None:
+    words = ("evaluate", "test.csv", "--with", "train.platt", "--metrics", "nll,ece,mvce", *more)
+    screen = run(*words)[1]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in run(*words, "--format", "markdown")[1].splitlines()
+        if line.startswith("|") and "---" not in line
+    ]
+    shown = [line.split() for line in screen.splitlines()]
+    for row in rows:
+        assert " ".join(row).split() in shown
+    assert len(rows) > 5
+
+
+def test_the_name_after_versus_is_that_of_a_score(here: Path, run: Run) -> None:
+    code, _, err = run("evaluate", "test.csv", "--with", "train.platt", "--versus", "plat")
+    assert code == 2
+    assert "--versus: no score 'plat'; there is raw, train.platt" in " ".join(err.split())
 
 
 def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
@@ -176,6 +192,26 @@ def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
     found = json.loads(run("inspect", "train.platt", "--format", "json")[1])
     assert found["manifest"]["method"] == "platt"
     assert {"a", "b"} <= found["fitted"]["params"].keys()
+
+
+def test_inspect_shows_the_prior_shift(here: Path, run: Run) -> None:
+    assert "prior " not in run("inspect", "train.platt")[1]
+    words = ("fit", "-q", "train.parquet", "--method", "platt", "--prior-shift", "0.05", "-o", "shifted")
+    assert run(*words)[0] == 0
+    out = " ".join(run("inspect", "shifted")[1].split())
+    rate = pl.read_parquet("train.parquet")["label"].mean()
+    assert f"prior made for a share of 0.05 of 1; the rows of the fit have {rate:.3g}" in out
+
+
+def test_rows_of_the_fit_flatter_and_it_says_so(here: Path, run: Run) -> None:
+    words = ("--with", "train.platt", "--metrics", "nll")
+    code, _, err = run("evaluate", "train.parquet", *words)
+    assert code == 0
+    assert "train.platt was fitted on train.parquet, and is measured on it here" in " ".join(err.split())
+    assert run("evaluate", "train.parquet", *words, "--in-sample")[2] == ""
+    assert run("evaluate", "test.csv", *words)[2] == ""
+    Path("copy.parquet").write_bytes(Path("train.parquet").read_bytes())
+    assert "flatter" in run("evaluate", "copy.parquet", *words)[2]
 
 
 def test_catalogs(run: Run) -> None:

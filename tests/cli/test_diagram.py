@@ -26,13 +26,13 @@ def test_the_picture_goes_to_stdout(here: Path, run: Run) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("width", ["80", "120"])
+@pytest.mark.parametrize("width", ["70", "80", "120"])
 def test_on_a_terminal_it_has_colours_and_its_width(width: str, here: Path) -> None:
     code, seen = on_terminal(*DIAGRAM, cwd=here, COLUMNS=width)
     assert code == 0
     assert f"{ESCAPE}38;5;166m" in seen
-    beside = [line for line in seen.splitlines() if line.count("0.8 ┤") == 2]
-    assert len(beside) == (1 if width == "120" else 0)
+    beside = [line for line in seen.splitlines() if line.count("0.5 ┤") == 2]
+    assert len(beside) == (0 if width == "70" else 1)  # two panels of 36 columns
 
 
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"CALCLI_NO_COLOR": "1"}], ids=str)
@@ -150,5 +150,5 @@ def test_there_is_none_in_a_pipe_or_on_a_dumb_terminal(here: Path, run: Run) -> 
 def test_more_scores_than_fit_side_by_side_are_counted(here: Path) -> None:
     words = [word for name in "abcd" for word in ("--with", f"{name}=train.platt")]
     seen = on_terminal("evaluate", "test.csv", *words, cwd=here)[1]
-    assert "calcli diagram shows the other 3 too" in seen
-    assert seen.count("1.0 ┤") == 2
+    assert "calcli diagram shows the other 2 too" in seen
+    assert seen.count("1.0 ┤") == 3

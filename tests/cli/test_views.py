@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import shown_width
 from calcli.cli.views import changes as since
+from calcli.cli.views import groups
 from calcli.cli.views import report as view
+from calcli.metrics.base import Definition
+from calcli.metrics.cece import NO_CLUSTERS
 from calcli.reporting import findings
 from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report
@@ -58,6 +63,20 @@ def test_without_an_interval_nothing_is_shown() -> None:
 def test_nothing_changed() -> None:
     made = report(score("x"), differences=(nll_change("x", 0.0, 0.0, 0.0),))
     assert first(made) == "x changes nothing: the log-loss stays 0.4321."
+
+
+def test_rounding_changes_nothing() -> None:
+    """No calibration, through log-odds and back, is no calibration."""
+    made = report(score("identity"), differences=(nll_change("identity", -3e-7, -9e-7, 3e-7),))
+    assert first(made) == "identity changes nothing: the log-loss stays 0.4321."
+    made = report(score("x"), differences=(nll_change("x", -3e-5, -4e-5, -2e-5),))
+    assert first(made).startswith("x lowers the log-loss")
+
+
+def test_a_loss_falls_by_no_more_than_all_of_it() -> None:
+    """An interval beyond that has the units of the log-loss, the numbers of the table."""
+    made = report(score("x", nll=0.1), differences=(nll_change("x", -0.3321, -0.5432, -0.1210),))
+    assert first(made) == ("x lowers the log-loss from 0.4321 to 0.1000 (-0.3321, 95 % interval -0.5432 to -0.1210).")
 
 
 def test_no_decisive_metric() -> None:
@@ -109,6 +128,39 @@ def test_two_faults_are_both_said() -> None:
     assert first(made).endswith("(p < 0.005); it is also too low on average.")
 
 
+@pytest.mark.parametrize(
+    ("rows", "rate", "said"),
+    [
+        (10_000, 0.1498, None),
+        (1000, 0.05, None),
+        (1000, 0.012, "Only 12 rows are 1"),
+        (1000, 0.999, "Only 1 row is 0"),
+        (200, 0.0, "No row is 1"),
+        (300, {"a": 0.5, "b": 0.4, "c": 0.1}, "Only 30 rows are c"),
+    ],
+)
+def test_few_rows_of_a_class_are_said_first(rows: int, rate: float | dict[str, float], said: str | None) -> None:
+    made = replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
+    if said is None:
+        assert "little can be said" not in text(made)
+    else:
+        assert first(made).startswith(said)
+
+
+def test_the_size_of_error_that_few_rows_show() -> None:
+    """Simulated: labels whose rate is off by as much are told from those that are predicted in four of five tables."""
+    rng = np.random.default_rng(0)
+    rows, rate = 400, 0.1
+    size = float(re.search(r"by ([0-9.]+) percentage", first(few(rows, rate)))[1]) / 100
+    error = np.sqrt(rate * (1 - rate) / rows)
+    found = np.abs(rng.binomial(rows, rate + size, 4000) / rows - rate) > 1.96 * error
+    assert found.mean() == pytest.approx(0.8, abs=0.06)
+
+
+def few(rows: int, rate: float) -> Report:
+    return replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
+
+
 def test_not_checked() -> None:
     assert first(replace(report(), command="fit")).startswith("Not checked: no rows were held out.")
 
@@ -142,6 +194,40 @@ def test_mvce_never_stands_without_its_floor() -> None:
         assert lines[place + 1].split()[0] == "floor"
         assert "0.0156" in lines[place + 1]
         assert "what a calibrated score would show" in lines[-1]
+
+
+def test_no_clusters_are_a_dim_word() -> None:
+    """Its line says n/a, and what it is says why; other reasons stand below the table, each once."""
+    cece = MetricValue(None, reason=NO_CLUSTERS)
+    slope = MetricValue(None, reason="the rows are all of one class")
+    made = report(score("x"))
+    made = replace(
+        made,
+        definitions=made.definitions | {"cece": Definition("lower", binning="clusters"), "slope": Definition("target")},
+        scores=tuple(replace(one, metrics={**one.metrics, "cece": cece, "slope": slope}) for one in made.scores),
+    )
+    shown = text(made, Screen(color=True)).splitlines()
+    (line,) = [line for line in shown if line.split()[:2] == ["\x1b[2m", "cece"] and "n/a" in line]
+    assert line.startswith("\x1b[2m")
+    assert "\n".join(shown).count("the rows are all of one class") == 1
+    assert NO_CLUSTERS[:20] not in "\n".join(shown)
+    assert "no features here" in "\n".join(shown)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_groups_fit_the_screen(width: int) -> None:
+    """The last metrics give way, and are named; what the groups are tested by stays."""
+    names = ("nll", "brier", "auc", "ece", "mvce", "cece")
+    common = {"by": "device", "rows": 12_345, "score": "raw", "detectable": 0.0312, "p": 0.5, "p_adjusted": 0.0}
+    entry = {**common, "group": "a-rather-long-value", "metrics": {name: {"value": 0.25} for name in names}}
+    lines = groups.metrics(replace(report(), groups=(entry,)), Screen(width=width))
+    header = lines[2].split()
+    assert max(map(shown_width, lines)) <= width
+    assert header[-2:] == ["detectable", "p-value"]
+    shown = header[1:-2]
+    assert shown == list(names[: len(shown)])
+    assert ("more" in "\n".join(lines)) == (len(shown) < 6)
+    assert len(shown) == {60: 1, 80: 3, 120: 6}[width]
 
 
 def test_directions_and_definitions_are_there() -> None:

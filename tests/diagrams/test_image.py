@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -131,6 +132,25 @@ def test_panels_are_in_rows_of_four_and_classes_below_each_other() -> None:
     assert len(lefts) == 1
 
 
+@pytest.mark.parametrize(("classes", "scores"), [(4, 1), (10, 1), (10, 2), (30, 3), (100, 1)])
+def test_many_classes_are_small_multiples(classes: int, scores: int) -> None:
+    """In columns, the scores of a class beside each other in a row, and the picture about as wide as a screen is."""
+    curves = [bars(*OVER, of=f"{of:03}", score=str(score)) for of in range(classes) for score in range(scores)]
+    found = figure(curves, "kind", "consistency")
+    across, down = found.get_size_inches()
+    assert 0.9 < across / down < 2.6
+    panels, _ = plots(found)
+    assert len(panels) == classes * scores
+    boxes = [axes.get_position() for axes in panels]
+    for start in range(0, len(boxes), scores):
+        assert len({round(box.y0, 6) for box in boxes[start : start + scores]}) == 1
+    assert len({(round(box.x0, 6), round(box.y0, 6)) for box in boxes}) == len(boxes)
+    titles = [text.get_text() for axes in panels for text in axes.texts]
+    assert [title for title in titles if title.startswith("kind = ")] == [
+        f"kind = {curve.of}" + (f", {curve.score}" if scores > 1 else "") for curve in curves
+    ]
+
+
 def test_every_panel_is_square_and_inside_the_picture() -> None:
     found = figure([bars(*OVER, score=name) for name in "abc"], "clicked", "consistency")
     across, down = found.get_size_inches()
@@ -146,6 +166,7 @@ def test_nothing_that_is_written_leaves_the_picture_or_covers_another() -> None:
     for curves in (
         [long],
         [long, bars(*OVER, of="a")],
+        [bars(*OVER, of=str(of)) for of in range(10)],
         [line("smooth", (0.1, 0.2, 1), (0.9, 0.7, 1))],
         [rejection(0.1, 0.05)],
         [rejection(0.0181, 0.0177)],
@@ -161,6 +182,8 @@ def test_nothing_that_is_written_leaves_the_picture_or_covers_another() -> None:
             ]
             assert all(window.x0 <= box.x0 and box.x1 <= window.x1 + 1 for box in boxes)
             assert all(window.y0 <= box.y0 and box.y1 <= window.y1 for box in boxes)
+            above = [text.get_window_extent() for text in axes.texts]
+            assert not any(one.overlaps(other) for one, other in itertools.combinations(above, 2))
         legend = found.legends[0].get_window_extent()
         assert window.x0 - 1 <= legend.x0
         assert legend.x1 <= window.x1 + 1

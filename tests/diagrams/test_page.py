@@ -91,7 +91,7 @@ def test_the_pointer_finds_the_numbers_of_the_curves() -> None:
         for point, numbers in zip(curve.points, points, strict=True):
             assert numbers[:5] == pytest.approx([point.x, point.y, point.n, point.lo, point.hi], rel=1e-4)
         if curve.edges:
-            assert [tuple(numbers[5:]) for numbers in points] == [pytest.approx(ends) for ends in curve.edges]
+            assert [tuple(numbers[5:]) for numbers in points] == [pytest.approx(ends, rel=1e-4) for ends in curve.edges]
 
 
 def test_bars_are_where_the_points_are() -> None:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.calibration import calibration_curve
 
 from calcli.errors import UsageError
@@ -50,6 +51,28 @@ def test_more_classes_take_the_predicted_one(rows):
     one_vs_rest = [plain(rows.label == k, rows.prob[:, k], rows.weight, 15) for k in range(rows.classes)]
     assert measured.per_class == pytest.approx(one_vs_rest, abs=1e-14)
     assert measured.definition.reduction == "top label"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 9])
+@pytest.mark.parametrize("p", [1e-6, 0.05, 0.5, 0.93, 1 - 1e-9])
+def test_the_floor_of_one_bin_by_all_labels(size: int, p: float):
+    """The mean over all labels that a calibrated score can have, each as probable as it is."""
+    oracle = sum(stats.binom.pmf(ones, size, p) * abs(ones / size - p) for ones in range(size + 1))
+    for binning in ("width", "mass"):
+        rows = Scored(np.arange(size) % 2, np.full(size, p), np.full(size, 3.0))
+        assert ece(rows, Options(binning=binning)).floor == pytest.approx(oracle, rel=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows", [40, 400, 4000])
+def test_the_floor_is_the_mean_of_a_calibrated_score(rows: int, weighted: bool):
+    rng = np.random.default_rng(rows)
+    prob = 1 / (1 + np.exp(-rng.normal(-2, 1.5, rows)))
+    weight = rng.uniform(0.2, 2, rows) if weighted else None
+    drawn = [ece(Scored((rng.random(rows) < prob).astype(np.int64), prob, weight), Options()) for _ in range(400)]
+    values = [one.value for one in drawn]
+    assert [one.floor for one in drawn] == pytest.approx([drawn[0].floor] * 400)  # it does not look at labels
+    assert drawn[0].floor == pytest.approx(np.mean(values), rel=0.03, abs=3 * np.std(values) / 20)
 
 
 @given(any_rows(), st.sampled_from(["width", "mass"]))

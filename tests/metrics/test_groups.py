@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from calcli.metrics.base import Scored
-from calcli.metrics.groups import by_group, holm
+from calcli.metrics.groups import adjusted, by_group, holm
 
 
 def test_by_hand():
@@ -12,15 +12,15 @@ def test_by_hand():
     first, second, empty = by_group(rows, np.array([0, 0, 0, 0, 1, 1]), 3)
     assert first.rows == 4
     assert first.detectable == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) / 4, rel=1e-9)
-    assert first.p == pytest.approx(2 * stats.norm.sf(1.0), rel=1e-9)
-    assert (second.rows, second.detectable, second.p) == (2, None, 1.0)
-    assert (empty.rows, empty.detectable, empty.p, empty.p_adjusted) == (0, None, None, None)
-    assert first.p_adjusted == pytest.approx(2 * first.p)
+    assert first.p == pytest.approx(stats.binomtest(3, 4).pvalue, rel=1e-9)
+    assert first.least == pytest.approx(2 / 16)
+    assert (second.rows, second.detectable, second.p, second.least) == (2, None, 1.0, 0.0)
+    assert (empty.rows, empty.detectable, empty.p, empty.least) == (0, None, None, None)
 
 
 def test_certain_and_wrong_leaves_no_doubt():
     (only,) = by_group(Scored(np.array([0, 1]), np.array([1.0, 1.0])), np.zeros(2, dtype=np.int64), 1)
-    assert (only.p, only.p_adjusted, only.detectable) == (0.0, 0.0, None)
+    assert (only.p, only.detectable) == (0.0, None)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -33,10 +33,35 @@ def test_four_in_five_tests_find_the_gap_and_one_in_twenty_is_false(weighted):
     calibrated = Scored((rng.random(len(prob)) < prob).astype(np.int64), prob, weight)
     null = by_group(calibrated, place, groups)
     assert np.mean([one.p <= 0.05 for one in null]) == pytest.approx(0.05, abs=0.015)
-    assert min(one.p_adjusted for one in null) > 0.001
+    assert min(adjusted([(one.p, one.least) for one in null])) > 0.001
     label = (rng.random(len(prob)) < prob + null[0].detectable).astype(np.int64)
     found = by_group(Scored(label, prob, weight), place, groups)
     assert np.mean([one.p <= 0.05 for one in found]) == pytest.approx(0.8, abs=0.04)
+
+
+@pytest.mark.parametrize(("size", "rate"), [(40, 0.3), (10, 0.02), (25, 0.01)])
+def test_any_false_group_is_rare(size, rate):
+    """Fifty calibrated groups, of few rows and of rare labels: how often any of them is called off."""
+    rng = np.random.default_rng(size)
+    tables, groups = 200, 50
+    place = np.repeat(np.arange(groups), size)
+    false = 0
+    for _ in range(tables):
+        prob = 1 / (1 + np.exp(-rng.normal(np.log(rate / (1 - rate)), 0.5, groups * size)))
+        label = (rng.random(len(prob)) < prob).astype(np.int64)
+        found = adjusted([(one.p, one.least) for one in by_group(Scored(label, prob), place, groups)])
+        false += any(p is not None and p <= 0.05 for p in found)
+    assert false <= stats.binom.ppf(0.999, tables, 0.05)
+
+
+def test_groups_that_could_show_nothing_leave_the_family():
+    """Tarone's rule by hand: of four least p-values .001, .02, .03, .2 one is at most .05 / 1 ... k = 2 is the first
+    with no more than k at or below .05 / k = .025.
+    """
+    tests = [(0.011, 0.001), (0.024, 0.02), (0.03, 0.03), (0.2, 0.2), (None, None)]
+    assert adjusted(tests) == (pytest.approx(0.022), pytest.approx(0.024), None, None, None)
+    assert adjusted([]) == ()
+    assert adjusted([(0.4, 0.4)]) == (None,)
 
 
 def test_holm_by_hand():

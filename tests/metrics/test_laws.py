@@ -93,7 +93,10 @@ def test_rows_of_weight_zero_count_for_nothing(name, rows, seed):
 def test_a_row_of_weight_two_is_two_rows(name, rows, data):
     count = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))))
     repeated = rows.take(np.repeat(np.arange(len(rows)), count))
-    assert same(measured(name, with_weight(rows, count.astype(float))), measured(name, repeated))
+    weighted, twice = measured(name, with_weight(rows, count.astype(float))), measured(name, repeated)
+    if name == "ece":  # its floor takes a weight for how much one row stands for, as that of cece does
+        weighted, twice = replace(weighted, floor=None), replace(twice, floor=None)
+    assert same(weighted, twice)
 
 
 @pytest.mark.parametrize("name", sorted({metric.name for metric in catalog.specs()} - SIDED - {"mvce"}))

@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 import calcli
+from calcli.cli.screen import Screen
+from calcli.cli.views import groups
 from calcli.diagrams.curves import Curve, Point
 from calcli.reporting.webpage import webpage
 from calcli.reports.schema import (
@@ -85,9 +87,9 @@ def test_the_numbers_of_one_score_have_their_change() -> None:
 
 def test_many_scores_are_lines() -> None:
     header, *rows = read(report(*(score(f"s{place}") for place in range(5)))).tables[0]
-    assert header == ["", "nll (lower)", "auc (higher)", "ece (lower)", "mvce (lower)"]
+    assert header == ["", "nll (lower)", "auc (higher)", "ece (lower)", "mvce (lower)", "mvce (floor)"]
     assert [row[0] for row in rows] == ["raw", "s0", "s1", "s2", "s3", "s4"]
-    assert rows[0][1:] == ["0.4321", "0.7500", "0.0776", "0.0713"]
+    assert rows[0][1:] == ["0.4321", "0.7500", "0.0776", "0.0713", "0.0156"]
 
 
 def test_why_there_is_no_number() -> None:
@@ -111,9 +113,9 @@ def test_what_was_fitted_on_what() -> None:
 
 
 def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> None:
-    def group(name: str | None, p: float) -> dict[str, object]:
+    def group(name: str | None, p: float | None) -> dict[str, object]:
         metrics = {"nll": {"value": 0.25}}
-        common = {"by": "country", "score": "raw", "rows": 1200, "metrics": metrics, "detectable": 0.0312, "p": p}
+        common = {"by": "country", "score": "raw", "rows": 1200, "metrics": metrics, "detectable": 0.0312, "p": 0.5}
         return {**common, "group": name, "p_adjusted": p}
 
     made = report(groups=(group("de", 0.5), group(None, 0.001)))
@@ -123,6 +125,12 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
         ["null", "1,200", "0.2500", "0.0312", "0.0010"],
     ]
     assert webpage(made).count('<tr class="off">') == 1
+    small = report(groups=(group("de", None),))
+    assert read(small).tables[1][1] == ["de", "1,200", "0.2500", "0.0312", "too few"]
+    for p, off in ((0.0, 1), (0.06, 0), (None, 0)):
+        made = report(groups=(group("de", p),))
+        assert webpage(made).count('<tr class="off">') == off
+        assert "".join(groups.metrics(made, Screen(color=True))).count("\x1b[1;31m") == off
 
 
 def test_gates_drift_baseline_and_warnings() -> None:
@@ -166,6 +174,27 @@ def test_compared() -> None:
     )
     header, *rows = read(made).tables[0]
     assert header == ["", "nll", "gain", "95 % interval", "fit"]
+    assert "is the best in" not in words(made)
+    shares = {"platt": (0.4, True), "beta": (0.597, True), "identity": (0.003, False)}
+    sure = replace(
+        made,
+        scores=tuple(
+            replace(one, best=shares[one.name][0], as_good=shares[one.name][1]) if one.name in shares else one
+            for one in made.scores
+        ),
+        differences=(*made.differences, Difference("beta", "platt", "nll", -0.01, -0.02, 0.005, None)),
+    )
+    assert (
+        "platt is the best in 40 % of tables drawn from these rows; as good, as far as these rows can tell: beta"
+        in (words(sure))
+    )
+    assert read(sure).tables[0] == [
+        ["", "nll", "gain", "95 % interval", "behind", "95 % interval", "best", "fit"],
+        ["beta *", "0.3900", "", "", "-0.0100", "-0.0200 to +0.0050", "60 %", ""],
+        ["platt *", "0.4000", "+0.0300", "+0.0200 to +0.0400", "", "", "40 %", ""],
+        ["identity", "0.4300", "", "", "", "", "<1 %", ""],
+    ]
+    assert webpage(sure).count('<tr class="chosen">') == 1
     assert [line[0] for line in rows] == ["beta", "platt", "identity"]
     assert rows[1] == ["platt", "0.4000", "+0.0300", "+0.0200 to +0.0400", ""]
     assert 'class="chosen"><th class="word">platt' in webpage(made)

@@ -161,6 +161,27 @@ def test_what_is_asked_wrongly_is_named(here: Path) -> None:
         run("train.parquet", resample_by="agee")
 
 
+@pytest.mark.parametrize("by", [None, "age"])
+def test_how_sure_the_choice_is(here: Path, by: str | None) -> None:
+    result = run("train.parquet", resample_by=by)
+    rows = result.report.scores
+    assert sum(row.best for row in rows) == pytest.approx(1.0)
+    best = min(rows, key=lambda row: row.metrics["nll"].value)
+    assert best.as_good
+    assert best.best == max(row.best for row in rows)
+    assert not result.report.score("identity").as_good
+    page = json.loads(json.dumps(result.report.to_json(), allow_nan=False))
+    jsonschema.validate(page, REPORT_SCHEMA)
+
+
+def test_the_reason_quotes_no_losses(here: Path) -> None:
+    """`fit` says the reason above its report, which may be of other rows and folds: one number for one thing."""
+    result = run("train.parquet", methods="platt,isotonic")
+    assert "lowest log-loss" in result.choice.why
+    for row in result.report.scores:
+        assert f"{row.metrics['nll'].value:.3f}"[1:] not in result.choice.why
+
+
 def test_the_criterion_decides_and_a_calibration_error_is_refused(here: Path) -> None:
     result = run("train.parquet", criterion="brier")
     assert "Brier score" in result.choice.why

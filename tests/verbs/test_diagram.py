@@ -12,6 +12,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 import calcli
+from calcli.cli.main import main
 from calcli.diagrams.curves import by_kind
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.numeric.links import sigmoid, softmax
@@ -26,6 +27,21 @@ def fitted(here: Path) -> Path:
     return here
 
 
+@pytest.mark.parametrize("flags", [(), ("--bins", "9")])
+def test_the_ece_of_a_picture_is_that_of_the_report(
+    here: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+) -> None:
+    """One table, one number: in `evaluate`, its page, `diagram` and what stands above a picture."""
+    assert main(["evaluate", "test.parquet", "--format", "json", "--html", "page.html", *flags]) == 0
+    value = json.loads(capsys.readouterr().out)["scores"][0]["metrics"]["ece"]["value"]
+    assert main(["diagram", "test.parquet", "--format", "json", *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["readings"][0]["error"] == pytest.approx(value, rel=1e-12)
+    assert main(["diagram", "test.parquet", *flags]) == 0
+    above = f"ECE, {flags[1] if flags else 15} bins: {value:.4f}"
+    assert above in capsys.readouterr().out
+    assert above in Path("page.html").read_text()
+
+
 def test_the_picture_is_of_the_rows_of_the_table(fitted: Path) -> None:
     found = calcli.diagram("test.parquet", artifacts=("m",), bins=9)
     frame = clicks(seed=1)
@@ -38,6 +54,27 @@ def test_the_picture_is_of_the_rows_of_the_table(fitted: Path) -> None:
         ("raw", "1", "reliability"),
         ("m", "1", "reliability"),
     ]
+
+
+def test_a_picture_for_each_value_of_a_column(fitted: Path) -> None:
+    """Each is that of a table with these rows alone; rows without a value come last."""
+    town = np.array(["oslo", "rome", None])[np.random.default_rng(0).integers(0, 3, len(clicks()))]
+    frame = clicks(seed=1).with_columns(town=pl.Series(town.tolist(), dtype=pl.String), third=pl.lit(1))
+    found = calcli.diagram(frame, artifacts=("m",), by=("town", "third"))
+    assert [curve.score for curve in found.curves] == [
+        *(f"{score}, town = {name}" for name in ("oslo", "rome", "null") for score in ("raw", "m")),
+        *(f"{score}, third = 1" for score in ("raw", "m")),
+    ]
+    for place, name in enumerate(("oslo", "rome", None)):
+        alone = calcli.diagram(frame.filter(pl.col("town").eq_missing(name)), artifacts=("m",)).curves
+        for one, other in zip(found.curves[2 * place : 2 * place + 2], alone, strict=True):
+            assert one.points == other.points
+            assert one.error == other.error
+    assert found.curves[-1].points == calcli.diagram(frame, artifacts=("m",)).curves[1].points
+    with pytest.raises(DataError, match="--by: no column 'twon'"):
+        calcli.diagram(frame, by=("twon",))
+    with pytest.raises(DataError, match="more than 30 different values"):
+        calcli.diagram(frame.with_row_index("row"), by=("row",))
 
 
 def test_the_report_of_evaluate_has_the_numbers_of_the_picture(fitted: Path) -> None:
@@ -73,7 +110,7 @@ def test_the_reports_of_fit_compare_and_refit_have_curves_of_held_out_rows(fitte
             assert sum(point.n for point in curve.points) == 2000
     raw = next(curve for curve in fit.report.curves if curve.score == "raw")
     frame = pl.read_parquet("train.parquet")
-    happened, _ = calibration_curve(frame["label"], sigmoid(frame["logit"].to_numpy().copy()), n_bins=20)
+    happened, _ = calibration_curve(frame["label"], sigmoid(frame["logit"].to_numpy().copy()), n_bins=15)
     assert [point.y for point in raw.points] == pytest.approx(happened)
 
 
@@ -119,7 +156,7 @@ def test_each_class_is_against_the_rest(fitted: Path) -> None:
     frame = breeds()
     prob = softmax(frame.select("logit_a", "logit_b", "logit_c", "logit_d").to_numpy())
     for place, curve in enumerate(calcli.diagram("breeds.csv", classes=("all",)).curves):
-        happened, _ = calibration_curve(frame["label"] == "abcd"[place], prob[:, place], n_bins=20)
+        happened, _ = calibration_curve(frame["label"] == "abcd"[place], prob[:, place], n_bins=15)
         assert [point.y for point in curve.points] == pytest.approx(happened)
 
 
@@ -234,7 +271,7 @@ def test_how_the_rows_come_in_chunks_does_not_matter(kind: Any, here: Path, monk
 def test_what_json_says_is_json(fitted: Path) -> None:
     found = calcli.diagram("test.parquet", artifacts=("m",), binning="mass", bands="bootstrap").to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert (found["kind"], found["bins"], found["binning"], found["bands"]) == ("reliability", 20, "mass", "bootstrap")
+    assert (found["kind"], found["bins"], found["binning"], found["bands"]) == ("reliability", 15, "mass", "bootstrap")
     assert [one["score"] for one in found["readings"]] == ["raw", "m"]  # type: ignore[index,call-overload,union-attr]
 
 

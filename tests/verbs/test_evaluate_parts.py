@@ -42,6 +42,27 @@ def test_groups_are_measured_as_if_they_were_alone(fitted: Path) -> None:
         assert entry["p_adjusted"] >= entry["p"]
 
 
+def test_differences_from_any_score(fitted: Path) -> None:
+    """The paired difference of two artifacts, by its definition: the mean of the rows' differences and its error."""
+    calcli.fit("train.parquet", method="isotonic", output="i")
+    report = calcli.evaluate("test.parquet", artifacts=("m", "i"), versus="m", metrics="brier,auc")
+    frame = pl.read_parquet("test.parquet")
+    label = frame["label"].to_numpy()
+    m, i = (np.square(calcli.load(name).predict(frame) - label) for name in "mi")
+    found = {(one.score, one.versus, one.metric): one for one in report.differences}
+    one = found["i", "m", "brier"]
+    error = np.std(i - m, ddof=1) / np.sqrt(len(label))
+    assert one.value == pytest.approx(np.mean(i - m), abs=1e-12)
+    assert (one.lo, one.hi) == pytest.approx((one.value - 1.959964 * error, one.value + 1.959964 * error), rel=1e-5)
+    assert found["i", "m", "auc"].value == pytest.approx(report.value("i", "auc") - report.value("m", "auc"))
+    assert {versus for _, versus, _ in found} == {"raw", "m"}
+    drawn = calcli.evaluate("test.parquet", artifacts=("m", "i"), versus="m", metrics="brier,auc", bootstrap=500)
+    again = next(each for each in drawn.differences if (each.score, each.versus, each.metric) == ("i", "m", "brier"))
+    assert (again.lo, again.hi) == pytest.approx((one.lo, one.hi), abs=0.4 * error)
+    page = calcli.webpage(report)
+    assert "difference from m" in page
+
+
 def test_bootstrap_intervals_agree_with_normal_theory(fitted: Path) -> None:
     drawn = calcli.evaluate("test.parquet", artifacts=("m",), bootstrap=1000, seed=1)
     plain = calcli.evaluate("test.parquet", artifacts=("m",))

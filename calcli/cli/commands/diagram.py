@@ -10,6 +10,7 @@ EXAMPLES = """\
 calcli diagram test.parquet
 calcli diagram test.parquet --with train.platt --kind smooth
 calcli diagram test.parquet --with train.platt -o reliability.png
+calcli diagram test.parquet --with train.platt --by device
 calcli diagram test.csv --class all -o reliability.html"""
 
 
@@ -20,7 +21,8 @@ calcli diagram test.csv --class all -o reliability.html"""
     options.SCORES,
     options.KIND,
     options.CLASS,
-    options.DIAGRAM_BINS,
+    options.BY,
+    options.BINS,
     options.BINNING,
     options.BANDS,
     options.PICTURE_OUTPUT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calcli.cli import options, output
 from calcli.cli.arguments import Arguments
 from calcli.cli.signature import command
+from calcli.cli.streams import write_path
 from calcli.errors import UsageError
 
 EXAMPLES = """\
@@ -42,7 +43,7 @@ def refit(arguments: Arguments) -> None:
     if arguments["rollback"]:
         if arguments["data"]:
             raise UsageError("--rollback takes no DATA: it puts the previous generation back")
-        output.rolled_back(run_rollback(arguments["artifact"]), console)
+        write_path(run_rollback(arguments["artifact"], console))
         return
     if not arguments["data"]:
         raise UsageError("refit needs DATA, the new rows", hint="see: calcli refit --help")

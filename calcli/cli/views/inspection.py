@@ -30,7 +30,7 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     if numbers.scores:
         lines += ["", *headline(numbers, screen), "", *scores.table(numbers, screen)]
     holdout = facts.holdout_fact(cast("dict[str, Any]", manifest.fit)["holdout"])
-    pairs = [*_learned(inspection), blocks.fit_data(manifest), holdout]
+    pairs = [*_learned(inspection), *_shifted(manifest), blocks.fit_data(manifest), holdout]
     pairs += [*facts.binding_facts(manifest.binding), *_files(manifest)]
     lines += ["", *blocks.fact_list(pairs, screen)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
@@ -68,6 +68,16 @@ def _learned(inspection: Inspection) -> list[facts.Pair]:
         text, preset = blocks.settings(params), inspection.manifest.preset
         pairs.append(("set to", f"{text} (preset {preset})" if preset else text))
     return pairs
+
+
+def _shifted(manifest: Manifest) -> list[facts.Pair]:
+    """The rates that the probabilities are made for, where these are not those of the rows of the fit."""
+    shift, rate = manifest.recipe.get("prior_shift"), manifest.fit.get("label_rate")
+    if shift is None:
+        return []
+    here = ", ".join(f"{name}={share:.3g}" for name, share in rate.items()) if isinstance(rate, dict) else f"{rate:.3g}"
+    there = f"the shares {shift}" if isinstance(rate, dict) else f"a share of {shift} of {manifest.label['positive']}"
+    return [("prior", f"made for {there}; the rows of the fit have {here}")]
 
 
 def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
 from calcli.cli.views import blocks, scores
-from calcli.reporting import facts, findings
+from calcli.reporting import facts, findings, renewal, scarcity, tables
 from calcli.reporting import verdict as judge
 from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
@@ -17,6 +17,7 @@ from calcli.reporting.verdict import Verdict
 if TYPE_CHECKING:
     from calcli.fitting.requests import FitResult
     from calcli.reports.schema import Report
+    from calcli.verbs.refit import RefitResult
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a table of several scores."""
@@ -36,17 +37,34 @@ def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen
     return [*blocks.fact_list([*facts.binding_facts(binding), *more], screen), *notes]
 
 
-def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = ()) -> list[str]:
-    """The verdicts, the table with why numbers are missing, the rows and columns, the definitions."""
+def refitted(result: RefitResult, screen: Screen) -> list[str]:
+    """The report of `refit`: whether the artifact is another one now and by which rule, then the numbers."""
+    return evaluated(result.report, screen, renewal.changes(result), renewal.opening(result))
+
+
+def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), opening: str | None = None) -> list[str]:
+    """The verdicts, the table with why numbers are missing, the rows and columns, the definitions.
+
+    The `opening` stands in place of the sentence over several verdicts.
+    """
     numbers = findings.of_report(report)
-    lines = [*headline(numbers, screen), "", *scores.table(numbers, screen)]
+    lines = [*scarce(report, screen), *headline(numbers, screen, opening), "", *scores.table(numbers, screen)]
     lines += blocks.remarks(findings.missing(numbers.scores), screen)
+    for table in tables.versus(report):
+        align = "l" * table.words + "r" * (len(table.header) - table.words)
+        lines += ["", screen.bold(table.title), *blocks.table([table.header, *table.rows], align, screen)]
     lines += ["", *blocks.fact_list(blocks.measured_facts(report, more), screen), ""]
     definitions = {name: asdict(definition) for name, definition in report.definitions.items()}
     return [*lines, *footnotes(definitions, numbers, screen)]
 
 
-def headline(numbers: findings.Findings, screen: Screen) -> list[str]:
+def scarce(report: Report, screen: Screen) -> list[str]:
+    """A paragraph on how little can be said, where that is so."""
+    text = scarcity.warning(report)
+    return [*map(screen.doubtful, wrapped(text, screen.prose)), ""] if text else []
+
+
+def headline(numbers: findings.Findings, screen: Screen, opening: str | None = None) -> list[str]:
     """The verdict on each score, with its answer in colour; a table of them where there are several."""
     if not numbers.scores:
         return []
@@ -61,7 +79,7 @@ def headline(numbers: findings.Findings, screen: Screen) -> list[str]:
         (score.name, _colored(verdict, SHORT[verdict.kind], screen), verdict.size.replace(GLUE, " "))
         for score, verdict in zip(numbers.calibrated, verdicts, strict=True)
     ]
-    return [*wrapped(judge.best(numbers, verdicts), screen.prose), "", *aligned(rows, "lll")]
+    return [*wrapped(opening or judge.best(numbers, verdicts), screen.prose), "", *aligned(rows, "lll")]
 
 
 def _colored(verdict: Verdict, answer: str, screen: Screen) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, shown_width
 from calcli.cli.views import blocks
-from calcli.reporting.findings import Findings, Numbers
-from calcli.reporting.tables import difference_cells
-from calcli.reporting.typesetting import number
+from calcli.reporting.findings import Findings
+from calcli.reporting.tables import by_metric, by_score
 
 
 def table(numbers: Findings, screen: Screen) -> list[str]:
@@ -22,45 +21,21 @@ def table(numbers: Findings, screen: Screen) -> list[str]:
 
 def _by_metric(numbers: Findings, screen: Screen) -> list[str]:
     """One calibrated score also gets its change and the interval, as far as the screen is wide enough."""
-    single = numbers.calibrated[0] if len(numbers.calibrated) == 1 else None
-    for extra in (2, 1, 0) if single is not None else (0,):
-        lines = _metric_lines(numbers, screen, single, extra)
-        if max(map(shown_width, lines)) <= screen.width:
+    for extra in (2, 1, 0):
+        table = by_metric(numbers, extra)
+        rows = [[f"  {row[0]}", *row[1:]] if place in table.under else row for place, row in enumerate(table.rows)]
+        header, *lines = aligned([table.header, *rows], "ll" + "r" * (len(table.header) - 2))
+        if max(map(shown_width, [header, *lines])) <= screen.width:
             break
-    return lines
-
-
-def _metric_lines(numbers: Findings, screen: Screen, single: Numbers | None, extra: int) -> list[str]:
-    """The table with `extra` columns on the change of the single calibrated score; floors and p-values are dim."""
-    digits = numbers.digits
-    header = ["", "better", *(score.name for score in numbers.scores), *("change", "95 % interval")[:extra]]
-    rows = [header]
-    dim = {0}
-    for metric in numbers.metrics:
-        values = [number(score.values.get(metric), digits) for score in numbers.scores]
-        difference = None if single is None else numbers.differences.get((single.name, metric))
-        change = [] if single is None else difference_cells(difference, digits)
-        rows.append([metric, numbers.directions[metric], *values, *change[:extra]])
-        for label, known in numbers.floors_and_ps(metric):
-            dim.add(len(rows))
-            rows.append([f"  {label}", "", *(number(value, digits) for value in known), *[""] * extra])
-    lines = aligned(rows, "ll" + "r" * (len(header) - 2))
-    return [screen.dim(line) if place in dim else line for place, line in enumerate(lines)]
+    dim = table.under | table.empty
+    return [screen.dim(header), *(screen.dim(line) if place in dim else line for place, line in enumerate(lines))]
 
 
 def _by_score(numbers: Findings, screen: Screen) -> list[str]:
     """A line for each score; metrics that do not fit into the width continue in another block."""
-    digits = numbers.digits
-    columns: list[list[str]] = []
-    for metric in numbers.metrics:
-        values = [number(score.values.get(metric), digits) for score in numbers.scores]
-        columns.append([metric, numbers.directions[metric], *values])
-        if any(metric in score.floors for score in numbers.scores):
-            floors = [number(score.floors.get(metric), digits) for score in numbers.scores]
-            columns.append([metric, "floor", *floors])
     names = ["", "better", *(score.name for score in numbers.scores)]
     lines: list[str] = []
-    for block in _split(names, columns, screen.width):
+    for block in _split(names, by_score(numbers), screen.width):
         rows = list(zip(names, *block, strict=True))
         lines += ["", *blocks.table(rows, "l" + "r" * len(block), screen, headers=2)]
     return lines[1:]

@@ -7,6 +7,7 @@ import math
 from calcli.batch import FloatArray
 from calcli.methods.base import Section
 from calcli.methods.clusters import facts
+from calcli.numeric.bins import BINS
 from calcli.state import Json, State, unnest, unpack_texts
 
 HELD_OUT = "unified and ccl: each row as predicted from the folds that it is not in"
@@ -67,7 +68,7 @@ def _clusters(state: State, known: FloatArray) -> Section:
 def _errors(known: FloatArray) -> Section:
     names = [f"{error}_{score}" for error in ("ece", "mce", "ada_ece") for score in facts.SCORES]
     rows = tuple((cluster, *_finite(row, *names)) for cluster, row in enumerate(known))
-    note = f"{facts.BINS} bins in each cluster, of equal width for ECE and MCE, of equal mass for AdaECE; {HELD_OUT}."
+    note = f"{BINS} bins in each cluster, of equal width for ECE and MCE, of equal mass for AdaECE; {HELD_OUT}."
     return Section("Errors within clusters", ("cluster", *names), rows, note)
 
 

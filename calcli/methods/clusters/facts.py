@@ -12,7 +12,6 @@ from calcli.methods.clusters.elbow import homogeneity
 from calcli.numeric import bins
 from calcli.numeric.sums import totals
 
-BINS = 15
 TELLING = 3
 """So many features are named for each cluster."""
 
@@ -71,8 +70,8 @@ def _errors(label: IntArray, prob: FloatArray, weight: FloatArray) -> tuple[floa
     """ECE and MCE over bins of equal width, and the root mean square gap over bins of equal mass (AdaECE)."""
     if not len(label):
         return math.nan, math.nan, math.nan
-    share, gap = _gaps(label, prob, weight, bins.width_edges(BINS))
-    share_of_mass, gap_of_mass = _gaps(label, prob, weight, bins.mass_edges(prob, BINS, weight))
+    share, gap = _gaps(label, prob, weight, bins.width_edges(bins.BINS))
+    share_of_mass, gap_of_mass = _gaps(label, prob, weight, bins.mass_edges(prob, bins.BINS, weight))
     return float(share @ gap), float(gap.max()), math.sqrt(float(share_of_mass @ np.square(gap_of_mass)))
 
 

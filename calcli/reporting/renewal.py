@@ -1,0 +1,41 @@
+"""What `refit` did with an artifact, in words: replaced or not, by which rule, and what that changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calcli.reporting import findings
+from calcli.reporting.facts import Pair
+from calcli.reporting.typesetting import number, signed
+from calcli.reporting.verdict import DECISIVE
+
+if TYPE_CHECKING:
+    from calcli.verbs.refit import RefitResult
+
+
+def opening(result: RefitResult) -> str:
+    """Whether the artifact was replaced, the two numbers that decided it, and how much worse is still allowed."""
+    from calcli.verbs.refit import IN_PLACE, MARGIN  # not at the top: `apply` shows no report and must start fast
+
+    metric = result.guard.metric.name
+    new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)
+    digits = findings.of_report(result.report).digits  # as in the table below
+    words = DECISIVE.get(metric, metric)
+    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
+    margin = number(result.guard.margin, digits)
+    rule = f"up to {margin} worse, {100 * MARGIN:g} % of no calibration's, counts as no worse"
+    if result.guard.strict:
+        rule = f"the 95 % interval of the difference must not reach more than {margin} to the worse"
+    return (
+        f"{first}: on held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
+        f"{number(old, digits)} with the one in place; {rule}. Against no calibration:"
+    )
+
+
+def changes(result: RefitResult) -> list[Pair]:
+    """How far the new calibrator's probabilities are from the old one's, and where the old one is."""
+    mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
+    pairs = [("moved", f"the new probabilities of these rows by {mean} on average, by {most} at most")]
+    if result.kept is None:
+        pairs.append(("before", f"the old one is kept; calcli refit {result.path} --rollback puts it back"))
+    return pairs

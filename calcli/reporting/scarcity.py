@@ -1,0 +1,47 @@
+"""What so few rows of a class can tell: said first, where there are few."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from calcli.reporting.typesetting import glued, spelled
+
+if TYPE_CHECKING:
+    from calcli.reports.schema import Report
+
+FEW = 50
+"""Rows of the rarest class below which little can be said."""
+
+POWER = 1.959963984540054 + 0.8416212335729143
+"""An error of so many standard errors is found in 4 of 5 tables by a test at 5 %."""
+
+
+def warning(report: Report) -> str:
+    """How few rows of a class there are, and the least error of the mean prediction that they would have shown; empty
+    where there are enough.
+    """
+    rows, rate = report.data.rows - report.data.rows_bad, report.data.label_rate
+    if rate is None or rows <= 0:
+        return ""
+    shares = rate if isinstance(rate, Mapping) else {spelled(name): share for name, share in _binary(report, rate)}
+    name, share = min(shares.items(), key=lambda item: item[1])
+    count = round(share * rows)
+    if count >= FEW:
+        return ""
+    seen = POWER * math.sqrt(max(share, 1.0 / rows) * (1.0 - share) / rows)
+    size = f"{100 * seen:.2g} percentage points"
+    what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
+    many = "no row is" if count == 0 else f"only {count:,} row{'s are' if count > 1 else ' is'}"
+    return (
+        f"{many[0].upper()}{many[1:]} {name}: little can be said. An error of {what} by {glued(size)} or more would "
+        "most likely have been seen, a smaller one not."
+    )
+
+
+def _binary(report: Report, rate: float) -> list[tuple[object, float]]:
+    classes: Any = report.binding["classes"]
+    positive = report.binding["positive"]
+    other = next((each for each in classes if each != positive), "of the other class")
+    return [(positive, rate), (other, 1.0 - rate)]
