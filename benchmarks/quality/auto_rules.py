@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 from board import RAW, Board, Result, interval, table
 
-from calcli.fitting.model_selection import HALF
+from calcli.fitting.model_selection import STANDARD_ERRORS
 
 FACTORS = (1.0, 0.75, 0.5, 0.25, 0.0)
-TODAY = HALF
+TODAY = STANDARD_ERRORS
 """The factor of ``auto`` itself."""
 
 Choice = Mapping[str, str]

@@ -60,6 +60,9 @@ class Contest:
         losses = {name: self._metric_rows(one) for name, one in scored.items()}
         mean = {name: float(np.average(loss, weights=self.weight)) for name, loss in losses.items()}
         best = min(self.prob, key=lambda name: mean[name])
+        if set(self.prob) == {IDENTITY}:
+            why = "nothing was compared: no method but no calibration had a result"
+            return Chosen(IDENTITY, {IDENTITY: 1.0}, IDENTITY, why)
         if not shown:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
         for name in shown:

@@ -173,4 +173,5 @@ def given_at_least(found: Paired, least: float) -> Paired:
             return above - width
         return float(brentq(lambda mean: tail(mean) - probability, above - width, above + 10.0))
 
-    return found._replace(lo=mean_of(0.025) * error, hi=mean_of(0.975) * error, p=min(1.0, 2.0 * tail(0.0)))
+    hi = max(found.value, mean_of(0.975) * error)  # an interval has in it what was found
+    return found._replace(lo=mean_of(0.025) * error, hi=hi, p=min(1.0, 2.0 * tail(0.0)))

@@ -24,6 +24,7 @@ from calcli.fitting.cross_validation import HeldOutPredictions
 from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
 from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
+from calcli.methods.calibrator import PLAIN
 from calcli.methods.spec import MethodSpec
 from tests.support import misfits
 from tests.support.listener import Recorder
@@ -125,7 +126,7 @@ def test_a_method_that_fails_or_dies_is_an_outcome(beside: None) -> None:
 def progress_of(row: MethodSpec) -> model_selection.Progress:
     batch = binary()
     work = model_selection.SharedWork(
-        ((row, row.resolve()),), batch, split_rows(len(batch), HALVES, 0), NO_SIDE_INPUTS, 0
+        ((row, row.resolve()),), batch, split_rows(len(batch), HALVES, 0), NO_SIDE_INPUTS, 0, False, PLAIN
     )
     return model_selection.Progress(work, SILENT)
 
@@ -280,6 +281,7 @@ INTERRUPTED = (
     + """
 from calcli.cli.main import main
 from calcli.methods import catalog
+from calcli.methods.calibrator import PLAIN
 from tests.support import misfits
 catalog._SPECS = (*catalog.specs(), misfits.row("behave", nap=sys.argv[1]))
 sys.exit(main(["compare", "train.parquet", "--methods", "platt,behave", "--format", "json"]))
