@@ -105,6 +105,10 @@ BENCHMARKS = (
         "verdict", "statistics/verdict.py", "The verdict: how often it is wrong, and what it finds",
         "Simulated scores, calibrated ones and others, and what `diagram` and `evaluate` say of them.",
     ),
+    Benchmark(
+        "intervals", "statistics/intervals.py", "P-values and intervals: how often they are wrong",
+        "Hosmer and Lemeshow's test, Spiegelhalter's on rows of the fit, differences in log-loss, Cox's slope.",
+    ),
     Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
     Benchmark(
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",

@@ -56,17 +56,21 @@ class Bootstrap:
         By gap metric, the same shape: the value with labels drawn from the score itself.
     in_sample
         Whether the score was fitted on these rows: how often a calibrated one shows as much says nothing then.
+    grouped
+        Whether groups of rows were drawn: intervals that hold for single rows do not hold then.
     """
 
     kinds: Mapping[str, str]
     resampled: Mapping[str, FloatArray]
     calibrated: Mapping[str, FloatArray]
     in_sample: bool = False
+    grouped: bool = False
 
     def complete(self, score: int, metric: str, measured: Measured) -> Measured:
         """The measurement with the results of the replicates.
 
-        Smooth metrics get `lo` and `hi`, the 95 % percentile interval. Gap metrics get the 95 % quantile of the metric
+        Smooth metrics get `lo` and `hi`, the 95 % percentile interval, unless single rows were drawn and they have an
+        interval of their own, which is better with few positives. Gap metrics get the 95 % quantile of the metric
         of a calibrated score as `null_hi`, and, unless they have a closed form, its mean as `floor`, and how often it
         is at least as large as `p`.
         """
@@ -83,6 +87,8 @@ class Bootstrap:
                 null_hi=float(np.quantile(values, 0.95)),
                 p=above if measured.p is None and not self.in_sample else measured.p,
             )
+        if measured.lo is not None and not self.grouped:
+            return measured
         values = _defined(self.resampled[metric][score]) if self.kinds.get(metric) == "smooth" else None
         if values is None:
             return measured
@@ -156,7 +162,7 @@ def bootstrap(
     if kinds and scored[0].nothing is None:
         with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
-    return Bootstrap(kinds, resampled, calibrated, options.in_sample)
+    return Bootstrap(kinds, resampled, calibrated, options.in_sample, groups is not None)
 
 
 def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:

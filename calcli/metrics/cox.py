@@ -6,6 +6,7 @@ at 1, is calibration in the large: above 0 the predictions are too low.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -21,6 +22,12 @@ from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expansion, newton
 
+FEW = 200.0
+"""With fewer rows of the rarer label intervals are those of the likelihood, else of the sandwich."""
+
+_FURTHEST = 1e6
+"""Ends further than this are infinite."""
+
 _CLIP = "probabilities are held inside [1e-12, 1 - 1e-12]"
 _NO_SLOPE = "the rows are all of one class, of one prediction, or the predictions separate the classes"
 _NO_INTERCEPT = "the rows are all of one class"
@@ -33,9 +40,7 @@ def slope(scored: Scored, options: Options) -> Measured:
     )
     if measurement.value is None:
         return measurement
-    rows = scored.top
-    theta = recalibration(rows.blocks)
-    return _interval(measurement, _standard_errors(rows, theta, np.stack([np.ones(len(rows)), logit(rows.prob)]))[1])
+    return _interval(measurement, scored.top, recalibration(scored.top.blocks), 1)
 
 
 def intercept(scored: Scored, options: Options) -> Measured:
@@ -50,19 +55,64 @@ def intercept(scored: Scored, options: Options) -> Measured:
     )
     if measurement.value is None:
         return measurement
-    rows = scored.top
-    return _interval(
-        measurement, _standard_errors(rows, np.array([measurement.value, 1.0]), np.ones((1, len(rows))))[0]
-    )
+    return _interval(measurement, scored.top, np.array([measurement.value, 1.0]), 0)
 
 
 def _definition(scored: Scored, options: Options) -> Definition:
     return Definition("target", reduction=reduction_text(scored, "top", options), approximation=_CLIP)
 
 
-def _interval(measurement: Measured, error: float) -> Measured:
-    value = measurement.value or 0.0
-    return replace(measurement, lo=value - Z975 * error, hi=value + Z975 * error)
+def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int) -> Measured:
+    """The measurement with the 95 % interval of the slope (1), its intercept free, or of the intercept (0) alone."""
+    if _rarer(rows.blocks) < FEW:
+        lo, hi = _profiled(rows.blocks, theta, which)
+        return replace(measurement, lo=lo, hi=hi)
+    basis = np.stack([np.ones(len(rows)), logit(rows.prob)])[: which + 1]
+    error = _standard_errors(rows, theta, basis)[which]
+    return replace(measurement, lo=theta[which] - Z975 * error, hi=theta[which] + Z975 * error)
+
+
+def _rarer(blocks: Blocks) -> float:
+    """How many rows of the rarer label there are, in rows that weigh as much as all do on average of squares."""
+    least = min(float(blocks.positive.sum()), blocks.total - float(blocks.positive.sum()))
+    square = float(blocks.square.sum())
+    return least * blocks.total / square if square > 0 else math.inf
+
+
+def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, float]:
+    """Where twice the log-likelihood, the intercept fitted anew, is 1.96^2 below its maximum.
+
+    With few positives it is not a parabola, and their residuals say too little of their variance for the sandwich. The
+    likelihood of weighted rows is scaled so that it bends at its maximum as the variance of its gradient says.
+    """
+    from scipy.optimize import brentq
+
+    blocks = blocks.held
+    z = logit(blocks.prob)
+    basis = np.stack([np.ones(len(z)), z])[: which + 1]
+    s = sigmoid(theta[0] + theta[1] * z)
+    share, square = blocks.weight / blocks.total, blocks.square / blocks.total**2
+    bread = np.linalg.pinv((basis * (share * s * (1.0 - s))) @ basis.T)
+    variance = float((bread @ ((basis * (square * s * (1.0 - s))) @ basis.T) @ bread)[which, which])
+    one = np.ones((1, len(z)))
+
+    def loss(value: float) -> float:
+        offset = z * (theta[1] if which == 0 else value)
+        expand = _loss(blocks, offset, one)
+        return expand(np.array([value]) if which == 0 else newton(expand, theta[:1])).value
+
+    least, scale = loss(float(theta[which])), float(bread[which, which]) / variance
+
+    def above(value: float) -> float:
+        return 2.0 * scale * (loss(value) - least) - Z975**2
+
+    def end(side: float) -> float:
+        inner, step = float(theta[which]), side * Z975 * math.sqrt(variance)
+        while above(inner + step) < 0.0 and abs(step) < _FURTHEST:
+            inner, step = inner + step, 2.0 * step
+        return side * math.inf if above(inner + step) < 0.0 else float(brentq(above, inner, inner + step, rtol=1e-8))
+
+    return end(-1.0), end(1.0)
 
 
 def slope_of(blocks: Blocks, options: Options) -> float | None:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 
 from calcli.metrics.base import Options, Scored
@@ -40,7 +41,7 @@ def test_intervals_hold_the_truth(metric, truth, weighted):
     truth = 0.3 if truth is None else truth
     held, width = 0, []
     for seed in range(300):
-        found = metric(rows_of(300, a=0.3, b=b, seed=seed, weighted=weighted), DEFAULT)
+        found = metric(rows_of(1000, a=0.3, b=b, seed=seed, weighted=weighted), DEFAULT)
         held += found.lo <= truth <= found.hi
         width.append(found.value)
     assert held / 300 == pytest.approx(0.95, abs=0.035)
@@ -49,10 +50,47 @@ def test_intervals_hold_the_truth(metric, truth, weighted):
 
 def test_the_intercepts_error_at_one_prediction_is_that_of_log_odds():
     """With k of n positive at p = 1/2 the error of the log-odds is sqrt(1/k + 1/(n - k))."""
-    rows = Scored(np.repeat([0, 1], [30, 10]), np.full(40, 0.5))
+    rows = Scored(np.repeat([0, 1], [900, 300]), np.full(1200, 0.5))
     found = intercept(rows, DEFAULT)
-    assert found.value == pytest.approx(np.log(10 / 30), rel=1e-9)
-    assert (found.hi - found.lo) / 2 == pytest.approx(1.959964 * np.sqrt(1 / 10 + 1 / 30), rel=1e-6)
+    assert found.value == pytest.approx(np.log(300 / 900), rel=1e-9)
+    assert (found.hi - found.lo) / 2 == pytest.approx(1.959964 * np.sqrt(1 / 300 + 1 / 900), rel=1e-6)
+
+
+def test_with_few_rows_the_interval_is_that_of_the_likelihood():
+    """Of k positives among n at p = 1/2: where 2 k ln(k / n q) + 2 (n - k) ln((n - k) / n (1 - q)) is 1.96^2."""
+    found = intercept(Scored(np.repeat([0, 1], [30, 10]), np.full(40, 0.5)), DEFAULT)
+    for end in (found.lo, found.hi):
+        q = 1 / (1 + np.exp(-end))
+        deviance = 2 * (10 * np.log(10 / 40 / q) + 30 * np.log(30 / 40 / (1 - q)))
+        assert deviance == pytest.approx(1.959964**2, rel=1e-5)
+    assert found.lo < found.value < found.hi
+
+
+def test_the_slopes_interval_holds_the_truth_where_positives_are_few():
+    rng = np.random.default_rng(5)
+    held = []
+    for _ in range(300):
+        z = rng.normal(-4.6, 1.2, 300)
+        found = slope(Scored((rng.random(300) < sigmoid(z)).astype(np.int64), sigmoid(z)), DEFAULT)
+        if found.value is not None:
+            held.append(found.lo <= 1 <= found.hi)
+    assert len(held) > 280
+    assert np.mean(held) == pytest.approx(0.95, abs=0.035)  # 0.85 by the sandwich
+
+
+def test_its_ends_are_those_of_the_profile_likelihood():
+    rng = np.random.default_rng(6)
+    z = rng.normal(-3, 1.2, 200)
+    label = (rng.random(200) < sigmoid(z)).astype(np.int64)
+    found = slope(Scored(label, sigmoid(z)), DEFAULT)
+
+    def profile(b: float) -> float:
+        return minimize_scalar(lambda a: (np.logaddexp(0, a + b * z) - label * (a + b * z)).sum(), (-3, 3)).fun
+
+    for end in (found.lo, found.hi):
+        assert 2 * (profile(end) - profile(found.value)) == pytest.approx(1.959964**2, rel=1e-4)
+    doubled = slope(Scored(label, sigmoid(z), np.full(200, 2.0)), DEFAULT)
+    assert (doubled.lo, doubled.hi) == pytest.approx((found.lo, found.hi), rel=1e-6)
 
 
 @pytest.mark.parametrize("label", [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0], [0, 1, 1, 1]])
