@@ -133,7 +133,7 @@ def measure_all(
     )
 
     # The curves.
-    curves = CurveBuilder(list(scored), classes, kinds, bins=options.bins, binning=options.binning)
+    curves = CurveBuilder(list(scored), classes, kinds, bins=options.bins)
     curves.add(list(scored.values()))
     scores = tuple(
         score_row(candidate.name, candidate.source, measured[candidate.name], classes, candidate.seconds)
