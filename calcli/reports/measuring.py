@@ -143,7 +143,7 @@ def measure_all(
 
     # The curves.
     curves = CurveBuilder(
-        list(scored), classes, kinds, bins=options.bins, binning=options.binning, judged=not options.in_sample
+        list(scored), classes, kinds, bins=options.bins, judged=not options.in_sample
     )
     curves.add(list(scored.values()))
     scores = tuple(
