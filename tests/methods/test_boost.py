@@ -97,7 +97,7 @@ def test_it_is_catboost_with_a_baseline(classes: int) -> None:
 def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
     train = boost.distinct(shops(1200), 0)
-    boosting = boost._Boosting.of(ROW.resolve(), 2, 0)
+    boosting = boost._Boosting.of(ROW.resolve(), train, 0)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
     for test in held_out_folds(train):
