@@ -117,7 +117,7 @@ def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_o
 def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
     train = boost.distinct(shops(1200), 0)
-    boosting = boost._Boosting.of(ROW.resolve(), 2, 0)
+    boosting = boost._Boosting.of(ROW.resolve(), train, 0)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
     for test in held_out_folds(train):
