@@ -203,5 +203,5 @@ def test_bad_rows_fail_or_are_counted(here: Path) -> None:
 def test_a_dry_run_refuses_what_the_fit_would(here: Path) -> None:
     clicks().rename({"logit": "score"}).write_csv("logits.csv")
     for dry_run in (True, False):
-        with pytest.raises(DataError, match="'score' looks like logits, not probabilities: .* pass --logit score"):
+        with pytest.raises(DataError, match=r"'score' looks like logits, not probabilities: .* pass --logit score"):
             calcli.fit("logits.csv", method="platt", dry_run=dry_run)
