@@ -114,7 +114,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     _remove_leftovers(target.parent, re.compile(re.escape(prefix) + r"[0-9a-f]{8}\.tmp"))
     temporary = target.with_name(f"{prefix}{os.urandom(4).hex()}.tmp")
     try:
-        with _create_locked(temporary) as stream:
+        with create_locked(temporary) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -127,7 +127,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-def _create_locked(path: Path) -> IO[bytes]:
+def create_locked(path: Path) -> IO[bytes]:
     """A new file, locked where the file system has locks."""
     while True:
         stream = path.open("xb")
@@ -145,6 +145,17 @@ def _remove_leftovers(directory: Path, names: re.Pattern[str]) -> None:
         for path in leftovers:
             with suppress(OSError):
                 _remove_unless_locked(path)
+
+
+def remove_folder_unless_locked(lock: Path) -> None:
+    """Remove the directory of a lock file that nobody holds: its owner was killed."""
+    with suppress(OSError):
+        handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+        finally:
+            os.close(handle)
 
 
 def _remove_unless_locked(path: Path) -> None:

@@ -168,6 +168,8 @@ def pictured(result: DiagramResult, form: Form, console: Console) -> None:
 
 def applied(result: ApplyResult, console: Console, *, dry_run: bool) -> None:
     """The rows and columns that were written, on stderr: stdout may be the table."""
+    if result.doubt is not None:
+        console.warn(result.doubt)
     if dry_run:
         more = [("adds", ", ".join(result.columns)), ("output", result.output)]
         _binding(result.binding.to_json(), more, "table", console)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, Column, IntArray
+from calcli.errors import DataError
 from calcli.tables.arrays import Levels, join_arrays, join_columns
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
@@ -96,6 +97,17 @@ def judge_scale(source: Source, binding: Binding, rows: int = 10_000) -> None:
             score_values(source.raw.select(binding.score.columns).head(rows).collect(engine="streaming"), binding)
         )
     scale.judge()
+
+
+def doubt_of_scale(source: Source, known: Binding) -> str | None:
+    """Why the logits of an artifact look like probabilities, by the first rows; they may be logits after all."""
+    if known.score.kind != "logit":
+        return None
+    try:
+        judge_scale(source, known)
+    except DataError as error:
+        return str(error)
+    return None
 
 
 def read_batches(

@@ -14,7 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from calcli.errors import DataError, FileSystemError
-from calcli.files import as_text
+from calcli.files import as_text, create_locked, remove_folder_unless_locked
 from calcli.tables.formats import JSON, compression_of
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.json_arrays import is_array, lines_of
@@ -26,8 +26,20 @@ MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """The first bytes of compressed data."""
 
 
+PREFIX, LOCK = "calcli-", "lock"
+"""The names of the directories, and of the file in each that its owner has locked as long as it lives."""
+
+
+def _remove(folder: Path, lock: IO[bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
+
+
 class Spool:
-    """A directory for temporary copies, made when first needed and removed with its owner."""
+    """A directory for temporary copies, made when first needed and removed with its owner.
+
+    If its owner is killed, the next one removes it.
+    """
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -102,7 +114,9 @@ class Spool:
 
     def _new_path(self) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="calcli-"))
-            self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+                remove_folder_unless_locked(lock)
+            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self._remove = weakref.finalize(self, _remove, self._folder, create_locked(self._folder / LOCK))
         self._count += 1
         return self._folder / f"input-{self._count}"

@@ -40,6 +40,9 @@ LOOKED_AT = 1000
 COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 NUMBER = re.compile(r"[+-]?(\d+(,\d+)?|,\d+)([eE][+-]?\d+)?")
 
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+"""What may be a thousand and more: a column of nothing else stays text."""
+
 UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
@@ -76,7 +79,8 @@ def _with_commas(file: LocalFile) -> set[str]:
         return {
             name
             for name, values in present.items()
-            if any("," in value for value in values) and all(NUMBER.fullmatch(value) for value in values)
+            if any("," in value and not THOUSANDS.fullmatch(value) for value in values)
+            and all(NUMBER.fullmatch(value) for value in values)
         }
     return set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.engines.listener import SILENT, Listener, stage
@@ -15,6 +16,7 @@ from calcli.fitting.model import Model, load
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.edges import load_nodes
+from calcli.tables.load import doubt_of_scale
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 
@@ -75,6 +77,8 @@ class ApplyResult:
         All rows, and those that got null because they have no usable score.
     columns
         The columns that were added.
+    doubt
+        Why the score may not be what the artifact takes it for, if it may not.
     """
 
     output: str
@@ -82,6 +86,11 @@ class ApplyResult:
     rows_bad: int
     columns: tuple[str, ...]
     binding: Binding
+    doubt: str | None = None
+
+
+Applied: TypeAlias = tuple[CalibratedColumns, RowsWritten, str | None]
+"""The columns, how many rows they have, and what is doubtful about the score."""
 
 
 def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
@@ -90,18 +99,19 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
         raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
     check_master(request.engine, request.master)
     model = load(request.artifact, edges=request.edges)
-    added, written = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
-    return ApplyResult(str(request.output), written.rows, written.bad, added.names, added.binding)
+    added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
+    return ApplyResult(str(request.output), written.rows, written.bad, added.names, added.binding, doubt)
 
 
-def _here(request: ApplyRequest, model: Model, listener: Listener) -> tuple[CalibratedColumns, RowsWritten]:
+def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
     """On this machine, in a stream."""
     output_format = promised_format(request.output, request.output_format)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         with stage(listener, "looking at the columns"):
             added, kept = _columns(request, model, source)
+        doubt = doubt_of_scale(source, added.binding)
         if request.dry_run:
-            return added, RowsWritten(0, 0)
+            return added, RowsWritten(0, 0), doubt
         # What should be known of rows that an edge list links.
         if (node_id := added.binding.node_id) is not None:
             for remark in model.calibrator.remarks(load_nodes(source, node_id)):
@@ -112,10 +122,10 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> tuple[Cali
 
         stream = Stream(added, request.bad_rows, whole_table=model.calibrator.whole_table)
         with stage(listener, "calibrating"):
-            return added, write_rows(stream, source, kept, request.output, output_format, recount)
+            return added, write_rows(stream, source, kept, request.output, output_format, recount), doubt
 
 
-def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> tuple[CalibratedColumns, RowsWritten]:
+def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
     """On a cluster, over a dataset of Parquet files."""
     from calcli.spark import session as spark
 
@@ -133,9 +143,9 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> tuple[
         with open_source(spark.like(table)) as source:
             added, kept = _columns(request, model, source)
         if request.dry_run:
-            return added, RowsWritten(0, 0)
+            return added, RowsWritten(0, 0), None
         with stage(listener, "calibrating on Spark"):
-            return added, spark.apply(table, Stream(added, request.bad_rows), kept, str(request.output))
+            return added, spark.apply(table, Stream(added, request.bad_rows), kept, str(request.output)), None
 
 
 def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[CalibratedColumns, list[str]]:

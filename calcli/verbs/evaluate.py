@@ -37,7 +37,7 @@ from calcli.reports.measuring import (
 from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.reports.score_check import score_warnings
 from calcli.state import Json
-from calcli.tables.load import read_batches
+from calcli.tables.load import doubt_of_scale, read_batches
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Source, open_source
 
@@ -142,6 +142,8 @@ def _here(
         if isinstance(rows, BufferedScores):
             raw = rows.candidates[0].scored(rows)
             doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
+            if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
+                doubts = (ReportWarning("scale", doubt), *doubts)
             report = replace(
                 report, drift=_drift(request, named_scores, rows, report, names), warnings=(*doubts, *report.warnings)
             )

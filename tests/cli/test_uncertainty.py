@@ -126,7 +126,7 @@ def test_inspect_says_what_it_is(here: Path, capfd: pytest.CaptureFixture[str]) 
         ("fit binary.parquet --label lable", 3, "did you mean 'label'?"),
         ("apply nothing.sglb binary-test.csv -o x.csv", 4, "there is no artifact nothing.sglb"),
         ("apply binary.sglb ood.parquet -o nowhere/x.csv", 7, "there is no directory"),
-        ("evaluate ood.parquet --with binary.sglb", 3, "no label column"),
+        ("evaluate ood.parquet --with binary.sglb", 3, "no column 'label', the label"),
         ("evaluate binary-test.csv", 2, "which ensemble?"),
         ("decompose binary-test.csv --members m -o x.csv", 3, "no columns m_0, m_1"),
         ("decompose binary-test.csv -o x.csv", 2, "decompose needs --members"),

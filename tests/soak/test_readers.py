@@ -64,22 +64,28 @@ def test_damaged_files(suffix: str, tmp_path: Path) -> None:
     assert refused
 
 
-LETTERS = (*'"",,\n\n\r\t\0\ufeffé\\\'', "label", "logit", "0", "1", "-1e999", "nan")
+LETTERS = (*'"",,\n\n\r\t\0\ufeffé\\\';|', "label", "logit", "0", "1", "0,5", "-1e999", "nan", "2024-02-30")
+OF_JSON = (
+    *'[]{}:,""\n\\\0\ufeffé',
+    *('{"label":', '{"logit": 1', "},", "[{", "}]", "null", "NaN", "1e999", "0.5", '"x"'),
+)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_any_text_is_a_table_or_none(tmp_path: Path) -> None:
     """Files of quotes, commas, line ends and worse."""
-    target = tmp_path / "t.csv"
-    for case in range(CASES):
-        chance = random.Random(case)
-        target.write_text("".join(chance.choices(LETTERS, k=chance.randrange(120))), newline="")
-        with suppress(CalcliError):
-            read(target)
+    for name, letters in (("t.csv", LETTERS), ("t.tsv", LETTERS), ("t.json", OF_JSON), ("t.ndjson", OF_JSON)):
+        target = tmp_path / name
+        for case in range(CASES):
+            chance = random.Random(case)
+            target.write_text("".join(chance.choices(letters, k=chance.randrange(120))), newline="")
+            with suppress(CalcliError):
+                read(target)
 
 
 NAMES = (
     *("label", "y", "target", "logit", "prob", "p", "score", "logit_a", "logit_b", "prob_0", "prob_1", "weight", "id"),
+    *("y_true", "actual", "labels", "y_pred", "prediction", "proba_1", "proba_b", "y_score"),
     *("", " ", "Label", "LOGIT", "x\ny", "a,b", '"', "é" * 40, "__index_level_0__", "p" * 300),
 )
 COLUMNS = (

@@ -8,6 +8,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +383,26 @@ def broken(tmp_path: Path, kind: str) -> Path:
         case "plain.csv.gz" | "plain.csv.zst":
             path.write_text("a,b\n1,2\n")
     return path
+
+
+def test_copies_of_those_who_were_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = tmp_path / "a.csv.gz"
+    with gzip.open(path, "wb") as packed:
+        packed.write(b"a,b\n1,2\n")
+    program = "import sys, os, signal; from calcli.tables.source import open_source\n"
+    program += "source = open_source(sys.argv[1]); os.kill(os.getpid(), signal.SIGKILL)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program, str(path)], env=environment, check=False)
+    (killed,) = tmp_path.glob("calcli-*")
+    (tmp_path / "calcli-other").mkdir()  # of somebody else: it has no lock
+    with open_source(path) as one:
+        assert not killed.exists()
+        (own,) = set(tmp_path.glob("calcli-*")) - {tmp_path / "calcli-other"}
+        with open_source(path) as two:
+            assert own.exists()  # its owner lives
+            assert one.rows() == two.rows() == 1
+    assert [folder.name for folder in tmp_path.glob("calcli-*")] == ["calcli-other"]
 
 
 def test_rows_do_not_count_twice(tmp_path: Path) -> None:

@@ -165,6 +165,14 @@ def test_commas_between_fields_are_none_of_numbers(tmp_path: Path) -> None:
         assert source.raw.collect()["a"].to_list() == ["1,5", "2,5"]
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_thousands_are_no_fractions(tmp_path: Path, mark: str) -> None:
+    lines = ["a|b|c", "1,234|1,234|0,123", "-12,500|0,5|0,125", "7|8|9"]
+    with open_source(put_text(tmp_path / "a.csv", "\n".join(lines).replace("|", mark))) as source:
+        assert source.schema == {"a": pl.String, "b": pl.Float64, "c": pl.Float64}
+        assert source.typed(["b", "c"]).collect().rows() == [(1.234, 0.123), (0.5, 0.125), (8.0, 9.0)]
+
+
 def test_files_are_read_together_in_the_dialect_of_each(tmp_path: Path) -> None:
     put_text(tmp_path / "1.csv", "a;b\n1;2\n")
     put_text(tmp_path / "2.csv", "a|b\n0,5;x|2,5\n")

@@ -171,3 +171,17 @@ def test_bytes_are_no_text(fitted: Path, suffix: str) -> None:
 def test_a_column_without_a_name_is_none(fitted: Path) -> None:
     with pytest.raises(UsageError, match="the name of the column to add is empty"):
         calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="")
+
+
+def test_probabilities_in_the_place_of_logits_are_doubted(fitted: Path) -> None:
+    frame = clicks(seed=1)
+    likely = frame.with_columns(logit=1 / (1 + (-pl.col("logit")).exp()))
+    said = "'logit' looks like probabilities, not logits: all 2,000 values lie in [0, 1]; pass --prob logit"
+    assert calcli.apply("train.isotonic", likely, "out.parquet").doubt == said
+    assert calcli.apply("train.isotonic", likely, "out.parquet", dry_run=True).doubt == said
+    assert calcli.apply("train.isotonic", likely.head(19), "out.parquet").doubt is None
+    assert calcli.apply("train.isotonic", frame, "out.parquet").doubt is None
+    assert calcli.apply("train.isotonic", likely, "out.parquet", flags=calcli.Flags(prob="logit")).doubt is None
+    warnings = calcli.evaluate(likely, artifacts=("train.isotonic",)).warnings
+    assert [(warning.code, warning.message) for warning in warnings] == [("scale", said)]
+    assert calcli.evaluate(frame, artifacts=("train.isotonic",)).warnings == ()
