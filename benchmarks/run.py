@@ -101,7 +101,10 @@ BENCHMARKS = (
         ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
          "mcgrad", "lightgbm", "catboost"),
     ),
-    Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
+    Benchmark(
+        "drift", "statistics/drift.py", "Drift: false alarms, and nights until it is seen",
+        "Simulated nights, whose rows share an effect or do not.",
+    ),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
     Benchmark("ccl", "papers/ccl.py", "CCL and CECE", "Tables 2 to 4, and the claims.", ("{data}",)),
@@ -159,7 +162,12 @@ def page(out: Path) -> str:
     ]
     groups = {
         title: [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
-        for group, title in (("speed", "Speed"), ("quality", "Quality"), ("papers", "The papers"))
+        for group, title in (
+            ("speed", "Speed"),
+            ("quality", "Quality"),
+            ("statistics", "Statistics"),
+            ("papers", "The papers"),
+        )
     }
     for title, kept in groups.items():
         parts += [f"{title}: {', '.join(link(one.title) for one in kept)}.\n"] * bool(kept)
