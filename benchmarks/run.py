@@ -109,7 +109,10 @@ BENCHMARKS = (
         "intervals", "statistics/intervals.py", "P-values and intervals: how often they are wrong",
         "Hosmer and Lemeshow's test, Spiegelhalter's on rows of the fit, differences in log-loss, Cox's slope.",
     ),
-    Benchmark("drift", "quality/drift.py", "Drift: false alarms, and nights until it is seen", "Simulated nights."),
+    Benchmark(
+        "drift", "statistics/drift.py", "Drift: false alarms, and nights until it is seen",
+        "Simulated nights, whose rows share an effect or do not.",
+    ),
     Benchmark(
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
         "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",

@@ -1,14 +1,14 @@
 """`--drift`: has the calibration moved since the fit? It can be tested every night without more false alarms.
 
 The mean residuals of held-out rows at the fit, and their errors, are in the manifest. The residuals of each observation
-bet against being no larger than that (see `numeric.e_process`); the wealth of the bets is kept in a state file, the
-log, between observations.
+bet against being no larger than that (see `numeric.e_process`). Rows of one night share what happened on it; how much,
+is learned from the nights so far. Those, and the wealth of the bets, are kept in a state file, the log.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,17 +19,27 @@ import numpy as np
 from calcli import files
 from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray, LabelArray
+from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.errors import FileSystemError, UsageError
+from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.model import Model
-from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, directions, log_payoffs
+from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, Night, between_nights, directions, log_payoffs
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
+from calcli.tables.source import FileFact, Source
 
-SCHEMA = "calcli.drift/1"
+SCHEMA = "calcli.drift/2"
+_FORMER = "calcli.drift/1"
+"""The schema of states without what is learned of nights: they begin anew."""
 
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""
+
+LEARNED = 10
+"""From so many nights on, those before tell how much nights differ."""
+
+ASSUMED = 0.2
+"""Until then, the standard deviation of what rows of a night share, on the log-odds."""
 
 _WORDS = {
     "level": ("the predictions are too low", "the predictions are too high"),
@@ -46,20 +56,16 @@ def drift_baseline_of(model: Model) -> DriftBaseline | None:
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
 
-def _zero_baseline(prob: FloatArray) -> DriftBaseline:
-    """Residuals of zero with no error, where none are known; directions are measured on the scores observed."""
-    baseline = DriftBaseline.of(prob, np.zeros(len(prob), dtype=np.int64), None)
-    return replace(baseline, mean=np.zeros_like(baseline.mean), error=np.zeros_like(baseline.error))
-
-
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Rows that were tested: when, and of which files."""
+    """Rows that were tested: when, of which files, and their mean residuals and the variances of these by direction."""
 
     at: str
     files: tuple[str, ...]
     sha256: tuple[str, ...]
     rows: int
+    mean: tuple[float, ...]
+    noise: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ class DriftLog:
             raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
         try:
             state = cast("dict[str, Any]", strictjson.loads_object(content))
+            if state.get("schema") == _FORMER:
+                return empty
             if state.get("schema") != SCHEMA:
                 raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
             if state["artifact"] != identity:
@@ -90,7 +98,14 @@ class DriftLog:
             logs, best, since = (state["wealth"][name] for name in ("logs", "best", "since"))
             wealth = EProcess(len(state["nights"]), np.array(logs), np.array(best), np.array(since, dtype=np.int64))
             observations = tuple(
-                Observation(night["at"], tuple(night["files"]), tuple(night["sha256"]), night["rows"])
+                Observation(
+                    night["at"],
+                    tuple(night["files"]),
+                    tuple(night["sha256"]),
+                    night["rows"],
+                    tuple(map(float, night["mean"])),
+                    tuple(map(float, night["noise"])),
+                )
                 for night in state["nights"]
             )
             return cls(identity, wealth, observations)
@@ -109,9 +124,17 @@ class DriftLog:
         files.replace(path, (json.dumps(as_json(state), allow_nan=False) + "\n").encode())
         files.sync_directory(path.absolute().parent)
 
-    def knows(self, sha256: Sequence[str]) -> bool:
-        """Whether these very files were tested before."""
-        return bool(sha256) and any(past.sha256 == tuple(sha256) for past in self.observations)
+    @property
+    def known_files(self) -> frozenset[str]:
+        """The hashes of the files that were tested before."""
+        return frozenset(sha256 for past in self.observations for sha256 in past.sha256)
+
+    def between_nights(self, now: Sequence[Night]) -> FloatArray:
+        """The variance that nights are taken to have beside chance, shape (residuals, directions)."""
+        if len(self.observations) < LEARNED:
+            return np.array([(ASSUMED * night.lean) ** 2 for night in now])
+        mean, noise = (np.array([getattr(past, name) for past in self.observations]) for name in ("mean", "noise"))
+        return between_nights(mean, noise).reshape(len(now), -1)
 
     def after(self, payoffs: FloatArray, observation: Observation) -> DriftLog:
         return replace(self, wealth=self.wealth.after(payoffs), observations=(*self.observations, observation))
@@ -147,50 +170,79 @@ class DriftVerdict:
 
 def observe(
     model: Model,
+    source: Source,
+    rows: BufferedScores,
+    row_numbers: IntArray | None,
     prob: FloatArray,
-    label: LabelArray,
-    weight: FloatArray | None,
-    facts: Sequence[Mapping[str, Json]],
     state: Path,
     names: Sequence[str],
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
 
-    The same files are not counted twice.
+    Rows of files that were tested before are not counted again.
 
     Parameters
     ----------
     model
         Whose calibration is tested.
-    prob, label, weight
-        Its predictions for the rows, and their labels and weights.
-    facts
-        The report's files.
+    source, rows, row_numbers
+        The table, its rows with labels and weights, and their numbers in the table; None if they are all of it.
+    prob
+        The model's predictions for the rows.
     state
         The file of the log.
     names
         Of the classes.
     """
+    baseline = drift_baseline_of(model)
+    if baseline is None:
+        raise UsageError(
+            f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
+            hint="fit it again, with a --holdout other than none",
+        )
     lock = state.absolute().with_name(f".{state.name}.lock")
     with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
         log = DriftLog.read(state, model, len(names))
-        hashes = tuple(str(fact["sha256"]) for fact in facts)
-        if not log.knows(hashes):
-            # The residuals of each class, in each direction, against those at the fit.
-            baseline = drift_baseline_of(model) or _zero_baseline(prob)
-            payoffs = np.concatenate(
-                [
-                    log_payoffs(residual, directions(z, centre, spread), margin, weight)
-                    for (z, residual), centre, spread, margin in zip(
-                        each_class(prob, label), baseline.centre, baseline.spread, baseline.margin, strict=True
-                    )
-                ]
-            )
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            paths = tuple(str(fact["path"] or "-") for fact in facts)
-            log = log.after(payoffs, Observation(now, paths, hashes, len(label)))
-            log.write(state)
+        new = ~source.rows_in(log.known_files)
+        new = new if row_numbers is None else new[row_numbers]
+        if new.any():
+            weight = np.ones(len(new)) if rows.weight is None else rows.weight
+            if weight[new].sum() > 0:
+                fresh = [file for file in source.files() if file.sha256 not in log.known_files]
+                log = _after(log, baseline, prob[new], rows.labels[new], weight[new], fresh)
+                log.write(state)
     return _verdict(log, state, names)
+
+
+def _after(
+    log: DriftLog,
+    baseline: DriftBaseline,
+    prob: FloatArray,
+    label: LabelArray,
+    weight: FloatArray,
+    facts: Sequence[FileFact],
+) -> DriftLog:
+    """The log after these rows: the residuals of each class, in each direction, against those at the fit."""
+    problems = [
+        (z, residual, directions(z, centre, spread))
+        for (z, residual), centre, spread in zip(
+            each_class(prob, label), baseline.centre.tolist(), baseline.spread.tolist(), strict=True
+        )
+    ]
+    nights = [Night.of(*problem, weight) for problem in problems]
+    payoffs = [
+        log_payoffs(*problem, margin, between, weight)
+        for problem, margin, between in zip(problems, baseline.margin, log.between_nights(nights), strict=True)
+    ]
+    observation = Observation(
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        tuple(file.path or "-" for file in facts),
+        tuple(file.sha256 for file in facts),
+        len(label),
+        tuple(np.concatenate([night.mean for night in nights]).tolist()),
+        tuple(np.concatenate([night.noise for night in nights]).tolist()),
+    )
+    return log.after(np.concatenate(payoffs), observation)
 
 
 def _verdict(log: DriftLog, state: Path, names: Sequence[str]) -> DriftVerdict:

@@ -1,9 +1,9 @@
 """A test that may be looked at every night: bets against calibration, whose wealth is the evidence.
 
-Each bet stakes a share of its wealth on the residuals y - p of a night pointing in one direction. As long as their
-mean in that direction is no larger than a margin, no bet can be expected to gain, and Ville's inequality holds: the
-probability that the wealth of all of them together ever reaches 1/alpha is at most alpha, however often one looks
-(Shafer 2021; Waudby-Smith & Ramdas 2024).
+Each bet is that the residuals y - p of a night point in one direction. As long as their mean in that direction is no
+larger than a margin, and what the rows of a night share has mean 0 and the variance that is allowed for, no bet can be
+expected to gain, and Ville's inequality holds: the probability that the wealth of all of them together ever reaches
+1/alpha is at most alpha, however often one looks (Shafer 2021; Waudby-Smith & Ramdas 2024).
 
 A bet that started on the first night would have lost much of its stake by the night on which something moves. So the
 stake is spread over all nights to come, 1/(s (s + 1)) of it for night s, and what starts on night s bets from there on.
@@ -14,17 +14,22 @@ The sum over all starts needs no more memory than one of them:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
+from calcli.numeric.links import sigmoid
 
-STAKES = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
-"""The shares that are staked. The best one is about the shift in log-odds that is to be found."""
+STAKES = np.array([0.25, 0.5, 1.0, 2.0, 3.0])
+"""How strongly is bet. The best one is the shift that is to be found, in standard deviations of a night's residuals."""
 
 DIRECTIONS = ("level", "slope", "bend")
 """What can move: all predictions alike; the high ones against the low ones; the outer ones against the middle."""
+
+DOUBT = 0.2
+"""The probability that the variance between nights is larger than it is taken for."""
 
 BETS = len(DIRECTIONS) * 2 * len(STAKES)
 
@@ -38,19 +43,83 @@ def directions(z: FloatArray, centre: float, spread: float) -> FloatArray:
     return np.stack([np.ones_like(along), along, 2.0 * along * along - 1.0])
 
 
-def log_payoffs(residual: FloatArray, along: FloatArray, margin: FloatArray, weight: FloatArray | None) -> FloatArray:
+@dataclass(frozen=True, slots=True)
+class Night:
+    """Of the rows of a night the mean residual in each direction, and how far it may be from 0 by chance.
+
+    Attributes
+    ----------
+    mean
+        Of residuals times direction.
+    noise
+        Its variance over independent labels.
+    lean
+        By how much shifts of the log-odds by 1, each row's to either side, can move it.
+    """
+
+    mean: FloatArray
+    noise: FloatArray
+    lean: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray, residual: FloatArray, along: FloatArray, weight: FloatArray) -> Night:
+        share = weight / weight.sum()
+        p = sigmoid(z)
+        chance = p * (1.0 - p)
+        return cls((along * residual) @ share, along**2 @ (share**2 * chance), np.abs(along) @ (share * chance))
+
+
+def between_nights(mean: FloatArray, noise: FloatArray) -> FloatArray:
+    """The variance of what the rows of a night share, shape (directions,), from nights so far, shape (nights, ..).
+
+    From the differences of successive nights (von Neumann 1941), which a lasting change moves once, and a slow one
+    hardly. It is the upper end of a one-sided interval, so that few nights are not taken for equal ones.
+    """
+    from scipy.special import gammaincinv
+
+    steps = len(mean) - 1
+    freedom = 2.0 * steps / 3.0
+    variance = (np.diff(mean, axis=0) ** 2).sum(axis=0) / (2.0 * steps)
+    upper = variance * freedom / (2.0 * gammaincinv(freedom / 2.0, DOUBT))
+    return np.asarray(np.maximum(upper - noise.mean(axis=0), 0.0))
+
+
+def log_payoffs(
+    z: FloatArray,
+    residual: FloatArray,
+    along: FloatArray,
+    margin: FloatArray,
+    between: FloatArray,
+    weight: FloatArray,
+) -> FloatArray:
     """The logarithm of what each bet multiplies its wealth with on these rows, shape (BETS,).
 
-    Direction by direction, upward before downward, the smallest stake first. Weights count as shares of the largest.
+    Direction by direction, upward before downward, the smallest stake first. A bet of strength theta pays exp(theta S)
+    over its expectation, for the sum S of the residuals in its direction beyond the margin: of independent labels with
+    the predicted probabilities that is exact, of rare positives too, and a normal effect with the variance `between`,
+    which the rows of a night share, is allowed for.
     """
-    share = 1.0 if weight is None else weight / weight.max()
-    payoffs = [
-        np.log1p(stake * share * (sign * residual * one - float(edge))).sum()
-        for one, edge in zip(along, margin, strict=True)
-        for sign in (1.0, -1.0)
-        for stake in STAKES
-    ]
+    share = weight / weight.sum()
+    p = sigmoid(z)
+    payoffs: list[float] = []
+    for one, edge, shared in zip(along, margin.tolist(), between.tolist(), strict=True):
+        spread = math.sqrt(float(((one * share) ** 2) @ (p * (1.0 - p))) + shared)
+        for sign in (1.0, -1.0):
+            toward = sign * one * share
+            gain = float(toward @ residual) - edge
+            for stake in STAKES.tolist():
+                theta = stake / spread if spread > 0.0 else 0.0
+                payoffs.append(theta * gain - _log_expected(p, theta * toward) - theta**2 * shared / 2.0)
     return np.array(payoffs)
+
+
+def _log_expected(p: FloatArray, x: FloatArray) -> float:
+    """The logarithm of the expectation of exp(sum of x (y - p)) over independent labels; infinite where it overflows."""
+    total = 0.0
+    with np.errstate(over="ignore"):
+        for rows in spans(len(p)):
+            total += float((np.log1p(p[rows] * np.expm1(x[rows])) - p[rows] * x[rows]).sum())
+    return total
 
 
 @dataclass(frozen=True, slots=True)

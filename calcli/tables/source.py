@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.tables.arrow_types import (
@@ -151,6 +153,19 @@ class Source:
     def _rows(self) -> int:
         with reading(self.name):
             return int(self.raw.select(pl.len()).collect(engine="streaming").item())
+
+    def rows_in(self, sha256: Collection[str]) -> NDArray[np.bool_]:
+        """Which rows come from files with these hashes."""
+        inside, start = np.zeros(self.rows(), dtype=np.bool_), 0
+        if any(file.sha256 in sha256 for file in self.files()):
+            for file in self.files():
+                count = self.rows()  # standard input comes alone
+                if file.path is not None and len(self.files()) > 1:
+                    with open_source(file.path, format=self.format) as part:
+                        count = part.rows()
+                inside[start : start + count] = file.sha256 in sha256
+                start += count
+        return inside
 
     def files(self) -> tuple[FileFact, ...]:
         """Size and hash of each input file (compressed, if it is); the first call reads them all."""

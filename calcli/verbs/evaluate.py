@@ -144,9 +144,8 @@ def _here(
             doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
             if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
                 doubts = (ReportWarning("scale", doubt), *doubts)
-            report = replace(
-                report, drift=_drift(request, named_scores, rows, report, names), warnings=(*doubts, *report.warnings)
-            )
+            drift = _drift(request, named_scores, source, rows, tally, names)
+            report = replace(report, drift=drift, warnings=(*doubts, *report.warnings))
     return report
 
 
@@ -226,7 +225,12 @@ def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Res
 
 
 def _drift(
-    request: EvaluateRequest, named_scores: NamedScores, rows: BufferedScores, report: Report, names: Sequence[str]
+    request: EvaluateRequest,
+    named_scores: NamedScores,
+    source: Source,
+    rows: BufferedScores,
+    tally: Tally,
+    names: Sequence[str],
 ) -> Mapping[str, Json] | None:
     """Whether the calibration of the artifact of --drift has moved."""
     if request.drift is None:
@@ -235,4 +239,4 @@ def _drift(
     model = list(named_scores.models.values())[place]
     prob = rows.candidates[1 + place].prob  # the raw score comes first
     state = Path(request.state or f"{model.path}.drift.json")
-    return observe(model, prob, rows.labels, rows.weight, report.data.files, state, names).to_json()
+    return observe(model, source, rows, tally.row_numbers, prob, state, names).to_json()

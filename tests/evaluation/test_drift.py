@@ -58,18 +58,41 @@ def test_residuals_of_the_fit_are_those_of_rows_that_were_held_out(kept: Path) -
 
 
 def test_a_shift_is_found_and_dated(kept: Path) -> None:
-    for place in range(1, 21):
-        found = asked(night(1000, place, 0.3 if place > 6 else 0.0))
+    for place in range(1, 31):
+        found = asked(night(1000, place, 0.3 if place > 14 else 0.0))
         assert found["nights"] == place
         if found["drifted"]:
             break
         assert found["since"] is None
-    assert 7 <= place <= 12
-    assert found["since"] == 7
+    assert 15 <= place <= 22
+    assert abs(found["since"] - 15) <= 1
     assert found["what"] == "the predictions are too low"
     state = json.loads(Path("kept.drift.json").read_text())
-    assert state["schema"] == "calcli.drift/1"
-    assert found["since_at"] == state["nights"][6]["at"]
+    assert state["schema"] == "calcli.drift/2"
+    assert found["since_at"] == state["nights"][found["since"] - 1]["at"]
+
+
+def test_what_the_rows_of_a_night_share_is_no_drift(kept: Path) -> None:
+    """Forty nights, each moved by its own effect; taken for independent rows, they are an alarm within a week."""
+    shared = np.random.default_rng(3).normal(0.0, 0.2, 40)
+    assert not any(asked(night(1000, place, effect))["drifted"] for place, effect in enumerate(shared.tolist()))
+
+
+def test_files_that_were_seen_are_told_one_by_one(kept: Path) -> None:
+    """A glob that grows by a day every day: only the new day's rows count."""
+    Path("days").mkdir()
+    for place in range(4):
+        night(200 + place, place).write_parquet(f"days/{place}.parquet")
+        grown = calcli.evaluate("days/*.parquet", drift="kept", metrics="nll", state="grown.json").drift
+        alone = calcli.evaluate(f"days/{place}.parquet", drift="kept", metrics="nll", state="alone.json").drift
+        assert grown is not None
+        assert alone is not None
+        assert grown["evidence"] == pytest.approx(alone["evidence"], rel=1e-9)
+    nights = json.loads(Path("grown.json").read_text())["nights"]
+    assert [each["rows"] for each in nights] == [200, 201, 202, 203]
+    assert [len(each["files"]) for each in nights] == [1, 1, 1, 1]
+    again = calcli.evaluate("days/*.parquet", drift="kept", metrics="nll", state="grown.json").drift
+    assert again == grown
 
 
 def test_no_drift_and_the_same_file_twice(kept: Path) -> None:
@@ -102,16 +125,25 @@ def test_a_fit_that_knows_little_forgives_more(tmp_path: Path, monkeypatch: pyte
 def test_more_classes_say_which_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     calcli.fit(breeds(4000), method="temperature", output="kept")
-    moved = breeds(3000, seed=1).filter((pl.col("label") != "b") | (pl.int_range(pl.len()) % 4 == 0))
-    found = asked(moved)
+    for place in range(1, 8):
+        rows = breeds(3000, seed=place)
+        found = asked(rows.filter((pl.col("label") != "b") | (pl.int_range(pl.len()) % 4 == 0)))
+        if found["drifted"]:
+            break
     assert found["drifted"]
     assert found["what"] == "of class b, the predictions are too high"
 
 
-def test_an_artifact_that_says_nothing_of_its_fit_is_forgiven_nothing(kept: Path) -> None:
+def test_an_artifact_that_says_nothing_of_its_fit_is_refused(kept: Path) -> None:
     calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     assert drift_baseline_of(calcli.load("kept")) is None
-    assert asked(night(1000, 1, 0.8))["drifted"]
+    with pytest.raises(UsageError, match="fit it again, with a --holdout other than none"):
+        asked(night(1000, 1))
+
+
+def test_a_state_of_before_begins_anew(kept: Path) -> None:
+    Path("kept.drift.json").write_text('{"schema": "calcli.drift/1", "artifact": "x", "wealth": {}, "nights": [1, 2]}')
+    assert asked(night(200, 1))["nights"] == 1
 
 
 def test_weights_count(kept: Path) -> None:
@@ -123,7 +155,7 @@ def test_weights_count(kept: Path) -> None:
     assert found["evidence"] == pytest.approx(asked(some, state="two.json")["evidence"], rel=1e-6)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "other"}', '{"schema": "calcli.drift/1"}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "other"}', '{"schema": "calcli.drift/2"}'])
 def test_a_state_that_is_none_is_refused(kept: Path, content: str) -> None:
     Path("kept.drift.json").write_text(content)
     with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of --drift"):
