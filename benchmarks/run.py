@@ -3,9 +3,10 @@
 ``python benchmarks/run.py [NAME ...] [--quick] [--data DIR] [--raw DIR] [--out DIR] [--scratch DIR]``
 
 DIR of ``--data`` holds pairs ``NAME.cal.parquet`` and ``NAME.test.parquet`` with labels, logits and features; that of
-``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. NAME may be a folder's: ``statistics`` is all that is in it. Every
-benchmark writes ``OUT/<name>.md`` (docs/results, unless ``--quick``), with the date, the versions and the machine on
-top; the page is put together from all that are there, so that one can be run anew by itself.
+``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. NAME may be a
+folder's: ``statistics`` is all that is in it. Every benchmark writes ``OUT/<name>.md`` (docs/results, unless
+``--quick``), with the date, the versions and the machine on top; the page is put together from all that are there, so
+that one can be run anew by itself.
 """
 
 from __future__ import annotations
