@@ -3,9 +3,10 @@
 ``python benchmarks/run.py [NAME ...] [--quick] [--data DIR] [--raw DIR] [--out DIR] [--scratch DIR]``
 
 DIR of ``--data`` holds pairs ``NAME.cal.parquet`` and ``NAME.test.parquet`` with labels, logits and features; that of
-``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. Every
-benchmark writes ``OUT/<name>.md`` (docs/results, unless ``--quick``), with the date, the versions and the machine on
-top; the page is put together from all that are there, so that one can be run anew by itself.
+``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. NAME may be a
+folder's: ``statistics`` is all that is in it. Every benchmark writes ``OUT/<name>.md`` (docs/results, unless
+``--quick``), with the date, the versions and the machine on top; the page is put together from all that are there, so
+that one can be run anew by itself.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ class Benchmark:
     about: str
     arguments: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """By which it is asked for: its own name and that of its folder."""
+        return {self.name, self.script.partition("/")[0]}
 
     def needs(self, folder: str) -> bool:
         return any(f"{{{folder}}}" in argument for argument in self.arguments)
@@ -203,7 +209,7 @@ def main() -> int:
     parser.add_argument("--scratch", default="", help="for what a long benchmark goes on from when run again")
     parser.add_argument("--page-only", action="store_true", help="put the page together from what is kept")
     given = parser.parse_args()
-    if unknown := set(given.names) - {one.name for one in BENCHMARKS}:
+    if unknown := set(given.names).difference(*(one.names for one in BENCHMARKS)):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}")
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -212,7 +218,7 @@ def main() -> int:
         out.mkdir(parents=True, exist_ok=True)
         folders = {"data": given.data, "raw": given.raw, "scratch": scratch}
         for one in [] if given.page_only else BENCHMARKS:
-            asked = not given.names or one.name in given.names
+            asked = not given.names or bool(one.names & set(given.names))
             lacking = [name for name, folder in folders.items() if not folder and one.needs(name)]
             if asked and not lacking and not run(one, folders, out, quick=given.quick):
                 failed.append(one.name)
