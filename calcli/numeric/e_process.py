@@ -114,7 +114,7 @@ def log_payoffs(
 
 
 def _log_expected(p: FloatArray, x: FloatArray) -> float:
-    """The logarithm of the expectation of exp(sum of x (y - p)) over independent labels; infinite if it overflows."""
+    """The logarithm of the expectation of exp(sum of x (y - p)) over independent labels; infinite if too large."""
     total = 0.0
     with np.errstate(over="ignore"):
         for rows in spans(len(p)):
