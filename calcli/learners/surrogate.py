@@ -1,6 +1,6 @@
 """A surrogate of the model behind the scores, where it is not given: CatBoost trained to reproduce them.
 
-It learns the score from the features, its classes in `class_order`, and never sees a label. So what is built on what it shows, clusters for one, is as
+It learns the score from the features and never sees a label. So what is built on what it shows, clusters for one, is as
 fair to rows that are held out as to others; a model of the labels would have learned the labels of the very rows that
 are calibrated.
 """
