@@ -123,6 +123,10 @@ BENCHMARKS = (
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
         "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",
     ),
+    Benchmark(
+        "auto-simulation", "statistics/auto.py", "Auto: what it leaves alone, and the gain that it reports",
+        "Simulated scores with known truth, fitted by default.",
+    ),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
     Benchmark("ccl", "papers/ccl.py", "CCL and CECE", "Tables 2 to 4, and the claims.", ("{data}",)),

@@ -42,9 +42,9 @@ def a_missing_score_column() -> list[str]:
     return fit(table(clicks().rename({"logit": "logits"})))
 
 
-@case(3, "did you mean 'labels'")
+@case(3, "did you mean 'labelled'")
 def a_missing_label_column() -> list[str]:
-    return fit(table(clicks().rename({"label": "labels"})))
+    return fit(table(clicks().rename({"label": "labelled"})))
 
 
 @case(3, "'weigth'")

@@ -102,7 +102,11 @@ METHODS = method(
     "--methods A,B,...", "all, or names; `calcli methods` lists them.", "all", complete=complete.method_list
 )
 BUDGET = method(
-    "--budget SECONDS", "Leave out the methods that are not compared by then; no limit by default.", min=0, max=10**9
+    "--budget SECONDS",
+    "Leave out the methods that are not compared by then; no limit by default.",
+    kind=float,
+    min=0,
+    max=10**9,
 )
 CRITERION = method(
     "--criterion METRIC",

@@ -22,9 +22,8 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
-from calcli.numeric.folds import folds
 from calcli.numeric.losses import log_loss, prob_of_label
-from calcli.numeric.rng import stream
+from calcli.numeric.score_folds import folds_by_row
 from calcli.state import Json, State, nest, unnest
 
 POOL, IDENTITY = "pool", "identity"
@@ -48,7 +47,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     members = {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in _asked(params, batch)}
     if params["weights"] != "auto":
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
-    if len(batch) < FOLDS:
+    if len(np.unique(batch.score, axis=0)) < FOLDS:
         return mixture(members, {IDENTITY: 1.0}, {})
     held_out = predicted_out_of_fold(members, batch, seed)
     weights = weigh(held_out, batch.labels, batch.weight, most=int(number(params, "most")))
@@ -176,9 +175,9 @@ def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArr
 
 def predicted_out_of_fold(members: Mapping[str, Calibrator], batch: Batch, seed: int) -> dict[str, FloatArray]:
     """The probabilities of all rows by each member, fitted anew without the row, its settings as they were chosen."""
-    fold = folds(len(batch), FOLDS, stream(seed, "pool"))
+    fold = folds_by_row(batch.score, FOLDS, seed, "pool")
     held_out = {name: np.empty(batch.score.shape) for name in members}
-    for index in range(FOLDS):
+    for index in np.unique(fold):
         seen, unseen = batch.take(fold != index), batch.take(fold == index)
         for name, member in members.items():
             fitted = calibrator.fit(member.spec, seen, member.spec.resolve(member.settings), seed=seed)

@@ -31,7 +31,7 @@ DRAWS = 1999
 """Tables of labels that are drawn from the score."""
 
 WIDTHS = 20
-"""Bins of equal width, as many as pictures have."""
+"""Bins of equal width."""
 
 MASSES = 15
 """Bins of equal weight."""

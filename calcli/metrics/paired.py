@@ -112,7 +112,8 @@ class PairedSums:
         error = math.sqrt(about * self.rows / (self.rows - 1)) / self.weight
         if error == 0.0:
             return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
-        skew = self._about(mean - self.centre)[3] / about**1.5
+        scale = about**1.5  # 0 where the differences are so small that their squares vanish
+        skew = self._about(mean - self.centre)[3] / scale if scale > 0 else 0.0
         skew = skew if math.isfinite(skew) and abs(skew) > _SYMMETRIC else 0.0
         t = mean / error
         if skew:
@@ -156,22 +157,23 @@ def given_at_least(found: Paired, least: float) -> Paired:
     from scipy.optimize import brentq
     from scipy.special import log_ndtr
 
-    if found.value is None or found.lo is None or found.lo == found.value:
+    if found.value is None or found.lo is None or found.hi is None or found.lo == found.hi:
         return found
-    error = (found.value - found.lo) / Z975
-    above, cut = found.value / error, min(found.value, least) / error
+    value = found.value
 
-    def tail(mean: float) -> float:
-        """The probability of at least what was found, if this were the mean, in standard errors."""
-        return math.exp(log_ndtr(mean - above) - log_ndtr(mean - cut))
+    def tail(mean: float, error: float) -> float:
+        """The probability of at least what was found, if this were the mean."""
+        beyond = (mean - min(value, least)) / error
+        return math.exp(log_ndtr((mean - value) / error) - log_ndtr(beyond))
 
-    def mean_of(probability: float) -> float:
-        width = 10.0
-        while tail(above - width) > probability and width < _FURTHEST:
+    def mean_of(probability: float, error: float) -> float:
+        width = 10.0 * error
+        while tail(value - width, error) > probability and width < _FURTHEST * error:
             width *= 2.0
-        if width >= _FURTHEST:  # it was found at the very edge: anything below is possible
-            return above - width
-        return float(brentq(lambda mean: tail(mean) - probability, above - width, above + 10.0))
+        if width >= _FURTHEST * error:  # it was found at the very edge: anything below is possible
+            return value - width
+        return float(brentq(lambda mean: tail(mean, error) - probability, value - width, value + 10.0 * error))
 
-    hi = max(found.value, mean_of(0.975) * error)  # an interval has in it what was found
-    return found._replace(lo=mean_of(0.025) * error, hi=hi, p=min(1.0, 2.0 * tail(0.0)))
+    below, above = (value - found.lo) / Z975, (found.hi - value) / Z975
+    hi = max(value, mean_of(0.975, above))  # an interval has in it what was found
+    return Paired(value, mean_of(0.025, below), hi, min(1.0, 2.0 * tail(0.0, below)))

@@ -41,7 +41,8 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
         edge="right-closed, 0 in the first bin",
         reduction=reduction_text(scored, "top", options),
         approximation="chi-squared with as many degrees of freedom as groups"
-        + (", less 2: fitted on these rows" if options.in_sample else ""),
+        + (", less 2: fitted on these rows" if options.in_sample else "")
+        + f"; from {DRAWS:,} draws where a group expects fewer than {EXPECTED:g} rows of a label",
     )
     result = measured(
         scored, options, lambda one, _: _finite(_Groups.of(one.blocks).statistic), "top", definition, _CERTAIN
@@ -62,8 +63,7 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
         which = "on fitted rows" if options.in_sample else "with unequal weights"
         withheld = f"no p-value {which} where a group expects fewer than {EXPECTED:g} rows of a label"
         return replace(result, reason=result.reason or withheld)
-    drawn = replace(definition, approximation=f"p-value from {DRAWS:,} draws: a group expects few rows of a label")
-    return replace(result, p=groups.drawn_p(options.seed), reason=result.reason or few, definition=drawn)
+    return replace(result, p=groups.drawn_p(options.seed), reason=result.reason or few)
 
 
 def _finite(value: float) -> float | None:

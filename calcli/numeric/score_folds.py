@@ -39,6 +39,15 @@ def folds_by_score(
     return fold[place]
 
 
+def folds_by_row(
+    score: FloatArray, count: int, seed: int, purpose: str, beside: Sequence[FloatArray | NDArray[np.uint64]] = ()
+) -> IntArray:
+    """A fold for each row, which does not look at labels: distinct rows are dealt out in the order of their hashes."""
+    keys = column_keys([*_columns(in_class_order(score)[0]), *beside], seed, purpose)
+    _, place = np.unique(keys, return_inverse=True)
+    return np.asarray(place % count, dtype=np.int64)
+
+
 def share_by_score(score: FloatArray, share: float, seed: int, purpose: str) -> NDArray[np.bool_]:
     """Marks about so large a share of the distinct log-odds, and all rows that have them; nothing is sorted."""
     keys = column_keys(_columns(score if score.max() + score.min() >= 0.0 else -score), seed, purpose)

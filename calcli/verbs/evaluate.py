@@ -16,6 +16,7 @@ from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_fe
 from calcli.evaluation.drift import observe
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
+from calcli.files import as_text
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
@@ -155,7 +156,7 @@ def _seen_before(source: Source, named_scores: NamedScores) -> tuple[ReportWarni
     warnings = []
     for name, model in named_scores.models.items():
         files: Any = model.manifest.data.get("files") or []
-        same = [str(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
+        same = [as_text(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
         if same:
             text = f"{name} was fitted on {', '.join(same)}, and is measured on it here: its numbers flatter"
             warnings.append(ReportWarning("seen-before", f"{text}; measure it on other rows"))

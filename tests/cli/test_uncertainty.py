@@ -101,7 +101,7 @@ def test_evaluate_for_machines(here: Path, run: Run) -> None:
     report = json.loads(run(*words, "--format", "json")[1])
     jsonschema.validate(report, REPORT_SCHEMA)
     lines = run(*words, "--format", "csv")[1].splitlines()
-    assert lines[0].startswith("score,group,metric,value,lo,hi,floor,p,reason,")
+    assert lines[0].startswith("score,group,metric,value,lo,hi,floor,null_hi,p,reason,")
     assert len(lines) == 1 + 2 * 6
 
 
@@ -120,7 +120,7 @@ def test_inspect_says_what_it_is(here: Path, capfd: pytest.CaptureFixture[str]) 
         ("fiit x.csv", 2, "no command 'fiit'; did you mean fit?; see: calcli uncertainty --help"),
         ("fit binary.parquet --ensemble virtal", 2, "did you mean virtual?"),
         ("fit binary.parquet --ensemble virtual --trees 10", 2, "10 trees are too few"),
-        ("fit binary.parquet --members 1", 2, "nobody to disagree with"),
+        ("fit binary.parquet --members 1", 2, "takes a whole number, 2 to 10,000"),
         ("fit regression.parquet --task class", 3, "looks like a regression target"),
         ("fit binary.parquet --model nothing.cbm", 3, "no model 'nothing.cbm'"),
         ("fit binary.parquet --label lable", 3, "did you mean 'label'?"),

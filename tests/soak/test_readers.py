@@ -122,7 +122,7 @@ def flags_of(chance: random.Random, names: Sequence[str]) -> Flags:
 @pytest.mark.parametrize("flagged", [False, True])
 def test_any_columns_are_bound_or_refused(flagged: bool) -> None:
     loaded = 0
-    for case in range(CASES):
+    for case in range(max(CASES, 200)):  # hardly any flags fit
         chance = random.Random(case)
         names = {*chance.sample(NAMES, chance.randrange(1, 5)), *chance.choice(((), ("label", "logit"), ("y", "p")))}
         frame = pl.DataFrame({name: pl.Series(chance.choice(COLUMNS), strict=False) for name in sorted(names)})

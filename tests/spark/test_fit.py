@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -49,6 +50,13 @@ def test_the_artifact_is_that_of_one_machine(days: Path, driver: Driver, tmp_pat
     assert kept.manifest.recipe == here.manifest.recipe
 
 
+def without(report: dict[str, Any], metric: str) -> dict[str, float]:
+    """Take a metric out of a report; its value by score."""
+    del report["definitions"][metric]
+    report["differences"] = [one for one in report["differences"] if one["metric"] != metric]
+    return {score["name"]: score["metrics"].pop(metric)["value"] for score in report["scores"]}
+
+
 def test_held_out_rows_are_predicted_from_the_others(days: Path, driver: Driver, tmp_path: Path) -> None:
     """Their folds follow from the keys of rows; the numbers are those of the predictions that follow from the folds."""
     spark = ("--engine", "spark", "--format", "json", "-o", str(tmp_path / "there"))
@@ -66,8 +74,14 @@ def test_held_out_rows_are_predicted_from_the_others(days: Path, driver: Driver,
         rest = calcli.fit(frame.filter(fold != index), method="beta", holdout="none", flags=weighed).model
         prob[fold == index] = rest.predict(frame.filter(fold == index))
     flags = calcli.Flags(weight="w")
-    frame, metrics = frame.with_columns(beta=prob), ",".join(found["definitions"])
+    frame, auc = frame.with_columns(beta=prob), without(found, "auc")
+    metrics = ",".join(found["definitions"])
     assert_same_numbers(found, calcli.evaluate(frame, scores=("beta",), flags=flags, metrics=metrics).to_json())
+    # Ranked within each fold, which counts as it has pairs of a positive and a negative row.
+    held = [frame.filter(fold == index) for index in range(5)]
+    each = [calcli.evaluate(part, scores=("beta",), flags=flags, metrics="auc").value("beta", "auc") for part in held]
+    pairs = [np.prod([part.filter(pl.col("label") == label)["w"].sum() for label in (0, 1)]) for part in held]
+    assert auc["beta"] == pytest.approx(np.average(each, weights=pairs), abs=1e-4)
     residuals = calcli.load(tmp_path / "there").manifest.fit["residuals"]
     z = np.log(prob / (1 - prob))
     assert residuals["centre"][0] == pytest.approx(np.average(z, weights=frame["w"]), abs=1e-9)

@@ -33,7 +33,7 @@ def test_all_methods_predict_the_same_rows_out_of_fold(here: Path) -> None:
     assert [score.name for score in report.scores] == ["identity", "temperature", "platt", "histogram"]
     frame = clicks()
     batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
-    fold = folds(batch.labels, 5, stream(4, "folds"))
+    fold = folds(len(batch), 5, stream(4, "folds"))
     for name in ("platt", "histogram"):
         row, prob = catalog.find(name), np.empty(len(batch))
         for index in range(5):

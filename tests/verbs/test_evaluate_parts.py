@@ -11,6 +11,7 @@ import pytest
 import calcli
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
+from calcli.metrics.paired import paired_difference
 from tests.support.samples import breeds, clicks
 from tests.support.scored import GOLDEN
 
@@ -43,7 +44,7 @@ def test_groups_are_measured_as_if_they_were_alone(fitted: Path) -> None:
 
 
 def test_differences_from_any_score(fitted: Path) -> None:
-    """The paired difference of two artifacts, by its definition: the mean of the rows' differences and its error."""
+    """The paired difference of two artifacts: the mean of the rows' differences, and its interval."""
     calcli.fit("train.parquet", method="isotonic", output="i")
     report = calcli.evaluate("test.parquet", artifacts=("m", "i"), versus="m", metrics="brier,auc")
     frame = pl.read_parquet("test.parquet")
@@ -51,14 +52,14 @@ def test_differences_from_any_score(fitted: Path) -> None:
     m, i = (np.square(calcli.load(name).predict(frame) - label) for name in "mi")
     found = {(one.score, one.versus, one.metric): one for one in report.differences}
     one = found["i", "m", "brier"]
-    error = np.std(i - m, ddof=1) / np.sqrt(len(label))
     assert one.value == pytest.approx(np.mean(i - m), abs=1e-12)
-    assert (one.lo, one.hi) == pytest.approx((one.value - 1.959964 * error, one.value + 1.959964 * error), rel=1e-5)
+    beside = paired_difference(i, m, None)
+    assert (one.lo, one.hi) == pytest.approx((beside.lo, beside.hi), rel=1e-5)
     assert found["i", "m", "auc"].value == pytest.approx(report.value("i", "auc") - report.value("m", "auc"))
     assert {versus for _, versus, _ in found} == {"raw", "m"}
     drawn = calcli.evaluate("test.parquet", artifacts=("m", "i"), versus="m", metrics="brier,auc", bootstrap=500)
     again = next(each for each in drawn.differences if (each.score, each.versus, each.metric) == ("i", "m", "brier"))
-    assert (again.lo, again.hi) == pytest.approx((one.lo, one.hi), abs=0.4 * error)
+    assert (again.lo, again.hi) == pytest.approx((one.lo, one.hi), abs=0.1 * (beside.hi - beside.lo))
     page = calcli.webpage(report)
     assert "difference from m" in page
 

@@ -31,7 +31,7 @@ def test_after_is_measured_out_of_fold(here: Path, method: str) -> None:
     report = calcli.fit("train.parquet", method=method, seed=3).report
     frame, row = clicks(), catalog.find(method)
     batch = Batch(frame["logit"].to_numpy(), frame["label"].to_numpy().astype(np.int64))
-    fold = folds(batch.labels, 5, stream(3, "folds"))
+    fold = folds(len(batch), 5, stream(3, "folds"))
     prob = np.empty(len(batch))
     for index in range(5):
         fitted = calibrator.fit(row, batch.take(fold != index), row.resolve())

@@ -9,7 +9,7 @@ from calcli.cli.signature import command
 EXAMPLES = """\
 calcli evaluate test.parquet
 calcli evaluate test.parquet --with train.platt --with new=train.isotonic
-calcli evaluate test.parquet --with train.platt --with train.isotonic --versus train.platt
+calcli evaluate test.parquet --with a.platt --with b.beta --versus a.platt
 calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
 calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
 calcli evaluate test.parquet --with train.ccl --rejection --html report.html
