@@ -44,6 +44,7 @@ _STEPS, _STILL = 100, 1e-9
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+    batch = batch if batch.weight is None else batch.take(batch.weight > 0)  # others would be dealt into folds too
     members = {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in _asked(params, batch)}
     if params["weights"] != "auto":
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})

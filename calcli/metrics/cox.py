@@ -94,6 +94,8 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
     share, square = blocks.weight / blocks.total, blocks.square / blocks.total**2
     bread = np.linalg.pinv((basis * (share * s * (1.0 - s))) @ basis.T)
     variance = float((bread @ ((basis * (square * s * (1.0 - s))) @ basis.T) @ bread)[which, which])
+    if not variance > 0:  # labels that the fit is certain of tell nothing of its limits
+        return -math.inf, math.inf
     one = np.ones((1, len(z)))
 
     def loss(value: float) -> float:

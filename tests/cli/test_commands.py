@@ -161,7 +161,7 @@ def test_evaluate_in_long_form(here: Path, run: Run) -> None:
     lines = run(*words, "--format", "csv")[1].splitlines()
     value = json.loads(run(*words, "--format", "json")[1])["scores"][1]["metrics"]["nll"]["value"]
     assert lines[0].startswith("score,group,metric,value,lo,hi,floor,null_hi,p,reason,diff,")
-    assert lines[2].startswith(f"train.platt,,nll,{value!r},,,,,,-0.")
+    assert lines[2].startswith(f"train.platt,,nll,{value!r},,,,,,,-0.")
 
 
 @pytest.mark.parametrize("more", [(), ("--with", "b=train.platt", "--versus", "b", "--by", "label")])
