@@ -112,7 +112,11 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
         inner, step = float(theta[which]), side * Z975 * math.sqrt(variance)
         while above(inner + step) < 0.0 and abs(step) < _FURTHEST:
             inner, step = inner + step, 2.0 * step
-        return side * math.inf if above(inner + step) < 0.0 else float(brentq(above, inner, inner + step, rtol=1e-8))
+        return (
+            side * math.inf
+            if above(inner + step) < 0.0
+            else float(brentq(above, inner, inner + step, xtol=1e-9, rtol=1e-8, maxiter=1000))
+        )
 
     return end(-1.0), end(1.0)
 
