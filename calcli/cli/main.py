@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from calcli.cli.environment import is_set
+from calcli.cli.environment import forget_what_stops_libraries, is_set
 from calcli.cli.screen import Screen
 from calcli.cli.streams import flush, keep_stderr, silence, write_stderr
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if own_process:
         # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
         gc.set_threshold(100_000)
+        forget_what_stops_libraries()
         if is_set("--debug", words):
             _show_logs()
         else:

@@ -130,7 +130,9 @@ def _shown(test: Diagnosis) -> str:
         return f"it says {predicted}, and {came} comes true"
     if test.faults[0] == "shape":
         return "its curve bends where a shift and a slope cannot follow"
-    return f"the slope of the labels on its log-odds is {test.slope or 0.0:.2f}, not 1"
+    slope = test.slope or 0.0
+    told = f"the slope of the labels on its log-odds is {slope:.2f}, not 1"
+    return told if slope >= 0 else f"{told}: it ranks backwards"
 
 
 def _listed(parts: Sequence[str]) -> str:
