@@ -15,9 +15,9 @@ import peers
 from calcli.batch import Batch
 from calcli.engines.listener import SILENT
 from calcli.fitting.model_selection import choose, criterion, cross_validate
-from calcli.fitting.recipe import candidates_for
 from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import catalog
+from calcli.methods.catalog import candidates_for
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.paired import Z975, paired_difference

@@ -30,7 +30,7 @@ from board import AUTO, Board, Contest, Result
 from bounded import UnfinishedError, bounded, preload
 from pairs import Pair, pairs
 
-from calcli.fitting.recipe import candidates_for
+from calcli.methods.catalog import candidates_for
 
 GIVEN, NEW = "given files", "new base models and splits"
 SHOWN = (AUTO, "temperature", "platt", "spline", "sms", "venn-abers", "mbct", "heterogeneous", "boost", "ccl", "recal",

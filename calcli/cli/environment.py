@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 _NO = {"", "0", "false", "no", "off", "n", "f"}
 
-_THREADS = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREAD_VARIABLES = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""Where polars, OpenMP and numba read how many threads they may make."""
 
 
 def variable_of(flag: str) -> str:
@@ -26,7 +27,7 @@ def forget_what_stops_libraries() -> None:
     polars, numba and matplotlib read these variables when they are imported, and raise where they make no sense.
     """
     os.environ.pop("MPLBACKEND", None)
-    for name in _THREADS:
+    for name in THREAD_VARIABLES:
         value = os.environ.get(name, "1")
         if not (value.isdecimal() and int(value) > 0):
             del os.environ[name]

@@ -12,6 +12,7 @@ from typing import Literal
 
 from calcli.cli import complete
 from calcli.cli.arguments import names, names_or_empty, names_or_none, settings
+from calcli.cli.environment import THREAD_VARIABLES
 from calcli.cli.screen import is_terminal
 from calcli.cli.signature import REQUIRED, argument, option
 from calcli.errors import UsageError
@@ -38,7 +39,7 @@ def _limit_threads(count: int | None) -> int | None:
     More threads than processors only wait for each other: `Arguments.console` says that there are fewer.
     """
     if count is not None:
-        for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        for name in THREAD_VARIABLES:
             os.environ[name] = str(min(count, processors()))
     return count
 

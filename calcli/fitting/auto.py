@@ -19,7 +19,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener
 from calcli.fitting.contest import EVIDENCE, Contest
 from calcli.fitting.model_selection import IDENTITY, OUT_OF_TIME, Choice, criterion, cross_validate
-from calcli.fitting.recipe import Recipe, candidates_for
+from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
@@ -81,7 +81,9 @@ def select(
     splits = split_rows(len(rows), holdout, seed)
 
     # What every method predicts for them.
-    candidates = {spec: recipe.resolve(spec) for spec in candidates_for(batch.classes) if not spec.lacks_columns(batch)}
+    candidates = {
+        spec: recipe.resolve(spec) for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)
+    }
     outcomes = cross_validate(
         candidates,
         rows,

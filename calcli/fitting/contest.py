@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
-from calcli.fitting.model_selection import IDENTITY, gap, loss_name
+from calcli.fitting.model_selection import IDENTITY, criterion_rows, gap, loss_name
 from calcli.methods import pool
 from calcli.metrics.base import Scored
 from calcli.metrics.catalog import MetricSpec
@@ -57,7 +57,7 @@ class Contest:
         }
         likelihood = {name: -_summed_log_loss(one) for name, one in scored.items()}
         shown = [name for name in scored if likelihood[name] - likelihood[IDENTITY] >= EVIDENCE]
-        losses = {name: self._metric_rows(one) for name, one in scored.items()}
+        losses = {name: criterion_rows(self._metric, one) for name, one in scored.items()}
         mean = {name: float(np.average(loss, weights=self.weight)) for name, loss in losses.items()}
         best = min(self.prob, key=lambda name: mean[name])
         if set(self.prob) == {IDENTITY}:
@@ -92,12 +92,6 @@ class Contest:
             near = None if without is None else self._weigh(None)
             self._weights[without] = pool.weigh(prob, self.labels[rows], weight, most=self._most, near=near)
         return self._weights[without]
-
-    def _metric_rows(self, scored: Scored) -> FloatArray:
-        """What each row adds to the criterion; less is better."""
-        per_row = self._metric.load_rows()
-        assert per_row is not None
-        return -per_row(scored) if self._metric.direction == "higher" else per_row(scored)
 
     def _said(self, mean: float) -> str:
         return f"{-mean if self._metric.direction == 'higher' else mean:.5f}"

@@ -252,11 +252,9 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: Me
     all, so it stays unless another one has a loss that is less by more than that.
     """
     # The loss of each method in each held-out row, and its mean.
-    rows, per_row = batch.take(splits.predicted), metric.load_rows()
-    assert per_row is not None
-    sign = -1.0 if metric.direction == "higher" else 1.0
+    rows = batch.take(splits.predicted)
     losses = {
-        outcome.spec.name: sign * per_row(Scored(rows.labels, outcome.predicted.prob, rows.weight))
+        outcome.spec.name: criterion_rows(metric, Scored(rows.labels, outcome.predicted.prob, rows.weight))
         for outcome in outcomes
         if outcome.predicted is not None
     }
@@ -286,6 +284,13 @@ def gap(loss: FloatArray, least: FloatArray, weight: FloatArray | None) -> tuple
     if value is None:
         raise FitError("all held-out rows have weight 0")
     return value, 0.0 if lo is None else (value - lo) / Z975
+
+
+def criterion_rows(metric: MetricSpec, scored: Scored) -> FloatArray:
+    """What each row adds to the criterion; less is better."""
+    per_row = metric.load_rows()
+    assert per_row is not None
+    return -per_row(scored) if metric.direction == "higher" else per_row(scored)
 
 
 def loss_name(metric: MetricSpec) -> str:

@@ -93,7 +93,7 @@ class Recipe:
         """The named method; of ``auto`` those for two classes and those for more."""
         if self.method != AUTO:
             return (catalog.find(self.method),)
-        return tuple(spec for classes in (2, 3) for spec in candidates_for(classes))
+        return tuple(spec for classes in (2, 3) for spec in catalog.candidates_for(classes))
 
     @property
     def needs_features(self) -> bool:
@@ -103,12 +103,6 @@ class Recipe:
     def resolve(self, spec: MethodSpec) -> Params:
         """All parameters of a method: the defaults, the preset, and those that were given."""
         return spec.resolve(params_by_method(self.params, self.method).get(spec.name, {}), self.preset)
-
-
-def candidates_for(classes: int) -> list[MethodSpec]:
-    """The methods that `auto` compares, the simplest first."""
-    kind = "binary" if classes == 2 else "multiclass"
-    return sorted((spec for spec in catalog.specs() if spec.auto in ("yes", kind)), key=lambda spec: spec.simplicity)
 
 
 def params_by_method(params: Mapping[str, ParamValue], method: str) -> dict[str, dict[str, ParamValue]]:

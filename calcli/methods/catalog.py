@@ -31,6 +31,12 @@ def names() -> tuple[str, ...]:
     return tuple(spec.name for spec in _SPECS)
 
 
+def candidates_for(classes: int) -> list[MethodSpec]:
+    """The methods that `auto` compares, the simplest first."""
+    kind = "binary" if classes == 2 else "multiclass"
+    return sorted((spec for spec in _SPECS if spec.auto in ("yes", kind)), key=lambda spec: spec.simplicity)
+
+
 def find(name: str) -> MethodSpec:
     """The spec of a method, or a `UsageError` with the nearest name."""
     for spec in _SPECS:

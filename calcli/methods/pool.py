@@ -189,9 +189,7 @@ def predicted_out_of_fold(members: Mapping[str, Calibrator], batch: Batch, seed:
 def _asked(params: Params, batch: Batch) -> list[MethodSpec]:
     """The methods that are weighed, identity first."""
     if params["members"] == "auto":
-        kind = "binary" if batch.classes == 2 else "multiclass"
-        found = [spec for spec in catalog.specs() if spec.auto in ("yes", kind)]
-        return [spec for spec in found if not spec.lacks_columns(batch)]
+        return [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
     names = [name.strip() for name in str(params["members"]).split(",")]
     if params["weights"] == "auto":
         names.insert(0, IDENTITY)

@@ -13,7 +13,16 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.files import as_text
-from calcli.fitting.model_selection import IDENTITY, Choice, Outcome, choice_warnings, choose, criterion, cross_validate
+from calcli.fitting.model_selection import (
+    IDENTITY,
+    Choice,
+    Outcome,
+    choice_warnings,
+    choose,
+    criterion,
+    criterion_rows,
+    cross_validate,
+)
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, load_side_inputs
@@ -212,10 +221,8 @@ def _with_standings(
     seed: int,
 ) -> Iterator[ScoreRow]:
     """The report's entries of methods that have predictions, with how likely each is the best by the criterion."""
-    per_row, sign = metric.load_rows(), -1.0 if metric.direction == "higher" else 1.0
-    assert per_row is not None
     losses = [
-        sign * per_row(Scored(rows.labels, outcome.predicted.prob, rows.weight))
+        criterion_rows(metric, Scored(rows.labels, outcome.predicted.prob, rows.weight))
         for outcome in outcomes
         if outcome.predicted is not None
     ]

@@ -11,8 +11,8 @@ import calcli
 from calcli.errors import UsageError
 from calcli.fitting import auto as selection
 from calcli.fitting import learn
-from calcli.fitting.recipe import candidates_for
 from calcli.methods import catalog
+from calcli.methods.catalog import candidates_for
 from calcli.reports.schema import Report
 from tests.support.samples import breeds, clicks
 
