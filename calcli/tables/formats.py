@@ -45,10 +45,13 @@ class Dialect:
     ----------
     commas
         The columns of numbers with a decimal comma.
+    declared
+        Whether a line ``sep=;`` stands before the names, as Excel takes it.
     """
 
     separator: str
     commas: frozenset[str] = frozenset()
+    declared: bool = False
 
 
 def check_delimiter(given: str | None, kind: Format) -> str | None:

@@ -4,7 +4,8 @@ polars' own reader is a third faster, but fills short rows with nulls. This one,
 long rows, bytes that are not UTF-8 and quotes that are never closed, and names the row. An unquoted empty field is
 null, a quoted one an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
 
-Where the first line has one field, and several between other separators, those are the separators. Numbers may then
+A first line ``sep=;`` names the separator, as in Excel, and is none of the table. Where else the first line has one
+field, and several between other separators, those are the separators. Numbers may then
 have a decimal comma: it becomes a point where the column, as far as one looks, holds no other numbers, and `as_written`
 makes it a comma again.
 """
@@ -40,6 +41,8 @@ LOOKED_AT = 1000
 COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 NUMBER = re.compile(r"[+-]?(\d+(,\d+)?|,\d+)([eE][+-]?\d+)?")
 
+DECLARATION = re.compile(r'"?sep=([^"\w])"?', re.IGNORECASE)
+
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 """What may be a thousand and more: a column of nothing else stays text."""
 
@@ -54,13 +57,22 @@ def in_their_dialect(files: Sequence[LocalFile], separator: str | None) -> list[
     found = []
     for file in files:
         _refuse_other_content(file)
-        plain = replace(file, dialect=Dialect(separator or SEPARATORS[file.format]))
-        if separator is None and len(_first_row(plain)) == 1:
+        declared = _declared_separator(file)
+        dialect = Dialect(separator or declared or SEPARATORS[file.format], declared=declared is not None)
+        plain = replace(file, dialect=dialect)
+        if separator is None and declared is None and len(_first_row(plain)) == 1:
             others = [replace(file, dialect=Dialect(mark)) for mark in OTHER_SEPARATORS]
             plain = max([plain, *others], key=lambda each: len(_first_row(each)))
         found.append(plain)
     commas = frozenset().union(*(_with_commas(file) for file in found))
     return [replace(file, dialect=replace(file.dialect, commas=commas)) for file in found]
+
+
+def _declared_separator(file: LocalFile) -> str | None:
+    """What a first line such as ``sep=;`` names."""
+    with reading(file.name), _opened(file) as stream:
+        line = DECLARATION.fullmatch(stream.readline(10).rstrip("\r\n"))
+    return line[1] if line else None
 
 
 def as_written(frame: pl.LazyFrame, dialect: Dialect) -> pl.LazyFrame:
@@ -113,8 +125,11 @@ def _refuse_other_content(file: LocalFile) -> None:
 
 
 def _opened(file: LocalFile) -> IO[str]:
-    """The text; it is decoded in blocks that reach beyond the first lines, whose bad bytes are none of theirs."""
-    return file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+    """The table's text. It is decoded in blocks that reach beyond the lines asked for, so bad bytes are passed on."""
+    stream = file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+    if file.dialect.declared:
+        stream.readline()
+    return stream
 
 
 def _first_row(file: LocalFile) -> tuple[str, ...]:
@@ -178,7 +193,11 @@ def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: lis
 
     return pa.csv.open_csv(
         str(file.path),
-        read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK),  # threads hide the row numbers
+        read_options=pa.csv.ReadOptions(
+            use_threads=False,  # threads hide the row numbers
+            block_size=BLOCK,
+            skip_rows=int(file.dialect.declared),
+        ),
         parse_options=pa.csv.ParseOptions(
             delimiter=file.dialect.separator,
             newlines_in_values=True,
@@ -197,9 +216,10 @@ def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: lis
 
 def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> DataError:
     """The error of pyarrow, with rows counted from the first below the header."""
+    above = 1 + file.dialect.declared
     if wrong:
         row = wrong[0]
-        place = "" if row.number is None else f" in row {row.number - 1}"
+        place = "" if row.number is None else f" in row {row.number - above}"
         text = row.text if len(row.text) <= 60 else row.text[:60] + "…"
         return DataError(
             f"{file.name} has {row.actual_columns} fields{place}, but {row.expected_columns} column names: {text!r}",
@@ -208,7 +228,7 @@ def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> Dat
     message = one_line(error)
     if "UTF8" in message:
         number = re.search(r"Row #(\d+)", message)
-        return not_utf8(f"row {int(number[1]) - 1} of {file.name}" if number else file.name)
+        return not_utf8(f"row {int(number[1]) - above} of {file.name}" if number else file.name)
     if "straddling" in message:
         return DataError(f"{file.name} has a row of more than {BLOCK >> 20} MB", hint=UNCLOSED)
     return DataError(f"{file.name} cannot be read: {message}")

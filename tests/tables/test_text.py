@@ -124,6 +124,18 @@ def test_separators_are_found_in_the_first_line(tmp_path: Path, mark: str, suffi
         assert source.raw.collect().rows() == [("1", "u", "3;|4")]
 
 
+def test_a_first_line_can_name_the_separator(tmp_path: Path) -> None:
+    """As Excel writes it; it is no row, and none is counted for it."""
+    for line in ("sep=|\n", '"SEP=|"\r\n', "\ufeffsep=|\n"):
+        with open_source(put_text(tmp_path / "a.csv", line + "a|b,c;d\n0,5|x\n1,5|y\n")) as source:
+            assert source.columns == ("a", "b,c;d")
+            assert source.typed().collect().rows() == [(0.5, "x"), (1.5, "y")]
+    with pytest.raises(DataError, match="3 fields in row 2,"):
+        open_source(put_text(tmp_path / "a.csv", "sep=|\na|b\n1|2\n3|4|5\n"))
+    with open_source(put_text(tmp_path / "a.csv", "sep=x,y\n1,2\n")) as source:
+        assert source.columns == ("sep=x", "y")
+
+
 def test_separators_that_are_named(tmp_path: Path) -> None:
     path = put_text(tmp_path / "a.csv", "a,b:c,d\n1,5:2,5\n3:4\n")
     with open_source(path, delimiter=":") as source:

@@ -170,6 +170,8 @@ class _Trainer:
         if inputs.graph is not None:
             self.mix = second_mixing(inputs.graph, inputs.scheme, device)
         gaps, of_label, right = _by_rank(batch)
+        # Labels are mixed as one more row would: else nothing stops the network where it separates the classes.
+        of_label += (gaps.sum(axis=1) / batch.classes - of_label) / (float(batch.weights.sum()) + 1.0)
         self.gaps = torch.as_tensor(gaps, device=device)[:, None, :]
         self.of_label = torch.as_tensor(of_label, device=device)[:, None]
         self.right = torch.as_tensor(right, device=device)[:, None]
@@ -230,7 +232,7 @@ class _Trainer:
         return torch.nn.functional.softplus(total).clamp(COOLEST, HOTTEST)
 
     def _loss(self, temperatures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The log-loss of each row (Eq. 6) and its term of the penalty (Eq. 7).
+        """The log-loss of each row (Eq. 6, with mixed labels) and its term of the penalty (Eq. 7).
 
         The term is the lead of the greatest probability over the second where the predicted class is wrong, and 1 less
         that lead where it is right.

@@ -207,8 +207,14 @@ def test_what_is_trained_is_what_is_applied() -> None:
         loss = next(trainer.losses(weights, 0.1, [0.0], np.ones((120, 1)), 0))[:, 0]
         network = training._network(weights, inputs)
         taught = replace(model, state=replace(model.state, blobs={recal.WEIGHTS: network.to_bytes()}))
-        happened = log_softmax(batch.score / taught.extras(batch)["temperature"][:, None])[np.arange(120), batch.labels]
-        np.testing.assert_allclose(loss, -happened, rtol=1e-10, atol=1e-12)
+        expected = mixed_loss(log_softmax(batch.score / taught.extras(batch)["temperature"][:, None]), batch)
+        np.testing.assert_allclose(loss, expected, rtol=1e-10, atol=1e-12)
+
+
+def mixed_loss(log_prob: FloatArray, batch: Batch) -> FloatArray:
+    """The log-loss of each row beside labels of which 1 / (n + 1) is spread over all classes."""
+    share = 1.0 / (batch.weights.sum() + 1.0)
+    return -(1.0 - share) * log_prob[np.arange(len(batch)), batch.labels] - share * log_prob.mean(axis=1)
 
 
 def _inputs(batch: Batch, model: Calibrator) -> training.Inputs:
@@ -220,14 +226,14 @@ def _inputs(batch: Batch, model: Calibrator) -> training.Inputs:
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_loss_is_that_of_the_paper(classes: int) -> None:
-    """Eq. 6, and Eq. 7 as a mean: 1 - z_m + z_s of rows predicted right, z_m - z_s of the others."""
+    """Eq. 6 with mixed labels, and Eq. 7 as a mean: 1 - z_m + z_s of rows predicted right, z_m - z_s of the others."""
     batch = ordinary(50, classes)
     inputs = training.Inputs({"own": logits(batch.score)}, 1.0, None, GCN)
     trainer = training._Trainer(batch, inputs, torch.device("cpu"), 0)
     t = np.random.default_rng(1).uniform(0.3, 4, (50, 1))
     found, penalty = trainer._loss(torch.as_tensor(t))
     prob = softmax(logits(batch.score) / t)
-    np.testing.assert_allclose(found.numpy()[:, 0], -np.log(prob[np.arange(50), batch.labels]), rtol=1e-9)
+    np.testing.assert_allclose(found.numpy()[:, 0], mixed_loss(np.log(prob), batch), rtol=1e-9)
     second, first = np.sort(prob, axis=1).T[-2:]
     right = prob.argmax(axis=1) == batch.labels
     np.testing.assert_allclose(penalty.numpy()[:, 0], np.where(right, 1 - first + second, first - second), rtol=1e-9)
@@ -266,6 +272,17 @@ def test_it_learns_that_related_rows_share_a_temperature(relation: str, preset: 
     losses = [float(log_loss(prob, test.labels).mean()) for prob in (one, model.predict(test), probabilities(best))]
     assert losses[1] < losses[2] + 0.25 * (losses[0] - losses[2])
     assert model.remarks()[0].startswith("recal links rows by ")
+
+
+@pytest.mark.parametrize("rows", [20, 200])
+def test_rows_that_the_score_separates_make_it_not_certain(rows: int) -> None:
+    """On average it says an error no smaller than one more row of all classes is."""
+    score = np.random.default_rng(0).normal(0.0, 2.0, rows)
+    batch = Batch(score, (score > 0).astype(np.int64), None, {"x": Column("number", np.arange(float(rows)))})
+    prob = calibrator.fit(ROW, batch, ROW.resolve()).predict(batch)
+    error = np.where(batch.labels == 1, 1.0 - prob, prob)
+    assert error.min() > 1e-6
+    assert error.mean() > 0.25 / (rows + 1.0)
 
 
 def test_a_network_that_gains_too_little_is_not_used() -> None:
