@@ -17,26 +17,26 @@ from calcli.cli.streams import write
 from calcli.version import VERSION
 
 COMMANDS = {
-    "fit": "Fit a calibrator, check it on held-out rows, and keep it.",
+    "fit": "Fit a calibrator, check it on held-out rows, and save it.",
     "apply": "Add calibrated probabilities to a table.",
-    "evaluate": "Measure scores, before and after calibration.",
-    "diagram": "Show what was predicted beside what happened.",
-    "compare": "Compare methods on held-out rows, no calibration among them.",
+    "evaluate": "Measure scores before and after calibration.",
+    "diagram": "Draw reliability diagrams: predicted probabilities against observed rates.",
+    "compare": "Compare methods, and no calibration, on held-out rows.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
-    "export": "Say a calibrator in SQL, or as a formula in JSON.",
-    "uncertainty": "Say how uncertain predictions are, and why.",
-    "inspect": "Say what an artifact is, and how good it was.",
-    "methods": "List the ways to calibrate, or describe one.",
-    "metrics": "List the ways to measure, or describe one.",
+    "export": "Export a calibrator as SQL or JSON.",
+    "uncertainty": "Measure how uncertain predictions are, and why.",
+    "inspect": "Describe an artifact and its held-out performance.",
+    "methods": "List the calibration methods, or describe one.",
+    "metrics": "List the metrics, or describe one.",
 }
 """The first line of each command's help. The command is the function of this name in the module of this name."""
 
 GROUPS = {
     "uncertainty": {
-        "fit": "Train an ensemble of CatBoost models, and keep it.",
+        "fit": "Train an ensemble of CatBoost models, and save it.",
         "apply": "Add predictions and their uncertainty to a table.",
-        "evaluate": "Measure ensembles, and whether their uncertainty finds errors.",
-        "decompose": "Split up the uncertainty of predictions that a table holds.",
+        "evaluate": "Measure ensembles, and how well their uncertainty finds errors.",
+        "decompose": "Decompose the uncertainty of ensemble predictions in a table.",
     }
 }
 """Groups of commands: ``calcli uncertainty fit`` is `fit` in the module `uncertainty_fit`."""
@@ -133,6 +133,6 @@ Version = Annotated[bool, typer.Option("--version", help="Print the version.", c
 
 
 def _alone(ctx: typer.Context, version: Version = False) -> None:
-    """Calibrate predictions that are already in a table, and prove that it helped."""
+    """Calibrate the predictions in a table, and measure whether it helped."""
     if ctx.invoked_subcommand is None:
         write(f"{ctx.get_help()}\n")

@@ -22,7 +22,7 @@ GENERAL = "General"
 """The panel of options that have no other."""
 
 _PANELS = {panel: panel for panel in ("Input", "Method", "Check", "Output", "Columns", GENERAL)}
-_PANELS["Columns"] += " (without them those of the artifact, or else the usual names)"
+_PANELS["Columns"] += " (default: as in the artifact, or found by their usual names)"
 
 
 class Command(TyperCommand):

@@ -55,244 +55,234 @@ DATA_OR_NONE = DATA._replace(kind=list[str] | None, default=None)
 ARTIFACT = argument("ARTIFACT", "The directory that `calcli fit` made.")
 INPUT_FORMAT = source(
     "--input-format FORMAT",
-    "parquet, csv, tsv, ipc, ndjson or json, where suffixes do not tell.",
+    "parquet, csv, tsv, ipc, ndjson or json, if the suffix does not say.",
     complete=complete.tables,
 )
-DELIMITER = source("--delimiter LETTER", "What stands between the fields of CSV, where the first line does not tell.")
+DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
 BAD_ROWS = source(
     "--bad-rows fail|null",
-    "Rows without a finite score, or without a label or weight: refuse the table, or go on without them.",
+    "Rows without a finite score, a label or a weight: refuse the table (fail), or leave them out (null).",
     "fail",
     kind=Literal["fail", "null"],
 )
 
 # Columns
-LABEL = column("--label COLUMN", "The class that each row turned out to have.")
-PROB = column("--prob COLUMN", "The score as a probability; of more than two classes, the stem of COLUMN_<class>.")
-LOGIT = column("--logit COLUMN", "The score as log-odds or logits, likewise.")
-FEATURES = column("--features A,B,...", "What the method may look at.", convert=names)
-IGNORE = column("--ignore A,B,...", "Columns to leave out of everything.", convert=names_or_empty)
-WEIGHT = column("--weight COLUMN", "How much each row counts; none is found by its name.")
+LABEL = column("--label COLUMN", "The observed class of each row.")
+PROB = column("--prob COLUMN", "The predicted probability; for more than two classes, the stem of COLUMN_<class>.")
+LOGIT = column(
+    "--logit COLUMN", "The predicted log-odds; for more than two classes, the stem of the logits COLUMN_<class>."
+)
+FEATURES = column("--features A,B,...", "The features that the method may use.", convert=names)
+IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=names_or_empty)
+WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
 WEIGHT_KIND = column(
     "--weight-kind KIND",
-    "counts: how many rows each stands for, as if it were there so often; importance: how much it matters beside "
-    "others. By default that of the artifact, or importance.",
+    "counts: each row stands for so many equal rows; importance: only the ratios of weights matter. By default as in "
+    "the artifact, or importance.",
     kind=Literal["counts", "importance"] | None,
 )
-POSITIVE = column("--positive LABEL", "The class that the score speaks of.")
+POSITIVE = column("--positive LABEL", "The class whose probability the score is.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=names)
-NODE_ID = column("--node-id COLUMN", "The id by which --edges knows the row.")
+NODE_ID = column("--node-id COLUMN", "The row ids that --edges refers to.")
 
 # Method
 METHOD = method(
     "-m --method NAME",
-    "How to calibrate; `calcli methods` lists them. auto compares several, no calibration among them.",
+    "The calibration method; `calcli methods` lists them. auto compares several, and no calibration.",
     "auto",
     complete=complete.methods,
 )
 SET = method(
     "--set KEY=VALUE",
-    "A parameter of the method; can be given several times. `calcli methods NAME` lists them.",
+    "A parameter of the method; repeatable. `calcli methods NAME` lists them.",
     field="params",
     kind=list,
     convert=settings,
     complete=complete.settings,
 )
-PRESET = method("--preset NAME", "Parameters that were chosen together.", complete=complete.presets)
+PRESET = method("--preset NAME", "A named set of parameters.", complete=complete.presets)
 METHODS = method(
-    "--methods A,B,...", "all, or names; `calcli methods` lists them.", "all", complete=complete.method_list
+    "--methods A,B,...", "all, or a list of names; `calcli methods` shows them.", "all", complete=complete.method_list
 )
 BUDGET = method(
     "--budget SECONDS",
-    "Leave out the methods that are not compared by then; no limit by default.",
+    "Leave out methods that are not compared after so many seconds; no limit by default.",
     kind=float,
     min=0,
     max=10**9,
 )
 CRITERION = method(
     "--criterion METRIC",
-    "The metric by which a method is chosen: nll or brier, never a calibration error.",
+    "The metric that chooses the method: nll or brier.",
     "nll",
     complete=complete.metric,
 )
 MODEL = method(
     "--model FILE",
-    "The model that made the scores, as CatBoost, XGBoost or LightGBM wrote it, for methods that look inside.",
+    "The model that made the scores, saved by CatBoost, XGBoost or LightGBM, for methods that look inside it.",
 )
 PARTITION_DATA = method(
     "--partition-data FILE",
-    "Rows with labels to learn a partition from: those that the model was trained on, as a rule.",
+    "Labelled rows from which to learn a partition, usually those that the model was trained on.",
 )
 EMBEDDING_DATA = method(
-    "--embedding-data FILE", "Rows to cluster together with DATA: those that the model was trained on, as a rule."
+    "--embedding-data FILE", "Rows to cluster together with DATA, usually those that the model was trained on."
 )
-EDGES = method("--edges FILE", "Pairs of ids, of rows that are linked, for methods that relate rows; needs --node-id.")
-NEW_EDGES = method(
-    "--edges FILE", "The edges of these rows, if the artifact was fitted with --edges that did not know them."
-)
+EDGES = method("--edges FILE", "Pairs of ids of linked rows, for methods that relate rows; needs --node-id.")
+NEW_EDGES = method("--edges FILE", "The edges of these rows, if they were not in the --edges of the fit.")
 EVALUATED_EDGES = check(
     "--edges FILE",
-    "Pairs of ids, of rows that are linked: for the metric tv, and for artifacts that were fitted with edges.",
+    "Pairs of ids of linked rows, for the metric tv and for artifacts that were fitted with edges.",
 )
-EXACT = method("--exact", "Let outputs be exactly 0 or 1 where the method says so.", False)
+EXACT = method("--exact", "Allow outputs of exactly 0 and 1.", False)
 PRIOR_SHIFT = method(
-    "--prior-shift RATE", "The share of positives where the scores will be used, if it differs; else a=RATE,b=RATE,..."
+    "--prior-shift RATE",
+    "The base rate where the scores will be used, if it differs; for more classes a=RATE,b=RATE,...",
 )
 
 # Check
 WITH = check(
     "--with [NAME=]DIR",
-    "An artifact to measure beside the raw score; can be given several times.",
+    "An artifact to measure beside the raw score; repeatable.",
     field="artifacts",
     kind=list,
 )
 SCORES = check(
     "--score [NAME=]COLUMN",
-    "A column of calibrated probabilities to measure beside the raw score; can be given several times. Of more than "
-    "two classes, the stem of COLUMN_<class>.",
+    "A column of calibrated probabilities to measure beside the raw score; repeatable. For more than two classes, the "
+    "stem of COLUMN_<class>.",
     field="scores",
     kind=list,
 )
-VERSUS = check(
-    "--versus NAME", "One of these scores: the differences of the others from it are shown too, with their intervals."
-)
+VERSUS = check("--versus NAME", "Also show how the other scores differ from this one, with intervals.")
 HOLDOUT = check(
     "--holdout SCHEME",
-    "cv:5 (folds), 0.1 (a share of the rows) or none. By default cv:5 up to a million rows, 0.1 above.",
+    "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5 up to a million rows, 0.1 above.",
 )
 GUARD = check(
     "--guard METRIC",
-    "A metric that must not get worse on held-out rows; if it does, nothing is kept and the exit code is 1.",
+    "A metric that must not get worse on held-out rows; if it does, nothing is saved and the exit code is 1.",
     complete=complete.metric,
 )
 REFIT_GUARD = GUARD._replace(default="nll")
 STRICT = check("--strict", "Replace only if the difference's 95 % interval shows that it is not worse.", False)
-FOLDS = check("--folds N", "In how many parts rows are predicted from the others.", 5, min=2, max=10_000)
+FOLDS = check("--folds N", "The number of cross-validation folds.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
-    "Rows that agree in it belong together: they are drawn together, and never on both sides of a split.",
+    "Rows with the same value, such as a user, stay together in folds and in bootstrap samples.",
 )
-ORDER_BY = check("--order-by COLUMN", "A time: rows are predicted from those before them.")
+ORDER_BY = check("--order-by COLUMN", "A time: rows are predicted only from earlier rows.")
 METRICS = check(
     "--metrics A,B,...",
-    "default, all, or names; `calcli metrics` lists them.",
+    "default, all, or a list of names; `calcli metrics` shows them.",
     "default",
     complete=complete.metrics,
     show_default=False,
 )
-BINS = check("--bins N", "How many bins there are.", 15, min=1, max=100_000)
+BINS = check("--bins N", "The number of bins.", 15, min=1, max=100_000)
 BINNING = check(
-    "--binning width|mass", "Bins of equal width, or of equal weight.", "width", kind=Literal["width", "mass"]
+    "--binning width|mass", "Bins of equal width, or of equal mass.", "width", kind=Literal["width", "mass"]
 )
 KIND = check(
     "--kind KIND",
-    "reliability: bars; smooth: a curve in their place; rejection: how often the rest is wrong when the least sure "
-    "rows are left out.",
+    "reliability: bars; smooth: a smoothed curve; rejection: the error rate when the least certain rows are left out.",
     "reliability",
     kind=Literal["reliability", "smooth", "rejection"],
 )
 CLASS = check(
     "--class NAME|top|all",
-    "Whose probability: a class, top for the predicted one, all for each; can be given several times. By default the "
-    "positive class of two, top of more.",
+    "Whose probability to draw: a class, top (the predicted one) or all; repeatable. By default the positive class of "
+    "two, top of more.",
     field="chosen",
     kind=list,
 )
 BANDS = check(
     "--bands KIND",
-    "consistency: where 95 % of a calibrated score's points would be; bootstrap: where those of as many rows drawn "
-    "anew would be; none.",
+    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % bootstrap intervals; none.",
     "consistency",
     kind=Literal["consistency", "bootstrap", "none"],
 )
-HTML = output("--html FILE", "Write the report as one page too, with its pictures; it needs nothing else.")
-REJECTION = check("--rejection", "Say how often the rest is wrong when the least sure rows are left out.", False)
+HTML = output("--html FILE", "Also write the report and its diagrams as one self-contained HTML page.")
+REJECTION = check("--rejection", "Report the error rate when the least certain rows are left out.", False)
 CONVENTION = check(
     "--convention NAME",
-    "Whose bins the ECE family has: sklearn, netcal, torchmetrics, mcgrad, relplot, mapie, ...",
+    "Whose definition of bins ECE and its relatives follow: sklearn, netcal, torchmetrics, mcgrad, relplot, mapie, ...",
     "sklearn",
 )
 MVCE = check(
     "--mvce closed|sampled",
-    "MVCE in closed form where that holds, or by shuffling.",
+    "Compute MVCE in closed form where that is exact, or by shuffling.",
     "closed",
     kind=Literal["closed", "sampled"],
 )
-IN_SAMPLE = check("--in-sample", "The score was fitted on these very rows: tests allow for it.", False)
+IN_SAMPLE = check("--in-sample", "The score was fitted on these rows; the tests allow for it.", False)
 BOOTSTRAP = check(
     "--bootstrap N",
-    "Draw the rows anew so often, for 95 % intervals of every metric; 0 is never.",
+    "The number of bootstrap samples for 95 % intervals of every metric; 0 is none.",
     0,
     min=0,
     max=1_000_000,
 )
-BY = check(
-    "--by A,B,...", "Columns; the rows with each of their values are shown by themselves.", convert=names_or_empty
-)
-BASELINE = check(
-    "--baseline FILE", "A report that was written before with --format json: every number is shown beside it."
-)
+BY = check("--by A,B,...", "Columns whose groups are reported separately.", convert=names_or_empty)
+BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
-    "--drift ARTIFACT", "Has its calibration moved since the fit? If it has, exit with 1; to be asked every night."
+    "--drift ARTIFACT",
+    "Test whether its calibration has drifted since the fit; if it has, exit with 1. Made to run every night.",
 )
-DRIFT_STATE = check(
-    "--state FILE", "Where --drift keeps what it knows between the nights; ARTIFACT.drift.json by default."
-)
+DRIFT_STATE = check("--state FILE", "Where --drift keeps its evidence between runs; ARTIFACT.drift.json by default.")
 CLUSTERS_FROM = check(
     "--clusters-from COLUMN",
-    "What CECE has for bins; else the clusters of a CCL artifact, or clusters of the features.",
+    "The clusters of CECE; by default those of a CCL artifact, or clusters of the features.",
 )
 FAIL_IF = check(
     "--fail-if EXPR",
-    "Exit with 1 if it is true, as in 'nll > 0.31', 'ece.diff > 0' (beside the raw score) or 'nll.change > 0' (since "
-    "the baseline); can be given several times.",
+    "Exit with 1 if this is true, such as 'nll > 0.31', 'ece.diff > 0' (against the raw score) or 'nll.change > 0' "
+    "(against the baseline); repeatable.",
     kind=list,
     complete=complete.gate,
 )
-ALLOW_NULL = check("--allow-null", "Let --fail-if pass over a number that is not defined.", False)
-SEED = check("--seed N", "Of all that is drawn by chance.", 0, min=0, max=2**63 - 1)
+ALLOW_NULL = check("--allow-null", "Let --fail-if ignore numbers that are undefined.", False)
+SEED = check("--seed N", "The random seed.", 0, min=0, max=2**63 - 1)
 
 # Output
-KEEP = output(
-    "--keep A,B,...|none", "The input columns to pass through; all of them by default.", convert=names_or_none
-)
-ARTIFACT_OUTPUT = output("-o --output DIR", "Where to keep the artifact; <name of DATA>.<method> by default.")
+KEEP = output("--keep A,B,...|none", "The input columns to keep; all by default.", convert=names_or_none)
+ARTIFACT_OUTPUT = output("-o --output DIR", "Where to save the artifact; <name of DATA>.<method> by default.")
 TABLE_OUTPUT = output("-o --output FILE", "Where to write the table; - is stdout.", REQUIRED)
 PICTURE_OUTPUT = output(
     "-o --output FILE",
-    "Where to draw, by its suffix a .png, .svg, .pdf or .html; - is stdout. By default on the terminal.",
+    "A .png, .svg, .pdf or .html file to draw; - is stdout. By default the terminal.",
 )
 PICTURE_FORMAT = output(
     "--output-format FORMAT",
-    "png, svg, pdf or html, where the suffix does not tell.",
+    "png, svg, pdf or html, if the suffix does not say.",
     variable="CALCLI_DIAGRAM_OUTPUT_FORMAT",
     complete=complete.pictures,
 )
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
-    "parquet, csv, tsv, ipc, ndjson or json, where the suffix does not tell; on stdout that of DATA by default.",
+    "parquet, csv, tsv, ipc, ndjson or json, if the suffix does not say; on stdout that of DATA by default.",
     complete=complete.tables,
 )
-SELECT = output("--select DIR", "Fit the chosen method on all rows, and keep it here.")
-ROLLBACK = output("--rollback", "Put the previous generation back, and stop.", False)
+SELECT = output("--select DIR", "Fit the chosen method on all rows, and save it here.")
+ROLLBACK = output("--rollback", "Restore the previous fit, and stop.", False)
 SCALE = output(
     "--as prob|logit",
-    "What the added column holds: a probability, or its log-odds.",
+    "Write a probability, or its log-odds.",
     "prob",
     field="scale",
     kind=Literal["prob", "logit"],
 )
-EXTRA = output("--extra", "Add the log-odds too, and an interval or the cluster where the method has one.", False)
-COLUMN = output("--column NAME", "The name of the column that is added.", "calibrated")
+EXTRA = output("--extra", "Also add the log-odds and, where the method has one, an interval or the cluster.", False)
+COLUMN = output("--column NAME", "The name of the added column.", "calibrated")
 FORMAT = output(
     "--format FORMAT",
-    "How to answer: table, json, csv or markdown.",
+    "The output format: table, json, csv or markdown.",
     "table",
     field="form",
     kind=Literal["table", "json", "csv", "markdown"],
 )
 TABLE_OR_JSON = output(
-    "--format FORMAT", "How to answer: table or json.", "table", field="form", kind=Literal["table", "json"]
+    "--format FORMAT", "The output format: table or json.", "table", field="form", kind=Literal["table", "json"]
 )
 TO = output("--to sql|json", "The language.", "sql", kind=Literal["sql", "json"])
 DIALECT = output(
@@ -308,43 +298,43 @@ SHAPE = output(
     kind=Literal["expression", "query"],
 )
 TABLE = output("--table NAME", "Where a query finds the rows.")
-RULES = output("--rules", "Show all that was learned: rules, leaves, clusters.", False)
-DRY_RUN = output("--dry-run", "Show which column plays which part, and stop.", False)
+RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
+DRY_RUN = output("--dry-run", "Show how the columns would be used, and stop.", False)
 ENGINE = output(
     "--engine local|spark",
-    "This machine, or a Spark cluster over a directory of Parquet files.",
+    "Run on this machine, or on a Spark cluster over a directory of Parquet files.",
     "local",
     kind=Literal["local", "spark"],
 )
-MASTER = output("--master URL", "Of the Spark cluster, as spark://HOST:7077.")
+MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077.")
 
 # Uncertainty
 ENSEMBLE_DIR = argument("ENSEMBLE", "The directory that `calcli uncertainty fit` made.")
-OUTCOME = column("--label COLUMN", "The class or the amount that each row turned out to have.")
+OUTCOME = column("--label COLUMN", "The observed class or value of each row.")
 TASK = column(
     "--task class|regression",
-    "What the label is; whole numbers of at most 50 different values are classes by default.",
+    "Whether the label is a class or a number; integers of at most 50 distinct values are classes by default.",
     kind=Literal["class", "regression"] | None,
 )
 ENSEMBLE_KIND = method(
     "--ensemble KIND",
-    "sglb: models sampled from the posterior; sgb: models on random halves of the rows; virtual: one sglb model, cut "
-    "at several numbers of trees. sglb by default.",
+    "sglb: models sampled from the posterior; sgb: models on random halves of the rows; virtual: one sglb model, "
+    "truncated at several numbers of trees. sglb by default.",
     kind=Literal["sglb", "sgb", "virtual"] | None,
 )
 MEMBER_COUNT = method(
     "--members N",
-    "How many members the ensemble has.",
+    "The number of ensemble members.",
     10,
     min=2,
     max=10_000,
     variable="CALCLI_UNCERTAINTY_FIT_MEMBERS",
 )
-TREES = method("--trees N", "Of each model; 1000 by default.", kind=int | None, min=1, max=1_000_000)
-DEPTH = method("--depth N", "Of each tree, up to 16; 6 by default.", kind=int | None, min=1, max=16)
+TREES = method("--trees N", "Trees of each model; 1000 by default.", kind=int | None, min=1, max=1_000_000)
+DEPTH = method("--depth N", "Depth of each tree, up to 16; 6 by default.", kind=int | None, min=1, max=16)
 LEARNING_RATE = method(
     "--learning-rate RATE",
-    "By how much each tree moves the prediction; CatBoost's choice by default.",
+    "The learning rate; CatBoost's choice by default.",
     kind=float | None,
     min=0,
     max=1,
@@ -354,21 +344,22 @@ TUNE = method(
 )
 OWN_MODEL = method(
     "--model FILE",
-    "A CatBoost model of yours (.cbm), to take as a virtual ensemble: nothing is trained.",
+    "Your own CatBoost model (.cbm), used as a virtual ensemble without training.",
     variable="CALCLI_UNCERTAINTY_FIT_MODEL",
 )
-ENSEMBLE_OUTPUT = output("-o --output DIR", "Where to keep the ensemble; <name of DATA>.<kind> by default.")
-MORE_MEASURES = output("--extra", "Add two more measures of disagreement: epkl, and for classes rmi.", False)
+ENSEMBLE_OUTPUT = output("-o --output DIR", "Where to save the ensemble; <name of DATA>.<kind> by default.")
+MORE_MEASURES = output("--extra", "Also add two more measures of disagreement: epkl and, for classes, rmi.", False)
 WITH_ENSEMBLE = source(
     "--with [NAME=]DIR",
-    "An ensemble to measure; can be given several times.",
+    "An ensemble to measure; repeatable.",
     field="ensembles",
     variable="CALCLI_UNCERTAINTY_EVALUATE_WITH",
     kind=list,
 )
-OOD = check("--ood FILE", "Rows from out of the domain, with the same features: are they found?")
+OOD = check("--ood FILE", "Out-of-domain rows with the same features; report how well uncertainty detects them.")
 MAKE_OOD = check(
-    "--make-ood FILE", "Make such rows: the numbers of this other table, at the scale of the rows trained on."
+    "--make-ood FILE",
+    "Make out-of-domain rows from the numbers of this other table, at the scale of the training rows.",
 )
 OOD_PRESET = check(
     "--preset paper",
@@ -377,27 +368,27 @@ OOD_PRESET = check(
     kind=Literal["paper"] | None,
 )
 REJECTION_PICTURE = output(
-    "-o --output FILE", "Draw what is left of the errors as rows are rejected, by its suffix a .png, .svg or .pdf."
+    "-o --output FILE", "A .png, .svg or .pdf file that shows the remaining error as uncertain rows are rejected."
 )
 MEMBER_STEM = column(
     "--members STEM",
-    "The columns STEM_<m>, a probability or a mean, or STEM_<m>_<class>.",
+    "The columns of the members: STEM_<m> (a probability or a mean) or STEM_<m>_<class>.",
     REQUIRED,
     variable="CALCLI_UNCERTAINTY_DECOMPOSE_MEMBERS",
 )
-VARIANCES = column("--variances STEM", "The columns STEM_<m> with each member's variance, where amounts are predicted.")
+VARIANCES = column("--variances STEM", "The columns STEM_<m> with each member's variance, for regression.")
 
 # What every command has
 THREADS = general(
     "--threads N",
-    "At most so many; all by default.",
+    "The maximum number of threads; all by default.",
     kind=int | None,
     min=1,
     max=1_000_000,
     callback=_limit_threads,
 )
 QUIET = general("-q --quiet", "Only warnings and errors on stderr.", False)
-DEBUG = general("--debug", "Show where an error comes from.", False)
+DEBUG = general("--debug", "Show the traceback of an error.", False)
 NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.", False)
 
 # Groups
