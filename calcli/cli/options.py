@@ -29,7 +29,7 @@ general = partial(option, None)
 def _piped(data: list[str] | None) -> list[str]:
     """The same paths; refuses a terminal as standard input, because waiting for a typed table looks like hanging."""
     if data and "-" in data and is_terminal(sys.stdin):
-        raise UsageError("- is standard input, which is a terminal here", hint="pipe a table into it, or name a file")
+        raise UsageError("standard input (-) is a terminal", hint="pipe a table into it, or name a file")
     return data or []
 
 

@@ -46,7 +46,7 @@ def trainer_of(binding: Binding, rows: Batch, seed: int) -> Trainer:
     """The trainer for these rows."""
     task: Task = "regression" if binding.regression else "binary" if binding.binary else "multiclass"
     if not binding.regression and len(np.unique(rows.labels)) < 2:
-        raise FitError("all rows that can be used are of one class: there is nothing to tell apart")
+        raise FitError("all usable rows have the same class; an ensemble needs two classes or more")
     return Trainer(rows, task, len(binding.classes), seed)
 
 

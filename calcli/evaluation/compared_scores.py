@@ -91,7 +91,7 @@ def _split(flag: str, text: str) -> tuple[str, str]:
     if not separator:
         name, place = base_name(text) if flag == "--with" else text, text
     if not name or not place:
-        raise UsageError(f"{flag} {text}: a name and what it is of stand around the =")
+        raise UsageError(f"{flag} {text}: a side of the = is empty; it takes NAME=VALUE, or VALUE alone")
     if name == RAW:
         raise UsageError(f"'{RAW}' is the name of the uncalibrated score", hint=f"try: {flag} NAME={place}")
     return name, place

@@ -35,7 +35,7 @@ def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | 
         return None
     if output is None and source.stem is None:
         raise UsageError(
-            "the name of the artifact follows from one input file; for several, a directory or stdin it must be given",
+            "the input is not one file that the artifact could be named after; name the artifact",
             hint=f"try: -o NAME.{suffix}",
         )
     target = Path(f"{source.stem}.{suffix}" if output is None else output)

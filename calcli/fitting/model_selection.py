@@ -238,11 +238,12 @@ def criterion(name: str) -> MetricSpec:
     names = ", ".join(each.name for each in metrics.specs() if each.rows is not None)
     if metric.kind == "gap":
         raise UsageError(
-            f"--criterion {name}: one bin for all rows has nearly none of it and knows nothing; over 832 experiments "
-            "of CalArena the method with the lowest ECE was worse than no calibration by the Brier score in 56 %",
+            f"--criterion {name}: a calibration error cannot choose a method, because predicting the base rate for "
+            "all rows has almost none; in 56 % of 832 experiments of CalArena the method with the lowest ECE had a "
+            "worse Brier score than no calibration",
             hint=f"choose by {names}, and look at {name} afterwards",
         )
-    raise UsageError(f"--criterion {name}: it is no mean over rows", hint=f"choose by {names}")
+    raise UsageError(f"--criterion {name}: only means over rows can choose a method", hint=f"choose by {names}")
 
 
 def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: MetricSpec) -> Choice:

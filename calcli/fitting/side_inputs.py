@@ -68,7 +68,7 @@ class SideFiles:
                     f"--{role} is not used here", hint=f"methods that use it: {', '.join(users) or 'none'}"
                 )
         if self.edges is not None and flags.node_id is None:
-            raise UsageError("--edges links nodes, and nothing says which node a row is", hint="add --node-id COLUMN")
+            raise UsageError("--edges needs the column with the ids of the rows", hint="add --node-id COLUMN")
 
 
 NO_SIDE_FILES = SideFiles()

@@ -126,7 +126,7 @@ class KeyedFolds:
 def split_rows(rows: int, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
     """Random splits, or by group: then rows of a group (0 .. G-1) stay together."""
     if rows < 2:
-        raise FitError("one row cannot be held out and fitted on", hint="try: --holdout none")
+        raise FitError("one row cannot be both held out and fitted on", hint="try: --holdout none")
     count = holdout.folds if holdout.kind == "cv" else max(2, round(1 / holdout.share))
     if groups is not None:
         fold = group_folds(groups, min(count, int(groups.max()) + 1), stream(seed, "groups"))

@@ -237,7 +237,7 @@ def fit(
 def no_features(spec: MethodSpec) -> DataError:
     """The error of a table with nothing but a score and a label."""
     return DataError(
-        f"{spec.name} calibrates by the columns beside the score, and the table has none that can be features",
+        f"{spec.name} needs features, and the table has no columns that can be features",
         hint="name some with --features, or try: --method auto",
     )
 

@@ -64,7 +64,7 @@ def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbe
     from calcli.methods.graphs.relation import links_within
 
     if node_id is None:
-        raise UsageError("--edges links nodes, and nothing says which node a row is", hint="add --node-id COLUMN")
+        raise UsageError("--edges needs the column with the ids of the rows", hint="add --node-id COLUMN")
     node = load_nodes(source, node_id)
     links = links_within(edges, node if loaded.row_numbers is None else node.take(loaded.row_numbers))
     once = links.sources < links.ends

@@ -110,7 +110,7 @@ def _numbered_classes(names: Sequence[str], stem: str) -> dict[int, dict[str, st
 
 def _too_few(source: Source, stem: str, members: Sequence[int]) -> DataError:
     if members:
-        return DataError(f"--members {stem}: there is only member {members[0]}, and one has nobody to disagree with")
+        return DataError(f"--members {stem}: there is only member {members[0]}; an ensemble needs two or more")
     stems = {match[1] for name in source.columns if (match := re.fullmatch(r"(.+)_\d{1,9}", name))}
     meant = nearest(stem, sorted(stems))
     hint = f"did you mean --members {meant}?" if meant else "--members STEM stands for STEM_0, STEM_1, …"

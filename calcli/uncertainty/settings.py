@@ -49,7 +49,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.members < 2:
-            raise UsageError(f"--members {self.members}: one member alone has nobody to disagree with", hint="try: 10")
+            raise UsageError(f"--members {self.members}: an ensemble needs two members or more", hint="try: 10")
         if self.learning_rate is not None and not 0.0 < self.learning_rate <= 1.0:
             raise UsageError(f"--learning-rate {self.learning_rate:g} is not above 0 and at most 1", hint="try: 0.1")
         if not 1 <= self.depth <= DEEPEST:

@@ -187,7 +187,7 @@ def _clustering(
         return clustering(source, scores, named_scores.models, request.clusters_from, request.flags, request.seed)
     if request.clusters_from is not None:
         raise UsageError(
-            "--clusters-from says what CECE has for bins, but it is not measured", hint="add cece to --metrics"
+            "--clusters-from is for the metric cece, which is not measured here", hint="add cece to --metrics"
         )
     return None
 

@@ -70,7 +70,7 @@ def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
         if not model.calibrator.spec.explains:
             users = ", ".join(row.name for row in catalog.specs() if row.explains)
             raise UsageError(
-                f"{model.method} has no rules: its numbers are all there is",
+                f"{model.method} has no rules, clusters or trees to show",
                 hint=f"methods that have some: {users}" if users else f"see: calcli inspect {path}",
             )
         sections = model.calibrator.explain([class_text(label) for label in model.binding.classes])

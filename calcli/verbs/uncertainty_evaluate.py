@@ -72,7 +72,7 @@ class EnsembleEvaluateRequest:
         if self.ood is not None and self.make_ood is not None:
             raise UsageError("--ood and --make-ood are both given", hint="keep one")
         if self.preset is not None and self.make_ood is None:
-            raise UsageError("--preset paper says how rows are made, and none are", hint="add --make-ood FILE")
+            raise UsageError("--preset paper is for --make-ood", hint="add --make-ood FILE")
 
 
 def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> Report:

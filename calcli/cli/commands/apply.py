@@ -35,8 +35,8 @@ cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
 def apply(arguments: Arguments) -> None:
     """Add calibrated probabilities to a table.
 
-    All rows in the same order, all columns as they were, then `calibrated` (for more than two classes
-    `calibrated_<class>`). A label is not needed. Nothing is written unless all rows could be.
+    Writes all rows in the same order and all columns unchanged, followed by `calibrated` (for more than two classes
+    `calibrated_<class>`). Needs no label. Writes either the whole table or nothing.
     """
     from calcli.verbs.apply import ApplyRequest
     from calcli.verbs.apply import apply as run

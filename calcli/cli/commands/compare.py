@@ -34,11 +34,10 @@ calcli compare train.parquet --budget 60 --select best"""
     *options.GENERAL,
 )
 def compare(arguments: Arguments) -> None:
-    """Compare methods on held-out rows, no calibration among them.
+    """Compare methods, and no calibration, on held-out rows.
 
-    Every method predicts the same rows, from the others. The one that is chosen is the simplest whose log-loss is
-    within half a standard error of the lowest. A method that fails, or that the budget leaves no time for, is a row
-    that says so.
+    All methods are cross-validated on the same folds. The choice is the simplest method whose log-loss is within half a
+    standard error of the lowest. Methods that fail, or that --budget leaves no time for, are listed with the reason.
     """
     from calcli.verbs.compare import CompareRequest
     from calcli.verbs.compare import compare as run

@@ -31,10 +31,10 @@ calcli diagram test.csv --class all -o reliability.html"""
     *options.GENERAL,
 )
 def diagram(arguments: Arguments) -> None:
-    """Show what was predicted beside what happened.
+    """Draw reliability diagrams: predicted probabilities against observed rates.
 
-    On the terminal, or as a picture, or as a page with tooltips that needs no network. What happened is grey; colour is
-    error. With another --format than table, the numbers of the picture go to stdout.
+    Draws in the terminal, to an image, or to a self-contained HTML page with tooltips. Observed rates are grey, and
+    colour marks the error. With --format json, csv or markdown the numbers of the diagram go to stdout.
     """
     from calcli.verbs.diagram import DiagramRequest
     from calcli.verbs.diagram import diagram as run

@@ -50,10 +50,10 @@ calcli evaluate days/ --with nightly --engine spark"""
     *options.GENERAL,
 )
 def evaluate(arguments: Arguments) -> None:
-    """Measure scores, before and after calibration.
+    """Measure scores before and after calibration.
 
-    The raw score, that of each artifact and each calibrated column, on the same rows, which should be rows that nothing
-    was fitted on.
+    Measures the raw score, each artifact (--with) and each calibrated column (--score) on the same rows. Use rows that
+    no calibrator was fitted on.
     """
     from calcli.evaluation.request import EvaluateRequest
     from calcli.verbs.evaluate import evaluate as run

@@ -25,10 +25,10 @@ calcli export train.isotonic --to json"""
     options.DEBUG,
 )
 def export(arguments: Arguments) -> None:
-    """Say a calibrator in SQL, or as a formula in JSON.
+    """Export a calibrator as SQL or JSON.
 
-    What comes out predicts what `calcli apply` predicts, to rounding: null for rows that it cannot calibrate, and the
-    same for values that are missing or were never seen. `calcli methods NAME` tells which methods can be exported.
+    The export gives the same predictions as `calcli apply`, up to rounding, also for missing values and unseen
+    categories, and null for rows that cannot be calibrated. `calcli methods NAME` says if a method can be exported.
     Large trees need `--shape query`, which joins them as tables and keeps no order of rows.
     """
     from calcli.verbs.export import ExportRequest

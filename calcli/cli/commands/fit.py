@@ -38,10 +38,10 @@ calcli fit days/ -m platt -o nightly --engine spark"""
     *options.GENERAL,
 )
 def fit(arguments: Arguments) -> None:
-    """Fit a calibrator, check it on held-out rows, and keep it.
+    """Fit a calibrator, check it on held-out rows, and save it.
 
-    Prints the path of the artifact on stdout, so that a script can catch it, and before and after on stderr. With
-    another --format than table the report is what goes to stdout.
+    Prints the path of the artifact to stdout, for scripts, and the held-out performance before and after calibration to
+    stderr. With --format json, csv or markdown the report goes to stdout instead.
     """
     from calcli.fitting.requests import FitRequest
     from calcli.verbs.fit import fit as run

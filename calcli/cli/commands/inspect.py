@@ -14,9 +14,9 @@ calcli inspect train.platt --format json"""
 
 @command(options.ARTIFACT, options.RULES, options.TABLE_OR_JSON, options.NO_COLOR, options.DEBUG)
 def inspect(arguments: Arguments) -> None:
-    """Say what an artifact is, and how good it was.
+    """Describe an artifact and its held-out performance.
 
-    Reads it whole and checks every hash: what cannot be inspected cannot be applied.
+    Reads the whole artifact and checks the hash of every file.
     """
     from calcli.verbs.inspect import inspect as run
 

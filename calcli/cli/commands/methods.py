@@ -20,7 +20,7 @@ calcli methods --format json"""
     options.DEBUG,
 )
 def methods(arguments: Arguments) -> None:
-    """List the ways to calibrate, or describe one."""
+    """List the calibration methods, or describe one."""
     name = arguments["name"]
     chosen = catalog.specs() if name is None else (catalog.find(name),)
     output.methods(chosen, arguments["form"], arguments.console(), details=name is not None)

@@ -20,7 +20,7 @@ calcli metrics --format json"""
     options.DEBUG,
 )
 def metrics(arguments: Arguments) -> None:
-    """List the ways to measure, or describe one."""
+    """List the metrics, or describe one."""
     name = arguments["name"]
     chosen = catalog.specs() if name is None else (catalog.find(name),)
     output.metrics(chosen, arguments["form"], arguments.console(), details=name is not None)

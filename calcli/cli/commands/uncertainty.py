@@ -13,6 +13,6 @@ calcli uncertainty evaluate test.csv --with train.sglb --ood other.csv"""
 
 
 def uncertainty(ctx: typer.Context) -> None:
-    """Say how uncertain predictions are, and why."""
+    """Measure how uncertain predictions are, and why."""
     if ctx.invoked_subcommand is None:
         write(f"{ctx.get_help()}\n")

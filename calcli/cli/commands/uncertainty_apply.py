@@ -26,9 +26,10 @@ calcli uncertainty apply train.sglb new.csv -o - --output-format csv --keep id""
 def apply(arguments: Arguments) -> None:
     """Add predictions and their uncertainty to a table.
 
-    All rows in the same order, all columns as they were, then `uncertainty_mean` (for more than two classes
-    `uncertainty_mean_<class>`), `uncertainty_total`, and its parts `uncertainty_data` and `uncertainty_knowledge`: in
-    nats, or of amounts in their square. A virtual ensemble adds what the whole model says, `uncertainty_model`.
+    Writes all rows in the same order and all columns unchanged, followed by `uncertainty_mean` (for more than two
+    classes `uncertainty_mean_<class>`), `uncertainty_total`, and its parts `uncertainty_data` and
+    `uncertainty_knowledge`: in nats for classes, as variances for numbers. A virtual ensemble adds the prediction of
+    the whole model, `uncertainty_model`.
     """
     from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
     from calcli.verbs.uncertainty_apply import apply as run

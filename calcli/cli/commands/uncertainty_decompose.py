@@ -25,10 +25,10 @@ calcli uncertainty decompose p.csv --members mu --variances var -o out.csv"""
     *options.GENERAL,
 )
 def decompose(arguments: Arguments) -> None:
-    """Split up the uncertainty of predictions that a table holds.
+    """Decompose the uncertainty of ensemble predictions in a table.
 
-    The predictions are those of any ensemble's members, a column for each, or for each and every class. What is added
-    is what `calcli uncertainty apply` adds.
+    The table holds the predictions of the members of any ensemble: a column for each member, or for each member and
+    class. Adds the same columns as `calcli uncertainty apply`.
     """
     from calcli.verbs.uncertainty_decompose import DecomposeRequest
     from calcli.verbs.uncertainty_decompose import decompose as run

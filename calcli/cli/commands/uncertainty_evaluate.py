@@ -31,11 +31,11 @@ calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv"""
     *options.GENERAL,
 )
 def evaluate(arguments: Arguments) -> None:
-    """Measure ensembles, and whether their uncertainty finds errors.
+    """Measure ensembles, and how well their uncertainty finds errors.
 
-    On rows that no ensemble was trained on: log-loss, errors, how much is gained by rejecting the most uncertain rows
-    first (100 is an oracle, 0 is chance), and with --ood or --make-ood how well rows from elsewhere are told apart.
-    Beside each ensemble stands the single model that one would have without it.
+    On rows that no ensemble was trained on, reports the log-loss, the error rate, the gain from rejecting the most
+    uncertain rows first (100 is an oracle, 0 is chance) and, with --ood or --make-ood, how well out-of-domain rows are
+    detected. Each ensemble is compared with a single model.
     """
     from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
     from calcli.verbs.uncertainty_evaluate import evaluate as run

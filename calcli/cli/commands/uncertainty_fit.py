@@ -36,11 +36,10 @@ calcli uncertainty fit train.parquet --model mine.cbm -o mine"""
     *options.GENERAL,
 )
 def fit(arguments: Arguments) -> None:
-    """Train an ensemble of CatBoost models, and keep it.
+    """Train an ensemble of CatBoost models, and save it.
 
-    From features and a label; no score is needed. Prints the path of the ensemble on stdout. A run that was stopped
-    goes on where it was when the same command is given again. The same rows, options and number of threads give the
-    same bytes.
+    Needs features and a label, but no score. Prints the path of the ensemble to stdout. The same command resumes a run
+    that was interrupted. The same rows, options and number of threads give the same bytes.
     """
     from calcli.verbs.uncertainty_fit import EnsembleRequest
     from calcli.verbs.uncertainty_fit import fit as run

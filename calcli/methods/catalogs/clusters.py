@@ -10,7 +10,7 @@ SPECS = (
         "ccl",
         23,
         "Lavi, Shapira & Rappoport",
-        "a calibrator for each cluster of rows, clusters formed by how the model sees them",
+        "a calibrator for each cluster of rows, clustered by the model's SHAP values, leaves or columns",
         multiclass="native",
         needs_features=True,
         sides=("model", "embedding-data"),
@@ -22,8 +22,8 @@ SPECS = (
             choice(
                 "embedding",
                 "shap",
-                "what rows are clustered by: the model's SHAP values or leaves, columns as they are, all features, or "
-                "the most important ones",
+                "what rows are clustered by: the model's SHAP values or leaves, given columns, all features, or the "
+                "most important ones",
                 "shap",
                 "leaves",
                 "columns",
@@ -34,7 +34,7 @@ SPECS = (
             integer(
                 "clusters",
                 40,
-                "number of clusters; auto is where more of them stop telling more of the label",
+                "number of clusters; auto stops where more clusters explain no more of the label",
                 1,
                 1000,
                 "auto",
@@ -50,7 +50,7 @@ SPECS = (
             number(
                 "temperature",
                 "auto",
-                "how far a row belongs to the clusters next to its own, 0: not at all; cross-validated if not given",
+                "how far calibrators of near clusters are mixed in, 0: not at all; cross-validated if not given",
                 0,
                 1e6,
                 "auto",
@@ -58,7 +58,7 @@ SPECS = (
             number(
                 "tau",
                 "auto",
-                "how far clusters are shrunk to one calibrator for all rows, 0: not at all, inf: it alone; "
+                "how strongly clusters are shrunk to one calibrator for all rows, 0: not at all, inf: fully; "
                 "cross-validated if not given",
                 0,
                 1e9,
@@ -69,7 +69,7 @@ SPECS = (
             number(
                 "prior",
                 0.5,
-                "rows of each class that are added to the label rate of a cluster without a calibrator",
+                "pseudo-rows of each class in the observed rate of a cluster without a calibrator",
                 0,
                 1e6,
             ),

@@ -9,7 +9,7 @@ SPECS = (
         "recal",
         24,
         "Wang et al. 2023",
-        "a temperature for each row, learned from its logits and those of related rows",
+        "a temperature for each row, from its own logits and those of related rows",
         multiclass="native",
         needs_features=True,
         sides=("edges",),
@@ -24,7 +24,7 @@ SPECS = (
             text(
                 "relation",
                 "auto",
-                "what links rows: column:NAME, knn:A,B (nearness in numbers) or edges (of --edges); auto is the edges, "
+                "what links rows: column:NAME, knn:A,B (nearest neighbours) or edges (of --edges); auto is the edges, "
                 "if they are given, or the feature that CatBoost finds most important",
             ),
             integer("k", 5, "how many nearest rows a row is linked to", 1, 1000),
@@ -34,15 +34,15 @@ SPECS = (
             choice(
                 "propagation",
                 "gcn",
-                "gcn mixes a row with its neighbours; laplacian is Eq. 3 as printed, against them",
+                "gcn averages a row with its neighbours; laplacian subtracts them, as Eq. 3 is printed",
                 "gcn",
                 "laplacian",
             ),
             choice(
                 "apply",
                 "online",
-                "online: each row joins the calibration rows alone; offline: the rows of a table are a graph of their "
-                "own, all in memory",
+                "online: each new row is linked to the calibration rows; offline: the rows of a table form a graph of "
+                "their own, all in memory",
                 "online",
                 "offline",
             ),
@@ -50,7 +50,7 @@ SPECS = (
             number(
                 "lambda",
                 0.0,
-                "the share of Eq. 7 in the loss; auto is 0, 0.1, 0.5 or 1, by held-out rows",
+                "the weight of Eq. 7 in the loss; auto chooses from 0, 0.1, 0.5 and 1 on held-out rows",
                 0,
                 100,
                 "auto",
@@ -59,7 +59,7 @@ SPECS = (
             number(
                 "margin",
                 2.0,
-                "by how many standard errors the network must better the one temperature on held-out rows, to be used",
+                "how many standard errors the network must gain over one temperature on held-out rows to be used",
                 0,
                 100,
             ),

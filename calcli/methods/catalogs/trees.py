@@ -10,7 +10,7 @@ _MBCT = MethodSpec(
     name="mbct",
     family="trees",
     target="calcli.methods.mbct.mbct",
-    summary="boosted trees with a branch for each value, and in each leaf a correction of the score",
+    summary="boosted multi-branch trees on the features, with a correction of the score in each leaf",
     reference="Huang et al. 2022",
     simplicity=20,
     needs_features=True,
@@ -66,7 +66,7 @@ _HETEROGENEOUS = MethodSpec(
     name="heterogeneous",
     family="trees",
     target="calcli.methods.heterogeneous.heterogeneous",
-    summary="a partition of the rows by trees, and a calibrator in each cell, drawn to that of all rows",
+    summary="a partition of the rows by trees, with a calibrator in each cell, shrunk to one for all rows",
     reference="Durfee et al. 2022",
     simplicity=21,
     multiclass="native",
@@ -79,7 +79,7 @@ _HETEROGENEOUS = MethodSpec(
         choice(
             "partition",
             "forest",
-            "one tree, the mean of several, or a sequence in which each mends what is left",
+            "one tree, the mean of several, or a boosted sequence",
             "tree",
             "forest",
             "boosted",
@@ -94,8 +94,8 @@ _HETEROGENEOUS = MethodSpec(
         choice(
             "target",
             "auto",
-            "what trees tell apart: labels, or what the calibrator of all rows leaves of them; auto is residual, of "
-            "partition-data label",
+            "what the trees predict: the label, or the residual of a calibrator for all rows; auto is residual, "
+            "or label with partition-data",
             "auto",
             "residual",
             "label",
@@ -107,7 +107,7 @@ _HETEROGENEOUS = MethodSpec(
         integer(
             "depth",
             "auto",
-            "the most conditions of a cell; cross-validated if it is auto, 3 in a boosted partition",
+            "the depth of the trees; cross-validated if it is auto, 3 in a boosted partition",
             0,
             12,
             *_AUTO,
@@ -123,7 +123,7 @@ _HETEROGENEOUS = MethodSpec(
         number(
             "tau",
             "auto",
-            "how strongly cells are drawn to the calibrator of all rows, 0: not at all, inf: wholly; cross-validated "
+            "how strongly cells are shrunk to the calibrator of all rows, 0: not at all, inf: fully; cross-validated "
             "if it is auto",
             0,
             1e9,
@@ -139,7 +139,7 @@ _BOOST = MethodSpec(
     name="boost",
     family="trees",
     target="calcli.methods.boost",
-    summary="CatBoost on the features, from the scaled score on; as many rounds as pay, none among them",
+    summary="CatBoost on the features, starting from the scaled score, with cross-validated rounds",
     reference="Prokhorenkova et al. 2018",
     simplicity=22,
     multiclass="native",
@@ -150,7 +150,7 @@ _BOOST = MethodSpec(
         integer(
             "rounds",
             "auto",
-            "trees; up to 300 by cross-validation if it is auto, none among the choices",
+            "trees; cross-validated up to 300, including none, if it is auto",
             0,
             10_000,
             *_AUTO,
