@@ -124,4 +124,4 @@ def test_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     out = run("methods", "--help")[1]
     usage, _, options = out.partition("Input:")
     assert max(map(len, options.splitlines())) <= 50
-    assert usage.startswith("List the ways to calibrate")
+    assert usage.startswith("List the calibration methods")

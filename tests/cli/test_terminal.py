@@ -53,7 +53,7 @@ def test_quiet_has_no_bar(here: Path) -> None:
 def test_a_terminal_is_no_table(here: Path) -> None:
     code, seen = on_terminal("fit", "-", "-m", "platt", cwd=here)
     assert code == 2
-    assert "standard input, which is a terminal here" in seen
+    assert "standard input (-) is a terminal" in seen
     assert on_terminal("fit", cwd=here)[0] == 2
 
 

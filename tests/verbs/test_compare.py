@@ -190,5 +190,5 @@ def test_the_criterion_decides_and_a_calibration_error_is_refused(here: Path) ->
             run("train.parquet", criterion=name)
         with pytest.raises(UsageError, match="choose by nll, brier"):
             calcli.fit("train.parquet", criterion=name)
-    with pytest.raises(UsageError, match="no mean over rows"):
+    with pytest.raises(UsageError, match="only means over rows"):
         run("train.parquet", criterion="auc")

@@ -276,7 +276,7 @@ def _batch(found, frame: pl.DataFrame):
 
 class TestBadInput:
     def test_one_member_is_no_ensemble(self) -> None:
-        with pytest.raises(UsageError, match="nobody to disagree with"):
+        with pytest.raises(UsageError, match="two members or more"):
             ensemble("binary", members=1)
 
     def test_too_few_trees_for_virtual_members(self) -> None:
