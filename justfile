@@ -36,7 +36,7 @@ browser:
 lowest dir:
     {{python}} -m venv {{dir}}
     {{python}} tests/lowest.py > {{dir}}/lowest.txt
-    {{dir}}/bin/pip install -e '.[test]' -c {{dir}}/lowest.txt
+    {{dir}}/bin/pip install -e '.[all,test]' -c {{dir}}/lowest.txt
     {{dir}}/bin/python -m pytest -W default
 
 # attack it: thousands of damaged files, artifacts and words; takes an hour
