@@ -77,6 +77,8 @@ ABSENT = [
     ("torch", "graphs", "fit -m recal nowhere.parquet"),
     ("torch_geometric", "graphs", "fit -m recal nowhere.parquet"),
     ("torch", "graphs", "compare --methods platt,recal nowhere.parquet"),
+    ("shap", "trees", "inspect kept --explain nowhere.parquet"),
+    ("matplotlib", "plots", "inspect kept --explain nowhere.parquet -o why.png"),
     ("matplotlib", "plots", "diagram nowhere.parquet -o there.png"),
     ("matplotlib", "plots", "diagram nowhere.parquet -o - --output-format svg"),
     ("matplotlib", "plots", "uncertainty evaluate nowhere.parquet --with kept -o there.pdf"),

@@ -309,6 +309,12 @@ SHAPE = output(
 )
 TABLE = output("--table NAME", "Where a query finds the rows.")
 RULES = output("--rules", "Show all that was learned: rules, leaves, clusters.", False)
+EXPLAIN = output(
+    "--explain DATA",
+    "Show which columns of this table move the calibrated score away from the raw one, by SHAP.",
+)
+ROW = output("--row N", "Explain this one row, counted from 1.", None, kind=int | None)
+EXPLANATION_OUTPUT = output("-o --output FILE", "Where to draw the explanation: a .png, .svg or .pdf.")
 DRY_RUN = output("--dry-run", "Show which column plays which part, and stop.", False)
 ENGINE = output(
     "--engine local|spark",

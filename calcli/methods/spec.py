@@ -139,6 +139,8 @@ class MethodSpec:
         It has a function ``formula(state, score, features)``: `predict` as terms that can be written as SQL.
     explains
         It has a function ``explain(state)``: tables of what was learned.
+    contributes
+        It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds.
     remarks
         It has a function ``remarks(state, sides, nodes)``: sentences about the fit for the user.
     contains_rows
@@ -165,6 +167,7 @@ class MethodSpec:
     extras: tuple[str, ...] = ()
     closed_form: bool = False
     explains: bool = False
+    contributes: bool = False
     remarks: bool = False
     contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
@@ -180,6 +183,11 @@ class MethodSpec:
         """Whether it needs more than the score, and these rows have no more."""
         linked = "edges" in self.sides and batch.node is not None
         return self.needs_features and not (batch.features or linked or self.content_without)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The optional packages that fitting it needs as a rule."""
+        return self.needs(self.resolve(), 0, ())
 
     def lacks(self, params: Params, features: int = 0, sides: Collection[str] = ()) -> str | None:
         """The first package that a fit needs and that is not installed."""

@@ -165,6 +165,7 @@ _BOOST = MethodSpec(
     needs_features=True,
     needs=_catboost,
     explains=True,
+    contributes=True,
     auto="yes",
     params=(
         integer(
