@@ -9,12 +9,13 @@ default:
 test *args:
     {{python}} -m pytest {{args}}
 
-# check style, types and layers
+# check style, types, layers and dependencies
 lint:
     {{python}} -m ruff check .
     {{python}} -m ruff format --check .
     {{python}} -m mypy -p calcli
     lint-imports
+    deptry calcli
 
 # write what is generated: help pages, golden help texts, the table of methods
 docs:
@@ -36,8 +37,25 @@ browser:
 lowest dir:
     {{python}} -m venv {{dir}}
     {{python}} tests/lowest.py > {{dir}}/lowest.txt
-    {{dir}}/bin/pip install -e '.[test]' -c {{dir}}/lowest.txt
+    {{dir}}/bin/pip install -e '.[all,test]' -c {{dir}}/lowest.txt
     {{dir}}/bin/python -m pytest -W default
+
+# build the package, check its metadata, and run the README's tour from the wheel in a new environment
+release-check:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    {{python}} -m pip install -q build twine
+    {{python}} -m build --outdir "$work/dist" . >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+    {{python}} -m twine check --strict "$work"/dist/*
+    {{python}} -m venv "$work/venv"
+    "$work/venv/bin/pip" install -q "$(echo "$work"/dist/*.whl)[all]"
+    awk '/^## /{inside = ($0 == "## A three-minute tour")} inside && /^```/{block = !block; next} inside && block' README.md >"$work/tour.sh"
+    cp -r sample_data "$work"
+    cd "$work"
+    PATH="$work/venv/bin:$PATH" bash -ex tour.sh
+    "$work/venv/bin/python" -c 'import calcli; print(calcli.__file__)'
 
 # attack it: thousands of damaged files, artifacts and words; takes an hour
 soak cases="10000":

@@ -37,6 +37,7 @@ __all__ = [
     "diagram",
     "evaluate",
     "evaluate_ensembles",
+    "explain",
     "fit",
     "fit_ensemble",
     "inspect",

@@ -60,13 +60,6 @@ class ArtifactError(CalcliError):
 class MissingExtraError(CalcliError):
     exit_code = 5
 
-    @classmethod
-    def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
-        return cls(
-            f"{purpose} needs the package {package!r}, which is not installed",
-            hint=f"try: pip install 'calcli[{extra}]'",
-        )
-
 
 class FitError(CalcliError):
     exit_code = 6

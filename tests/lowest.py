@@ -23,4 +23,4 @@ def lowest(*extras: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(lowest("test")))
+    print("\n".join(lowest("trees", "graphs", "plots", "test")))

@@ -26,8 +26,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_two_set_up_commands() -> None:
     first, second = commands(section("Set-up"))
-    assert first.startswith("pip install . && calcli fit --method ")
-    assert second == "pip install '.[test]' && python -m pytest"
+    assert first.startswith("pip install '.[all]' && calcli fit --method ")
+    assert second == "pip install '.[all,test]' && python -m pytest"
 
 
 def test_the_tour_runs_from_top_to_bottom(place: Path) -> None:

@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping
 from calcli.artifacts import strictjson
 from calcli.errors import ArtifactError
 from calcli.state import Json
+from calcli.version import DISTRIBUTION
 
 CURRENT = 1
 SCHEMA = f"calcli.artifact/{CURRENT}"
@@ -73,5 +74,5 @@ def _which_calcli(manifest: Mapping[str, Json]) -> str:
     version = manifest.get("calcli")
     # The text ends up in a command that somebody pastes into a shell: show it only if it can be a version.
     if isinstance(version, str) and re.fullmatch(r"[0-9][0-9A-Za-z.+]{0,30}", version):
-        return f"calcli {version} wrote it; try: pip install --upgrade 'calcli>={version}'"
-    return "a newer calcli wrote it; try: pip install --upgrade calcli"
+        return f"calcli {version} wrote it; try: pip install --upgrade '{DISTRIBUTION}>={version}'"
+    return f"a newer calcli wrote it; try: pip install --upgrade {DISTRIBUTION}"

@@ -299,6 +299,11 @@ SHAPE = output(
 )
 TABLE = output("--table NAME", "Where a query finds the rows.")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
+EXPLAIN = output(
+    "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
+)
+ROW = output("--row N", "Explain this row only, counted from 1.", None, kind=int | None)
+EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.")
 DRY_RUN = output("--dry-run", "Show how the columns would be used, and stop.", False)
 ENGINE = output(
     "--engine local|spark",

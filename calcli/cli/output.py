@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calcli.verbs.apply import ApplyResult
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.diagram import DiagramResult
+    from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
     from calcli.verbs.uncertainty_decompose import DecomposeResult
@@ -219,6 +220,18 @@ def inspected(inspection: Inspection, form: Form, console: Console) -> None:
         _json(inspection.to_json(), console)
 
 
+def explained(explanation: Explanation, form: Form, console: Console) -> None:
+    """What moves the scores; of a picture in a file, where it is on stderr."""
+    from calcli.cli.views import inspection as view
+
+    if form == "table":
+        _lines(view.explained(explanation, console.stdout), console)
+    else:
+        _json(explanation.to_json(), console)
+    if explanation.request.output is not None:
+        console.note(f"drawn in {explanation.request.output}")
+
+
 def methods(specs: Sequence[MethodSpec], form: Form, console: Console, *, details: bool) -> None:
     """The catalog of methods, or one of them with all details."""
     from calcli.cli.views import catalogs as view
@@ -227,7 +240,7 @@ def methods(specs: Sequence[MethodSpec], form: Form, console: Console, *, detail
         screen = console.stdout
         _lines(view.method(specs[0], screen) if details else view.method_list(specs, screen), console)
     else:
-        _catalog("methods", [asdict(spec) for spec in specs], _METHOD, form, console)
+        _catalog("methods", [{**asdict(spec), "needs": [*spec.packages]} for spec in specs], _METHOD, form, console)
 
 
 def metrics(specs: Sequence[MetricSpec], form: Form, console: Console, *, details: bool) -> None:

@@ -95,7 +95,7 @@ _STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
     "savefig.dpi": 160,
 }
-_NO_DATE = {
+NO_DATE = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": "calcli"},
     "pdf": {"CreationDate": None, "Creator": "calcli", "Producer": None},
@@ -111,7 +111,7 @@ def render(curves: Sequence[Curve], label: str, bands: Bands, form: Format) -> b
         for name, value in _STYLE.items():
             mpl.rcParams[name] = value  # type: ignore[index,unused-ignore]
         stream = io.BytesIO()
-        figure(curves, label, bands).savefig(stream, format=form, metadata=_NO_DATE[form])
+        figure(curves, label, bands).savefig(stream, format=form, metadata=NO_DATE[form])
     return stream.getvalue()
 
 

@@ -81,9 +81,10 @@ def select(
     splits = split_rows(len(rows), holdout, seed)
 
     # What every method predicts for them.
-    candidates = {
-        spec: recipe.resolve(spec) for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)
-    }
+    suited = [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
+    candidates, not_installed = catalog.installed(
+        {spec: recipe.resolve(spec) for spec in suited}, len(batch.features), sides.roles
+    )
     outcomes = cross_validate(
         candidates,
         rows,
@@ -117,7 +118,7 @@ def select(
         fitted = members[chosen.name]
         params = recipe.resolve(fitted.spec)
     late = tuple(one.spec.name for one in outcomes if one.reason == OUT_OF_TIME)
-    choice = Choice(chosen.name, chosen.best, chosen.why, late)
+    choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed)
     compared[compared] = splits.predicted
     kept = None if sampled else fitted
     least = None if chosen.name == IDENTITY else EVIDENCE / float(held.weights.sum())

@@ -26,7 +26,7 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.source import Source
 from calcli.version import VERSION
 
-_PACKAGES = ("calcli", "numpy", "polars", "pyarrow", "scipy")
+_PACKAGES = ("numpy", "polars", "pyarrow", "scipy")
 
 
 def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | None:
@@ -162,11 +162,11 @@ def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
 
 
 def versions(*more: str) -> JsonObject:
-    """The versions of Python, of the packages that calcli always uses, and of `more`."""
-    installed: JsonObject = {"python": platform.python_version()}
+    """The versions of Python, of calcli, of the packages that it always uses, and of `more`."""
+    installed: JsonObject = {"python": platform.python_version(), "calcli": VERSION}
     for name in (*_PACKAGES, *more):
         try:
             installed[name] = version(name)
-        except PackageNotFoundError:  # a source tree that was never installed
+        except PackageNotFoundError:  # installed under another name, as polars-lts-cpu
             installed[name] = None
     return installed

@@ -20,6 +20,7 @@ from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
+from calcli.version import DISTRIBUTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def read_calibrator(artifact: Artifact) -> Model:
         raise ArtifactError(
             f"{path} was fitted with the method {manifest.method!r} of calcli {manifest.calcli}, "
             "which this version does not have",
-            hint="try: pip install --upgrade calcli",
+            hint=f"try: pip install --upgrade {DISTRIBUTION}",
         )
     with damage(path, f"a {manifest.method} artifact"):
         binding = Binding.from_json(manifest.binding)

@@ -6,11 +6,12 @@ import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from calcli import extras
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener, stage
 from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
@@ -210,21 +211,28 @@ class Progress:
 class Choice:
     """The method that a comparison chooses, the one with the least loss, and the reason in a sentence.
 
-    `left_out` are the methods that did not finish within the budget.
+    `left_out` are the methods that did not finish within the budget, `not_installed` those that need a package which is
+    not installed, with its name.
     """
 
     name: str
     best: str
     why: str
     left_out: tuple[str, ...] = ()
+    not_installed: Mapping[str, str] = field(default_factory=dict)
 
 
 def choice_warnings(choice: Choice) -> tuple[ReportWarning, ...]:
     """A report's warnings about a choice."""
-    reason = ReportWarning("choice", choice.why)
-    if not choice.left_out:
-        return (reason,)
-    return (reason, ReportWarning("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
+    warnings = [ReportWarning("choice", choice.why)]
+    if choice.left_out:
+        warnings.append(ReportWarning("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
+    if missing := choice.not_installed:
+        packages = sorted(set(missing.values()))
+        verb = "is" if len(packages) == 1 else "are"
+        text = f"left out, as {' and '.join(packages)} {verb} not installed: {', '.join(missing)}"
+        warnings.append(ReportWarning("not-installed", f"{text}; try: {extras.install_line(packages)}"))
+    return tuple(warnings)
 
 
 def criterion(name: str) -> MetricSpec:

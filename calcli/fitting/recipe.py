@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -87,6 +87,12 @@ class Recipe:
                 raise UsageError(f"parameters are given for {name}, but the method is {self.method}")
         sides.check(self.candidates, self.flags)
         criterion(self.criterion)
+
+    def check_installed(self, sides: Collection[str], features: int = 0) -> None:
+        """Refuse a method that needs packages which are not installed; `auto` does without such methods."""
+        if self.method != AUTO:
+            spec = catalog.find(self.method)
+            catalog.require(spec, self.resolve(spec), features, sides)
 
     @property
     def candidates(self) -> tuple[MethodSpec, ...]:

@@ -52,6 +52,7 @@ class FitRequest(Recipe):
         """The metrics and the guard; refuses, before any rows are read, what cannot be."""
         chosen = metrics.choose(self.metrics)
         self.check_settings(self.sides)
+        self.check_installed(self.sides.roles)
         return chosen, None if self.guard is None else Guard.of(self.guard, chosen)
 
 

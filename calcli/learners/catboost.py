@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calcli import extras
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.learners import cbm
@@ -121,6 +122,7 @@ def first_line(error: Exception) -> str:
 
 def read(model: bytes) -> CatBoost:
     """A model from the bytes of its ``.cbm`` file; a `ValueError` where they are none."""
+    extras.require("catboost", "a model of CatBoost")
     import catboost
 
     cbm.check(model)

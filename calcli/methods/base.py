@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from calcli.batch import Batch, Column, FloatArray, SideInputs
+from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
+from calcli.learners.shapley import Contributions
 from calcli.state import Json, State
 
 ParamValue: TypeAlias = bool | int | float | str | None
@@ -84,6 +85,13 @@ class ExtendedMethod(Method, Protocol):
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
         """The probability of the positive class, or of each class, as terms over score and features."""
+        ...
+
+    def contributions(self, state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
+        """What the score and each feature add to the log-odds of some rows minus the raw ones, the score first.
+
+        `base` is the mean over the rows of the background; None where there is nothing to take apart.
+        """
         ...
 
     def remarks(self, state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.learners import catboost
+from calcli.learners.shapley import Contributions, of_trees
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.calibrator import Calibrator
@@ -90,6 +91,25 @@ def explain(state: State) -> tuple[Section, ...]:
     rows = sorted(importances, key=lambda item: (-item[1], item[0]))
     note = f"{model.tree_count_} trees. How much what they add to the scaled score depends on each feature, in percent."
     return (Section("features", ("feature", "importance"), tuple(rows), note),)
+
+
+def contributions(state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
+    """By shap's explainer of trees, to which the score adds what scaling moves it; None without trees."""
+    start, model = _parts(state)
+    if model is None:
+        return None
+    scaled, order = scores(start.predict(Batch(batch.score))), _order(state, batch.classes)
+    features = _features(batch, scaled, order)
+    data = {name: features[name].take(rows) for name in model.feature_names_}
+    trees = of_trees(model, catboost.pool(data))
+    sign = float(ordered(np.ones(1), order)[0])
+    score = next(place for place, name in enumerate(trees.names) if name not in batch.features)
+    moved = scaled - batch.score
+    mean = float(moved[background].mean())
+    values = sign * trees.values
+    values[:, score] += moved[rows] - mean
+    places = [score, *(place for place in range(len(trees.names)) if place != score)]
+    return Contributions(tuple(trees.names[place] for place in places), sign * trees.base + mean, values[:, places])
 
 
 @dataclass(frozen=True, slots=True)

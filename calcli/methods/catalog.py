@@ -7,6 +7,10 @@ of its family.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from calcli import extras
 from calcli.errors import UsageError, unknown_name
 from calcli.methods.catalogs.binning import SPECS as BINNING
 from calcli.methods.catalogs.clusters import SPECS as CLUSTERS
@@ -15,6 +19,9 @@ from calcli.methods.catalogs.mixtures import SPECS as MIXTURES
 from calcli.methods.catalogs.scaling import SPECS as SCALING
 from calcli.methods.catalogs.trees import SPECS as TREES
 from calcli.methods.spec import MethodSpec
+
+if TYPE_CHECKING:
+    from calcli.methods.base import Params
 
 AUTO = "auto"
 """The name of the choice among several methods on held-out rows; it has no spec."""
@@ -35,6 +42,22 @@ def candidates_for(classes: int) -> list[MethodSpec]:
     """The methods that `auto` compares, the simplest first."""
     kind = "binary" if classes == 2 else "multiclass"
     return sorted((spec for spec in _SPECS if spec.auto in ("yes", kind)), key=lambda spec: spec.simplicity)
+
+
+def require(spec: MethodSpec, params: Params, features: int, sides: Collection[str]) -> None:
+    """A `MissingExtraError` where a fit of this method needs packages that are not installed."""
+    if (package := spec.lacks(params, features, sides)) is not None:
+        more = "" if package in spec.needs(params, 0, sides) else f" with {features} features"
+        extras.require(package, f"{spec.name}{more}")
+
+
+def installed(
+    asked: Mapping[MethodSpec, Params], features: int, sides: Collection[str]
+) -> tuple[dict[MethodSpec, Params], dict[str, str]]:
+    """Those methods that can be fitted with the packages that are installed, and what each of the others lacks."""
+    lacking = {spec: spec.lacks(params, features, sides) for spec, params in asked.items()}
+    kept = {spec: params for spec, params in asked.items() if lacking[spec] is None}
+    return kept, {spec.name: package for spec, package in lacking.items() if package is not None}
 
 
 def find(name: str) -> MethodSpec:

@@ -189,7 +189,8 @@ def predicted_out_of_fold(members: Mapping[str, Calibrator], batch: Batch, seed:
 def _asked(params: Params, batch: Batch) -> list[MethodSpec]:
     """The methods that are weighed, identity first."""
     if params["members"] == "auto":
-        return [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
+        suited = [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
+        return [spec for spec in suited if spec.lacks(spec.resolve(), len(batch.features)) is None]
     names = [name.strip() for name in str(params["members"]).split(",")]
     if params["weights"] == "auto":
         names.insert(0, IDENTITY)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from calcli import extras
 from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
@@ -17,6 +18,14 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
 Kind = Literal["float", "int", "bool", "choice", "text"]
 Family = Literal["scaling", "binning", "trees", "clusters", "graphs", "mixtures"]
 Side = Literal["model", "partition-data", "embedding-data", "edges"]
+
+Needs: TypeAlias = "Callable[[Params, int, Collection[str]], tuple[str, ...]]"
+"""From parameters, number of features and roles of side inputs to the optional packages that a fit needs."""
+
+
+def nothing(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
+    """What most methods need."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,8 @@ class MethodSpec:
         It uses columns other than the score; a table without any is an error, unless it is `content_without`.
     content_without
         It uses features where there are any, and does without where there are none.
+    needs
+        The optional packages that fitting it needs: not fewer for more features.
     sides
         Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
     keeps
@@ -128,6 +139,8 @@ class MethodSpec:
         It has a function ``formula(state, score, features)``: `predict` as terms that can be written as SQL.
     explains
         It has a function ``explain(state)``: tables of what was learned.
+    contributes
+        It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds.
     remarks
         It has a function ``remarks(state, sides, nodes)``: sentences about the fit for the user.
     contains_rows
@@ -148,11 +161,13 @@ class MethodSpec:
     weights: bool = True
     needs_features: bool = False
     content_without: bool = False
+    needs: Needs = nothing
     sides: tuple[Side, ...] = ()
     keeps: tuple[Side, ...] = ()
     extras: tuple[str, ...] = ()
     closed_form: bool = False
     explains: bool = False
+    contributes: bool = False
     remarks: bool = False
     contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
@@ -168,6 +183,15 @@ class MethodSpec:
         """Whether it needs more than the score, and these rows have no more."""
         linked = "edges" in self.sides and batch.node is not None
         return self.needs_features and not (batch.features or linked or self.content_without)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The optional packages that fitting it needs as a rule."""
+        return self.needs(self.resolve(), 0, ())
+
+    def lacks(self, params: Params, features: int = 0, sides: Collection[str] = ()) -> str | None:
+        """The first package that a fit needs and that is not installed."""
+        return next((each for each in self.needs(params, features, sides) if not extras.installed(each)), None)
 
     def load(self) -> Method:
         """Import the method."""

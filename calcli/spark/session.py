@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from calcli import errors
+from calcli import errors, extras
 from calcli.engines.local import Stream
 from calcli.engines.passthrough import RowsWritten
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
@@ -59,11 +59,10 @@ def session(master: str | None) -> Iterator[SparkSession]:
 
     `master` is the URL of a cluster; None is what Spark's own configuration says, or else this machine.
     """
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError.of("pyspark", "spark", "--engine spark") from None
+    extras.require("pyspark", "--engine spark")
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     # The settings of a new session; one that runs keeps its own where Spark cannot change them.
     running = SparkSession.getActiveSession()
     builder = (

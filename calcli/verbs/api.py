@@ -24,6 +24,8 @@ from calcli.verbs.compare import compare as run_compare
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import evaluate as run_evaluate
+from calcli.verbs.explain import ExplainRequest
+from calcli.verbs.explain import explain as run_explain
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import inspect as inspect
 from calcli.verbs.refit import RefitRequest
@@ -106,6 +108,9 @@ compare = _verb(
 refit = _verb("refit", RefitRequest, run_refit, "Fit on new rows, and replace the artifact unless that makes it worse.")
 evaluate = _verb(
     "evaluate", EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows."
+)
+explain = _verb(
+    "explain", ExplainRequest, run_explain, "Say which columns move the calibrated score away from the raw one."
 )
 fit_ensemble = _verb(
     "fit_ensemble", EnsembleRequest, run_fit_ensemble, "Train an ensemble of CatBoost models, and keep it."

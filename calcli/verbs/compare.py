@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
@@ -28,7 +28,7 @@ from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, load_side_inputs
 from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
 from calcli.methods import catalog
-from calcli.methods.base import ParamValue
+from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
@@ -117,12 +117,14 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     params = params_by_method(request.params, AUTO)
     specs = _specs(request, params)
     request.sides.check(specs, request.flags)
+    _installed(specs, request, params)
     chosen, metric = metrics.choose(request.metrics), criterion(request.criterion)
     features = any(spec.needs_features for spec in specs)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
         with stage(listener, "looking at the columns"):
             binding = bind(source, request.flags, features=features)
+        asked, not_installed = _installed(specs, request, params, len(binding.features))
         for note in binding.notes:
             listener.note(note)
 
@@ -135,7 +137,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
 
         # Predict held-out rows with every method, and choose one.
         outcomes = cross_validate(
-            {spec: spec.resolve(params.get(spec.name)) for spec in specs},
+            asked,
             loaded.batch,
             splits,
             budget=request.budget,
@@ -143,7 +145,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             listener=listener,
             sides=side_inputs.sides,
         )
-        choice = choose(outcomes, loaded.batch, splits, metric)
+        choice = replace(choose(outcomes, loaded.batch, splits, metric), not_installed=not_installed)
 
         # Measure the predictions.
         rows, classes = loaded.batch.take(splits.predicted), class_names(binding)
@@ -194,6 +196,23 @@ def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue
             raise UsageError(f"parameters are given for {name}, which is not compared", hint=f"try: --methods {name}")
     specs = (spec for spec in catalog.specs() if spec.name in {IDENTITY, *names})
     return sorted(specs, key=lambda spec: spec.simplicity)
+
+
+def _installed(
+    specs: Sequence[MethodSpec],
+    request: CompareRequest,
+    params: Mapping[str, Mapping[str, ParamValue]],
+    features: int = 0,
+) -> tuple[dict[MethodSpec, Params], dict[str, str]]:
+    """The methods with their parameters, and what is not installed of the packages that others need.
+
+    A method that is named must not lack any; of ``all`` those are compared that do not.
+    """
+    asked = {spec: spec.resolve(params.get(spec.name)) for spec in specs}
+    if request.methods != "all":
+        for spec, resolved in asked.items():
+            catalog.require(spec, resolved, features, request.sides.roles)
+    return catalog.installed(asked, features, request.sides.roles)
 
 
 def _units(request: CompareRequest, source: Source, loaded: Loaded) -> IntArray | None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from calcli import extras
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
@@ -148,6 +149,8 @@ class DiagramResult:
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     form = form_of(request.output, request.output_format)
+    if form not in (None, "html"):
+        extras.require("matplotlib", f"a picture as {form}")
     named = NamedScores.parse(request.artifacts, request.scores)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles, once for each score.

@@ -33,6 +33,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         target = target_of(source, request.output, request.method)
         with stage(listener, "looking at the columns"):
             binding = bind(source, request.flags, features=features)
+        request.check_installed(request.sides.roles, len(binding.features))
         for note in binding.notes:
             listener.note(note)
         if request.dry_run:

@@ -118,6 +118,8 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     old, path = load_model(request.artifact), Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
     recipe.check_settings(request.sides)
+    sides = {*request.sides.roles, *old.calibrator.sides.roles}
+    recipe.check_installed(sides)
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
     guard = Guard.of(request.guard, chosen, strict=request.strict)
     features = recipe.needs_features or old.needs_features
@@ -125,6 +127,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         # Bind columns to roles as the artifact does.
         with stage(listener, "looking at the columns"):
             binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
+        recipe.check_installed(sides, len(binding.features))
         classes = class_names(binding)
 
         # Load.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
+from calcli import extras
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
@@ -66,7 +67,7 @@ class EnsembleEvaluateRequest:
     def check(self) -> None:
         """Refuse options that exclude each other."""
         if self.output is not None:
-            promised(self.output, FORMATS)
+            extras.require("matplotlib", f"a picture as {promised(self.output, FORMATS)}")
         if not self.ensembles:
             raise UsageError("which ensemble?", hint="name one or more: --with DIR")
         if self.ood is not None and self.make_ood is not None:

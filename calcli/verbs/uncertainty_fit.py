@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from calcli import extras
 from calcli.artifacts import store
 from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.manifest import JsonObject
@@ -139,6 +140,7 @@ class EnsembleResult:
 def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult:
     """Train an ensemble, or take a model for one, and keep it."""
     settings = request.settings()
+    extras.require("catboost", "an ensemble")
     user_model, side = _user_model(request)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         target = target_of(source, request.output, settings.kind)

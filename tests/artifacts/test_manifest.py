@@ -176,7 +176,7 @@ def test_a_newer_format_is_refused_by_name(schema):
 @pytest.mark.parametrize("version", [None, 3, "1'; rm -rf ~; '", "", "latest"])
 def test_a_newer_format_puts_nothing_into_the_readers_shell(version):
     newer = {"schema": "calcli.artifact/2", "calcli": version}
-    with pytest.raises(ArtifactError, match=r"try: pip install --upgrade calcli$"):
+    with pytest.raises(ArtifactError, match=r"try: pip install --upgrade calcli-calibration$"):
         Manifest.from_json(json.dumps(newer).encode())
 
 

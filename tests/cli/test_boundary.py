@@ -19,7 +19,7 @@ WHAT_HAPPENED = [
     (errors.UsageError("no such thing", hint="try another"), 2, "calcli: no such thing; try another\n"),
     (errors.DataError("a bad row"), 3, "calcli: a bad row\n"),
     (errors.ArtifactError("damaged"), 4, "calcli: damaged\n"),
-    (errors.MissingExtraError.of("pyspark", "spark", "this"), 5, None),
+    (errors.MissingExtraError("this needs the package 'pyspark'"), 5, None),
     (errors.FitError("one class"), 6, "calcli: one class\n"),
     (errors.FileSystemError("in the way"), 7, "calcli: in the way\n"),
     (FULL, 7, "calcli: big.parquet: No space left on device\n"),

@@ -32,5 +32,5 @@ def test_the_line_names_the_extra(
     out, err = capsys.readouterr()
     assert out == ""
     assert "--engine spark needs the package 'pyspark'" in err.replace("\n", " ")
-    assert "pip install 'calcli[spark]'" in err.replace("\n", " ")
+    assert "pip install 'calcli-calibration[spark]'" in err.replace("\n", " ")
     assert not Path("there").exists()

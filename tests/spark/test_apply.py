@@ -12,7 +12,7 @@ import calcli
 from tests.support.samples import breeds, clicks
 from tests.support.spark import DAYS, Driver, ordered, write_days
 
-pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+pytest.importorskip("pyspark", reason="needs the extra spark")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from calcli.metrics.gathered import MANY
 from tests.support.samples import breeds
 from tests.support.spark import Driver, assert_same_numbers, ordered, write_days
 
-pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+pytest.importorskip("pyspark", reason="needs the extra spark")
 
 SUMMED = "nll,brier,brier_sum,accuracy,auc,ece,rmsce,mce,classwise_ece,mvce"
 

@@ -17,7 +17,7 @@ from calcli.spark.session import KEY, KEYS
 from tests.support.samples import breeds
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
 
-pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+pytest.importorskip("pyspark", reason="needs the extra spark")
 
 SUMMED = [row.name for row in catalog.specs() if row.sums != "no"]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.shell import ROOT, blocks
 from tests.support.spark import Driver, write_days
 
-pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+pytest.importorskip("pyspark", reason="needs the extra spark")
 
 
 def test_the_commands_run(driver: Driver, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import calcli
 from tests.support.samples import clicks
 from tests.support.spark import Cluster, Driver
 
-pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+pytest.importorskip("pyspark", reason="needs the extra spark")
 
 FILES = 40
 

@@ -15,7 +15,7 @@ from tests.support.export import assert_same
 from tests.support.samples import breeds, clicks, unseen, visits
 from tests.support.spark import Driver
 
-pytest.importorskip("pyspark", reason="needs the extra calcli[spark]")
+pytest.importorskip("pyspark", reason="needs the extra spark")
 
 SCORE_ONLY = [row.name for row in catalog.specs() if row.closed_form and not row.needs_features]
 

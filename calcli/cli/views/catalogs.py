@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen
 from calcli.cli.text import described, wrapped
+from calcli.extras import install_line
 from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
         pairs.append(("top class", "kept"))
     if spec.sides:
         pairs.append(("can use", ", ".join(f"--{role}" for role in spec.sides)))
+    if packages := spec.packages:
+        pairs.append(("needs", f"{', '.join(packages)}, to be fitted: {install_line(packages)}"))
     if spec.contains_rows:
         pairs.append(("its artifact", "holds rows of the data that it was fitted on"))
     if spec.reference:

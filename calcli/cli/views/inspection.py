@@ -15,6 +15,7 @@ from calcli.reporting import facts, findings
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
     from calcli.methods.base import Section
+    from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
 
 
@@ -35,6 +36,24 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     lines += ["", *blocks.fact_list(pairs, screen)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
     return [*lines, "", *footnotes(definitions, numbers, screen)] if numbers.scores else lines
+
+
+def explained(explanation: Explanation, screen: Screen) -> list[str]:
+    """What each column adds: on average over the rows, or in the one row."""
+    found = explanation.to_json()
+    entries = cast("list[dict[str, Any]]", found["contributions"])
+    if explanation.row is None:
+        heading = ["column", "mean |change|", "mean change"]
+        rows = [[each["column"], f"{each['mean_absolute']:.4f}", f"{each['mean']:+.4f}"] for each in entries]
+    else:
+        heading = ["column", "value", "change"]
+        rows = [[each["column"], blocks.short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
+    note = (
+        f"Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+        f"{explanation.base:+.4f}, the mean over rows drawn from this table, they add up to the difference of a row."
+    )
+    title = wrapped(f"{explanation.title}.", screen.prose)
+    return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
 
 
 def _section(section: Section, screen: Screen) -> list[str]:

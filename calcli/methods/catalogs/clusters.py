@@ -1,7 +1,21 @@
 """The spec of CCL."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from calcli.methods.catalogs.score_only import SCORE_ONLY
 from calcli.methods.spec import choice, in_family, integer, number, text
+
+if TYPE_CHECKING:
+    from calcli.methods.base import Params
+
+
+def _surrogate(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
+    """CatBoost, where rows are clustered by how a model sees them; a model that is handed in names its own library."""
+    return ("catboost",) if params["embedding"] not in ("columns", "features") and "model" not in sides else ()
+
 
 _spec = in_family("clusters")
 
@@ -13,6 +27,7 @@ SPECS = (
         "a calibrator for each cluster of rows, clustered by the model's SHAP values, leaves or columns",
         multiclass="native",
         needs_features=True,
+        needs=_surrogate,
         sides=("model", "embedding-data"),
         keeps=("model",),
         extras=("cluster",),

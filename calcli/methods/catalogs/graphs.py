@@ -1,6 +1,21 @@
 """The spec of RECAL."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from calcli.methods.spec import boolean, choice, in_family, integer, number, text
+
+if TYPE_CHECKING:
+    from calcli.methods.base import Params
+
+
+def _training(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
+    """torch, and CatBoost where it has to say which feature is the most important."""
+    chosen = params["backbone"] == "gcn" and params["relation"] == "auto" and "edges" not in sides
+    return ("torch", "torch_geometric", *(["catboost"] if chosen and features > 1 else []))
+
 
 _spec = in_family("graphs")
 
@@ -12,6 +27,7 @@ SPECS = (
         "a temperature for each row, from its own logits and those of related rows",
         multiclass="native",
         needs_features=True,
+        needs=_training,
         sides=("edges",),
         keeps=("edges",),
         extras=("temperature",),

@@ -1,10 +1,28 @@
 """The specs of the methods that grow trees: `calcli.methods.mbct`, `heterogeneous` and `boost`."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from calcli.methods.catalogs.score_only import SCORE_ONLY
 from calcli.methods.spec import MethodSpec, boolean, choice, integer, number, text
 
+if TYPE_CHECKING:
+    from calcli.methods.base import Params
+
 _AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
+
+
+def _ranking(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
+    """CatBoost, where it has to say which features are the most important."""
+    return ("catboost",) if features > int(str(params["features"])) else ()
+
+
+def _catboost(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
+    return ("catboost",)
+
 
 _MBCT = MethodSpec(
     name="mbct",
@@ -14,6 +32,7 @@ _MBCT = MethodSpec(
     reference="Huang et al. 2022",
     simplicity=20,
     needs_features=True,
+    needs=_ranking,
     explains=True,
     closed_form=True,
     auto="binary",
@@ -144,7 +163,9 @@ _BOOST = MethodSpec(
     simplicity=22,
     multiclass="native",
     needs_features=True,
+    needs=_catboost,
     explains=True,
+    contributes=True,
     auto="yes",
     params=(
         integer(

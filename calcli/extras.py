@@ -1,0 +1,41 @@
+"""Packages that come with an extra of the installation, and the error where one is not installed.
+
+Whoever needs one asks for it here before any rows are read; `calcli.methods.spec` knows which methods do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+
+from calcli.errors import MissingExtraError
+from calcli.version import DISTRIBUTION
+
+EXTRAS: Mapping[str, str] = {
+    "catboost": "trees",
+    "pandas": "trees",
+    "shap": "trees",
+    "torch": "graphs",
+    "torch_geometric": "graphs",
+    "matplotlib": "plots",
+    "pyspark": "spark",
+}
+"""From a package, by the name under which it is imported, to its extra in ``pyproject.toml``."""
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be imported; it is not imported to find out."""
+    return find_spec(package) is not None
+
+
+def require(package: str, purpose: str) -> None:
+    """A `MissingExtraError` where a package is not installed; `purpose` is what needs it."""
+    if not installed(package):
+        raise MissingExtraError(
+            f"{purpose} needs the package {package!r}, which is not installed", hint=f"try: {install_line([package])}"
+        )
+
+
+def install_line(packages: Iterable[str]) -> str:
+    """The command that installs the extras of packages."""
+    return f"pip install '{DISTRIBUTION}[{','.join(sorted({EXTRAS[package] for package in packages}))}]'"
