@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -68,14 +69,20 @@ def nightly_commands(page: str) -> list[str]:
     ]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = readers_folder(tmp_path)
+@pytest.fixture(scope="module")
+def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of whoever follows the page, with a calibrator; to be copied."""
+    folder = readers_folder(tmp_path_factory.mktemp("first_day"))
     for name in ("days", "reports"):
         (folder / name).mkdir()
     night(0, rows=20_000).write_parquet(folder / "history.parquet")
     assert run("calcli fit -q history.parquet -o clicks.auto", folder).returncode == 0
     return folder
+
+
+@pytest.fixture
+def place(first_day: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(first_day, tmp_path / "place")
 
 
 def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.support.shell import ROOT, commands, environment
+from tests.support.shell import HANGS, ROOT, commands, environment
 
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = ROOT / "docs" / "gallery"
@@ -22,7 +22,7 @@ def test_it_can_be_drawn_anew(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "gallery.md").read_text() == PAGE, "run: python docs/gallery.py"

@@ -19,7 +19,7 @@ from PIL import Image
 from calcli.diagrams import image
 from calcli.diagrams.image import figure, render
 from tests.support.curves import OVER, bars, line, rejection, sample, traced
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
 
 
 def rectangles(axes: Any) -> list[tuple[float, float, float, float, str]]:
@@ -227,6 +227,6 @@ def test_pyplot_stays_out_of_it() -> None:
         "render([bars(*OVER)], 'y', 'none', 'png'); print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=HANGS
     )
     assert done.stdout.strip() == "False"

@@ -29,7 +29,7 @@ from calcli.methods.spec import MethodSpec
 from tests.support import misfits
 from tests.support.listener import Recorder
 from tests.support.samples import clicks
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
 from tests.support.worker_tasks import all_gone, soon
 
 HALVES = Holdout("cv", folds=2)
@@ -301,7 +301,7 @@ def test_ctrl_c_ends_everything_at_once(here: Path) -> None:
     ) as process:
         assert soon(lambda: len(list(signed_in.iterdir())) == 2)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANGS)
     assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")
     assert all_gone(signed_in)
     assert list(temporary.iterdir()) == []

@@ -14,7 +14,7 @@ import pytest
 
 import calcli
 from calcli.methods import catalog
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
 
 FITTED = """
 import json, sys
@@ -47,7 +47,7 @@ def fitted(data: Path, out: Path, threads: int, hash_seed: int, methods: Mapping
     """The hashes of each method's state."""
     words = [sys.executable, "-c", FITTED, str(data), str(out), str(threads), json.dumps(methods)]
     env = environment(PYTHONHASHSEED=str(hash_seed), OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-    done = subprocess.run(words, check=False, env=env, capture_output=True, timeout=600, text=True)
+    done = subprocess.run(words, check=False, env=env, capture_output=True, timeout=HANGS, text=True)
     assert done.returncode == 0, done.stderr
     found = {}
     for name in methods:

@@ -13,6 +13,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
+HANGS = 600
+"""Seconds after which a process hangs, however busy the machine is."""
+
 Run = Callable[..., tuple[int, str, str]]
 """Runs calcli: the exit code, stdout, stderr."""
 
@@ -47,7 +50,7 @@ def run(command: str, place: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=HANGS,
     )
 
 
@@ -62,7 +65,7 @@ def calcli(*words: str, cwd: Path, env: dict[str, str] | None = None, **more: An
     """Run calcli as a user does."""
     more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "text": True, **more}
     command = [sys.executable, "-m", "calcli", *words]
-    return subprocess.run(command, cwd=cwd, env=env or environment(), check=False, timeout=60, **more)
+    return subprocess.run(command, cwd=cwd, env=env or environment(), check=False, timeout=HANGS, **more)
 
 
 ESCAPE = "\x1b["
@@ -87,4 +90,4 @@ def on_terminal(*words: str, cwd: Path, **more: str) -> tuple[int, str]:
             break
         seen += part
     os.close(ours)
-    return process.wait(timeout=30), seen.decode().replace("\r\n", "\n")
+    return process.wait(timeout=HANGS), seen.decode().replace("\r\n", "\n")
