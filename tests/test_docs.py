@@ -20,6 +20,7 @@ NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
 DRIFT = (ROOT / "docs/drift.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
     place = readers_folder(tmp_path)
     lines = commands(NEVER_WORSE)
@@ -29,6 +30,7 @@ def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+@pytest.mark.slow
 def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) -> None:
     text = (ROOT / "docs/ci.md").read_text()
     place = readers_folder(tmp_path)
@@ -44,6 +46,7 @@ def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) ->
     assert strict.returncode == 1
 
 
+@pytest.mark.slow
 def test_the_commands_of_growing_run(tmp_path: Path) -> None:
     """Those for a cluster are run where there is one, in tests/spark."""
     place = readers_folder(tmp_path)
@@ -95,6 +98,7 @@ def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_an_improving_night_replaces(place: Path) -> None:
     before = contents(place / "clicks.auto")
     assert live_through(place, night(1, shift=0.8))[0] == 0
@@ -105,6 +109,7 @@ def test_an_improving_night_replaces(place: Path) -> None:
     assert run("calcli apply clicks.auto history.parquet -o /dev/null --output-format parquet", place).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_worsening_night_changes_nothing(place: Path) -> None:
     """So few rows that what they teach is worse than what is known."""
     before = contents(place / "clicks.auto")
@@ -114,6 +119,7 @@ def test_a_worsening_night_changes_nothing(place: Path) -> None:
     assert contents(place / "clicks.auto") == before
 
 
+@pytest.mark.slow
 def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
     """On them a calibrator that says the base rate of every row is better than the one in place, and still wrong."""
     before = contents(place / "clicks.auto")
@@ -125,6 +131,7 @@ def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
     assert contents(place / "clicks.auto") == before
 
 
+@pytest.mark.slow
 def test_nights_of_drift_are_refitted_and_quiet_ones_are_not(place: Path) -> None:
     """The shift begins on the third night; once it is found, the fit is another, and the nights begin anew."""
     ask, weekly = nightly_commands(DRIFT)

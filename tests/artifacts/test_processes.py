@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.shell import HANGS, ROOT, environment
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 
 def run(what):

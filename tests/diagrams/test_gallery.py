@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from tests.support.shell import HANGS, ROOT, commands, environment
@@ -15,6 +16,7 @@ PAGE = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = ROOT / "docs" / "gallery"
 
 
+@pytest.mark.slow
 def test_it_can_be_drawn_anew(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "gallery.py"), str(tmp_path)],

@@ -22,6 +22,8 @@ from tests.support.samples import clicks
 from tests.support.shell import HANGS, environment
 from tests.support.shell import calcli as run
 
+pytestmark = pytest.mark.slow
+
 LOOPS = max(3, CASES // 30)
 ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 

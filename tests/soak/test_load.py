@@ -18,6 +18,8 @@ from tests.support.damage import CASES, LARGE
 from tests.support.samples import clicks
 from tests.support.shell import HANGS, environment
 
+pytestmark = pytest.mark.slow
+
 
 def applied(folder: Path, data: pl.DataFrame | Path, method: str = "platt") -> pl.DataFrame:
     """The table with what an artifact adds."""
