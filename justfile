@@ -5,9 +5,13 @@ python := env_var_or_default("PYTHON", "python")
 default:
     @just --list
 
-# run the tests
+# run the tests but for the slow ones
 test *args:
     {{python}} -m pytest {{args}}
+
+# run all tests: what .ci/run does in two steps
+test-all *args:
+    {{python}} -m pytest -m '' {{args}}
 
 # check style, types, layers and dependencies
 lint:
@@ -38,7 +42,7 @@ lowest dir:
     {{python}} -m venv {{dir}}
     {{python}} tests/lowest.py > {{dir}}/lowest.txt
     {{dir}}/bin/pip install -e '.[all,test]' -c {{dir}}/lowest.txt
-    {{dir}}/bin/python -m pytest -W default
+    {{dir}}/bin/python -m pytest -m '' -W default
 
 # build the package, check its metadata, and run the README's tour from the wheel in a new environment
 release-check:
@@ -59,4 +63,4 @@ release-check:
 
 # attack it: thousands of damaged files, artifacts and words; takes an hour
 soak cases="10000":
-    CALCLI_SOAK={{cases}} {{python}} -m pytest tests/soak
+    CALCLI_SOAK={{cases}} {{python}} -m pytest -m slow tests/soak

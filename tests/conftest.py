@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")  # whatever else the machine does
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.samples import clicks  # noqa: E402 only now are its assertions rewritten

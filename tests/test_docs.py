@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
 DRIFT = (ROOT / "docs/drift.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
     place = readers_folder(tmp_path)
     lines = commands(NEVER_WORSE)
@@ -28,6 +30,7 @@ def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+@pytest.mark.slow
 def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) -> None:
     text = (ROOT / "docs/ci.md").read_text()
     place = readers_folder(tmp_path)
@@ -43,6 +46,7 @@ def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) ->
     assert strict.returncode == 1
 
 
+@pytest.mark.slow
 def test_the_commands_of_growing_run(tmp_path: Path) -> None:
     """Those for a cluster are run where there is one, in tests/spark."""
     place = readers_folder(tmp_path)
@@ -68,14 +72,20 @@ def nightly_commands(page: str) -> list[str]:
     ]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder = readers_folder(tmp_path)
+@pytest.fixture(scope="module")
+def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of whoever follows the page, with a calibrator; to be copied."""
+    folder = readers_folder(tmp_path_factory.mktemp("first_day"))
     for name in ("days", "reports"):
         (folder / name).mkdir()
     night(0, rows=20_000).write_parquet(folder / "history.parquet")
     assert run("calcli fit -q history.parquet -o clicks.auto", folder).returncode == 0
     return folder
+
+
+@pytest.fixture
+def place(first_day: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(first_day, tmp_path / "place")
 
 
 def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
@@ -88,6 +98,7 @@ def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_an_improving_night_replaces(place: Path) -> None:
     before = contents(place / "clicks.auto")
     assert live_through(place, night(1, shift=0.8))[0] == 0
@@ -98,6 +109,7 @@ def test_an_improving_night_replaces(place: Path) -> None:
     assert run("calcli apply clicks.auto history.parquet -o /dev/null --output-format parquet", place).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_worsening_night_changes_nothing(place: Path) -> None:
     """So few rows that what they teach is worse than what is known."""
     before = contents(place / "clicks.auto")
@@ -107,6 +119,7 @@ def test_a_worsening_night_changes_nothing(place: Path) -> None:
     assert contents(place / "clicks.auto") == before
 
 
+@pytest.mark.slow
 def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
     """On them a calibrator that says the base rate of every row is better than the one in place, and still wrong."""
     before = contents(place / "clicks.auto")
@@ -118,6 +131,7 @@ def test_a_night_of_shuffled_labels_changes_nothing(place: Path) -> None:
     assert contents(place / "clicks.auto") == before
 
 
+@pytest.mark.slow
 def test_nights_of_drift_are_refitted_and_quiet_ones_are_not(place: Path) -> None:
     """The shift begins on the third night; once it is found, the fit is another, and the nights begin anew."""
     ask, weekly = nightly_commands(DRIFT)

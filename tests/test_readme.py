@@ -30,6 +30,7 @@ def test_there_are_two_set_up_commands() -> None:
     assert second == "pip install '.[all,test]' && python -m pytest"
 
 
+@pytest.mark.slow
 def test_the_tour_runs_from_top_to_bottom(place: Path) -> None:
     lines = commands(section("A three-minute tour"))
     assert len(lines) >= 10
@@ -48,6 +49,7 @@ def test_the_tour_runs_from_top_to_bottom(place: Path) -> None:
     assert re.findall(r"better +-(\d+\.\d) %", shown) == gains
 
 
+@pytest.mark.slow
 def test_the_python_runs(place: Path) -> None:
     code = blocks(section("From Python"), "python")[0]
     frame = "import polars\nframe = polars.read_parquet('sample_data/test.parquet')\n"

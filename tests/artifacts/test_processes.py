@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.support.shell import ROOT, environment
+from tests.support.shell import HANGS, ROOT, environment
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 
 def run(what):
@@ -21,7 +21,7 @@ def run(what):
         env=environment(OPENBLAS_NUM_THREADS="1"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from calcli.artifacts import store
 from calcli.errors import ArtifactError, FileSystemError
 from calcli.state import State
 from tests.support.artifacts import contents, draft, generation, leftovers, put, same, side, state
+from tests.support.shell import HANGS
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -293,7 +294,7 @@ def test_a_lock_taken_away_while_a_writer_waits_is_not_taken_for_the_lock(tmp_pa
     thread = threading.Thread(target=lambda: outcome.append(put(directory, 1)))
     with files.locked(directory / ".lock", 1, []):
         thread.start()
-        assert waits.wait(30)
+        assert waits.wait(HANGS)
         (directory / ".lock").unlink()
         directory.rmdir()
     thread.join()

@@ -181,7 +181,7 @@ def test_nothing_is_unpickled(artifact):
     refused(artifact)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_is_written_over_the_manifest(tmp_path_factory, data):
     directory = tmp_path_factory.mktemp("a")

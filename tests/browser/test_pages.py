@@ -19,7 +19,7 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
-from tests.support.shell import ROOT
+from tests.support.shell import HANGS, ROOT
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
@@ -85,7 +85,7 @@ def seen(page: Path, folder: Path) -> list[dict[str, Any]]:
     host.write_text(HOST.replace("PAGE", text).replace("WIDTHS", json.dumps(WIDTHS)))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
     words = [str(CHROMIUM), *flags, f"--user-data-dir={folder / 'profile'}", "--window-size=1600,1000", host.as_uri()]
-    printed = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    printed = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=True).stdout
     found = re.search(r'<pre id="found">(.*?)</pre>', printed, re.DOTALL)
     assert found is not None, "the host could not look at the page to the end"
     said: list[dict[str, Any]] = json.loads(unescape(found[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,24 @@ from calcli.cli.app import COMMANDS
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog as metrics
 from calcli.reports.gates import FIELDS
-from tests.support.shell import calcli, environment
+from tests.support.shell import Run, calcli, environment
+
+Complete = Callable[[str], list[str]]
 
 
-def completed(line: str, here: Path) -> list[str]:
+@pytest.fixture
+def completed(run: Run, monkeypatch: pytest.MonkeyPatch) -> Complete:
     """What is offered for the last word of a line."""
-    env = environment(_CALCLI_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(line.split(" ")) - 1))
-    done = calcli(cwd=here, env=env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+
+    def call(line: str) -> list[str]:
+        monkeypatch.setenv("_CALCLI_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        code, out, err = run()
+        assert (code, err) == (0, "")
+        return out.split()
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -50,16 +60,16 @@ def completed(line: str, here: Path) -> list[str]:
         ("calcli uncertainty fit --ensemble s", ["sglb", "sgb"]),
     ],
 )
-def test_completion(line: str, offered: list[str], tmp_path: Path) -> None:
-    assert completed(line, tmp_path) == offered
+def test_completion(line: str, offered: list[str], completed: Complete) -> None:
+    assert completed(line) == offered
 
 
-def test_a_preset_of_the_method(tmp_path: Path) -> None:
+def test_a_preset_of_the_method(completed: Complete) -> None:
     with_presets = [row for row in methods.specs() if row.presets]
     for row in with_presets:
-        assert completed(f"calcli fit -m {row.name} --preset ", tmp_path) == list(row.presets)
+        assert completed(f"calcli fit -m {row.name} --preset ") == list(row.presets)
     without = next(row for row in methods.specs() if not row.presets)
-    assert completed(f"calcli fit -m {without.name} --preset ", tmp_path) == []
+    assert completed(f"calcli fit -m {without.name} --preset ") == []
 
 
 def test_the_script_can_be_shown_and_installed(tmp_path: Path) -> None:
@@ -74,19 +84,28 @@ def test_the_script_can_be_shown_and_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", ["nonsense", "complete", "complete_nosuch", "_", "1", "source_"])
-def test_what_no_shell_asks_for(here: Path, asked: str) -> None:
-    done = calcli("methods", cwd=here, env=environment(_CALCLI_COMPLETE=asked))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"_CALCLI_COMPLETE is '{asked}'" in done.stderr
+def test_what_no_shell_asks_for(run: Run, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    monkeypatch.setenv("_CALCLI_COMPLETE", asked)
+    code, out, err = run("methods")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"_CALCLI_COMPLETE is '{asked}'" in err
 
 
 @pytest.mark.parametrize(
     "sent", [{}, {"COMP_WORDS": "calcli fi"}, {"COMP_CWORD": "1"}, {"COMP_WORDS": "x", "COMP_CWORD": "y"}]
 )
-def test_completion_without_what_bash_sends(here: Path, sent: dict[str, str]) -> None:
-    done = calcli("methods", cwd=here, env=environment(_CALCLI_COMPLETE="complete_bash", **sent))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "without the COMP_WORDS and the COMP_CWORD that bash sends" in done.stderr
+def test_completion_without_what_bash_sends(run: Run, monkeypatch: pytest.MonkeyPatch, sent: dict[str, str]) -> None:
+    for name, value in ({"_CALCLI_COMPLETE": "complete_bash"} | sent).items():
+        monkeypatch.setenv(name, value)
+    code, out, err = run("methods")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "without the COMP_WORDS and the COMP_CWORD that bash sends" in err
+
+
+def test_a_process_completes_as_well(tmp_path: Path) -> None:
+    env = environment(_CALCLI_COMPLETE="complete_bash", COMP_WORDS="calcli fit -m plat", COMP_CWORD="3")
+    done = calcli(cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["platt"], "")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell", "pwsh", "bash"])

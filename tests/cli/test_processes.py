@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.support.shell import calcli, environment
+from tests.support.shell import HANGS, calcli, environment
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
@@ -120,20 +120,19 @@ def test_ctrl_c_while_it_waits_for_input(here: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    _until_waiting(process.pid)
+    _until_waiting(process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=HANGS)
     assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")
 
 
-def _until_waiting(pid: int) -> None:
+def _until_waiting(process: subprocess.Popen[bytes]) -> None:
     """Until the process has imported polars and reads its input."""
-    status = Path(f"/proc/{pid}/maps")
-    if not status.exists():
+    libraries = Path(f"/proc/{process.pid}/maps")
+    if not libraries.exists():
         time.sleep(5)
         return
-    end = time.monotonic() + 30
-    while "polars" not in status.read_text() and time.monotonic() < end:
+    while process.poll() is None and "polars" not in libraries.read_text():
         time.sleep(0.05)
     time.sleep(1)
 
@@ -158,7 +157,7 @@ def test_ctrl_c_at_any_time_is_130(here: Path, delay: float) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        process.wait(timeout=30)
+        process.wait(timeout=HANGS)
         assert process.stderr is not None
         assert (process.returncode, process.stderr.read()) == (130, b"calcli: interrupted\n")
 

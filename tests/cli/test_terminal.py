@@ -17,7 +17,7 @@ FIT = ("fit", "train.parquet", "-m", "platt", "-o", "kept")
 
 
 def test_fit_has_a_bar_and_colours(here: Path) -> None:
-    code, seen = on_terminal(*FIT, cwd=here)
+    code, seen = on_terminal(*FIT, cwd=here, own_process=True)
     assert code == 0
     assert "checking platt on held-out rows" in seen
     assert f"{ESCAPE}32mlowers the log-loss" in seen

@@ -147,6 +147,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return readers_folder(tmp_path_factory.mktemp("reader"))
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run(reader: Path) -> None:
     lines = commands(PAGE)
     assert len(lines) == 6
@@ -159,6 +160,7 @@ def test_the_commands_of_the_page_run(reader: Path) -> None:
     assert bound["score"] == {"kind": "prob", "columns": ["uncertainty_mean"]}
 
 
+@pytest.mark.slow
 def test_what_the_page_says_of_its_example_is_so(reader: Path) -> None:
     command = next(line for line in commands(PAGE) if " evaluate " in line)
     report = json.loads(shell(f"{command} --format json", reader).stdout)
@@ -167,6 +169,7 @@ def test_what_the_page_says_of_its_example_is_so(reader: Path) -> None:
     assert metrics["ood_auc_knowledge"]["value"] > 0.7
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_runs(reader: Path) -> None:
     (reader / "example.py").write_text(blocks(PAGE, "python")[0])
     done = shell("python3 example.py", reader)

@@ -7,14 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
-from tests.support.shell import ROOT, commands, environment
+from tests.support.shell import HANGS, ROOT, commands, environment
 
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = ROOT / "docs" / "gallery"
 
 
+@pytest.mark.slow
 def test_it_can_be_drawn_anew(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "gallery.py"), str(tmp_path)],
@@ -22,7 +24,7 @@ def test_it_can_be_drawn_anew(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "gallery.md").read_text() == PAGE, "run: python docs/gallery.py"

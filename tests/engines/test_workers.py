@@ -18,7 +18,7 @@ from calcli.batch import Batch, Column
 from calcli.engines import workers
 from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from tests.support import worker_tasks
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
 from tests.support.worker_tasks import all_gone, soon
 
 HOW = {"count": 2, "threads": 1}
@@ -219,6 +219,6 @@ def test_nothing_is_left_however_the_program_ends(how: signal.Signals, tmp_path:
         process.send_signal(how)
         assert process.stdout is not None
         assert process.stdout.read() == b"begun\n"
-        assert process.wait(timeout=60) == -how
+        assert process.wait(timeout=HANGS) == -how
     assert soon(lambda: all_gone(signed_in))
     assert list(temporary.iterdir()) == []

@@ -135,11 +135,20 @@ def test_names_are_quoted(here: Path) -> None:
     np.testing.assert_allclose(got['a "b"'].to_numpy(), expected['a "b"'].to_numpy(), rtol=1e-12)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Calibrators of four classes under the names of their methods; read only."""
+    folder = tmp_path_factory.mktemp("kept")
+    for method in ("sms", "isotonic"):
+        calcli.fit(breeds(400), method=method, output=folder / method, holdout="none")
+    return folder
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("method", ["sms", "isotonic"])
-def test_every_dialect_parses(here: Path, dialect: str, method: str) -> None:
-    calcli.fit(breeds(400), method=method, output="kept", holdout="none")
-    text = export(ExportRequest("kept", dialect=dialect, shape="query", table="scores", keep=("logit_a",)))
+def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:
+    artifact = str(kept / method)
+    text = export(ExportRequest(artifact, dialect=dialect, shape="query", table="scores", keep=("logit_a",)))
     parsed = sqlglot.parse_one(text, read=dialect)
     assert [column.alias_or_name for column in parsed.selects][1:] == [f"calibrated_{one}" for one in "abcd"]
 
@@ -163,7 +172,6 @@ def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message
         export(ExportRequest("kept", **request_))
 
 
-def test_an_expression_that_is_too_long_is_refused(here: Path) -> None:
-    calcli.fit(breeds(400), method="sms", output="kept", holdout="none")
+def test_an_expression_that_is_too_long_is_refused(kept: Path) -> None:
     with pytest.raises(UsageError, match=r"would have .* terms.*--shape query"):
-        export(ExportRequest("kept"))
+        export(ExportRequest(str(kept / "sms")))

@@ -29,7 +29,7 @@ from calcli.methods.spec import MethodSpec
 from tests.support import misfits
 from tests.support.listener import Recorder
 from tests.support.samples import clicks
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
 from tests.support.worker_tasks import all_gone, soon
 
 HALVES = Holdout("cv", folds=2)
@@ -71,7 +71,7 @@ def hold(
     batch: Batch | None = None,
     splits: Splits | None = None,
     *,
-    budget: float = 300.0,
+    budget: float | None = None,
     listener: Listener = SILENT,
     sides: SideInputs = NO_SIDE_INPUTS,
 ) -> dict[str, Outcome]:
@@ -87,12 +87,13 @@ def named(*names: str) -> list[MethodSpec]:
     return [catalog.find(name) for name in names]
 
 
-@pytest.mark.parametrize("kind", ["two classes", "four classes", "in time"])
+@pytest.mark.parametrize("kind", [pytest.param("two classes", marks=pytest.mark.slow), "four classes", "in time"])
 def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the linear algebra on one thread in both: on several it adds up in another order."""
     batch = of_four_classes() if kind == "four classes" else binary()
     splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(len(batch), HALVES, 0)
-    rows, sides = [*catalog.specs(), misfits.row("behave")], SideInputs(blobs={"model": b"123"})
+    methods = catalog.specs() if kind != "in time" else named("identity", "platt", "bbq", "heterogeneous")
+    rows, sides = [*methods, misfits.row("behave")], SideInputs(blobs={"model": b"123"})
     with threadpool_limits(1):
         here = hold(rows, batch, splits, sides=sides)
     monkeypatch.setattr(model_selection, "WORTH_PROCESSES", 0)
@@ -161,7 +162,7 @@ def test_the_budget_ends_a_fold_that_does_not_end(
     batch = binary()
     splits = split_rows(len(batch), HALVES, 0)
     rows = [*named("identity", "platt"), misfits.row("behave", nap=tmp_path)]
-    found = hold(rows, batch, splits)
+    found = hold(rows, batch, splits, budget=300.0)
     assert {name: outcome.status for name, outcome in found.items()} == {
         "identity": "ok",
         "platt": "ok",
@@ -301,12 +302,13 @@ def test_ctrl_c_ends_everything_at_once(here: Path) -> None:
     ) as process:
         assert soon(lambda: len(list(signed_in.iterdir())) == 2)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANGS)
     assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")
     assert all_gone(signed_in)
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_on_one_thread_and_on_two(here: Path) -> None:
     """All but the times, to the last digit."""
     methods, rows = "platt,isotonic,isotonic-centered,histogram", 81_000

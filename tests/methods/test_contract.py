@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,26 @@ from calcli.numeric.links import probabilities
 from tests.support.artifacts import draft
 from tests.support.cases import HARD, RARE, class_with_one_row, ordinary, wrong_by_feature
 
-ROWS = catalog.specs()
-EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+def slow(row: MethodSpec) -> bool:
+    """Whether a fit takes tenths of a second; without slow tests, the method's own ones look at it."""
+    return row.needs_features or row.name == "pool"
+
+
+EACH = pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=[pytest.mark.slow] * slow(row), id=row.name) for row in catalog.specs()]
+)
 BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
 
 
 def fitted(row: MethodSpec, batch: Batch, seed: int = 0) -> Calibrator:
     return calibrator.fit(row, batch, row.resolve(), seed=seed)
+
+
+@cache
+def fitted_on_ordinary(row: MethodSpec, classes: int, weighted: bool = False) -> Calibrator:
+    """One fit for all tests that only look at what it predicts."""
+    return fitted(row, ordinary(classes=classes, weighted=weighted))
 
 
 def assert_probabilities(prob: np.ndarray, batch: Batch) -> None:
@@ -44,7 +58,7 @@ def assert_probabilities(prob: np.ndarray, batch: Batch) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_outputs_are_probabilities(row: MethodSpec, classes: int, weighted: bool) -> None:
     batch = ordinary(classes=classes, weighted=weighted)
-    assert_probabilities(fitted(row, batch).predict(batch), batch)
+    assert_probabilities(fitted_on_ordinary(row, classes, weighted).predict(batch), batch)
 
 
 @EACH
@@ -84,7 +98,7 @@ def test_a_class_that_a_fold_lacks_is_no_error(row: MethodSpec, classes: int) ->
 @BINARY_OR_NOT
 def test_chunks_predict_what_the_whole_predicts(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
-    model = fitted(row, batch)
+    model = fitted_on_ordinary(row, classes)
     chunks = [model.predict(batch.take(slice(start, start + 97))) for start in range(0, len(batch), 97)]
     np.testing.assert_array_equal(np.concatenate(chunks), model.predict(batch))
 
@@ -93,7 +107,7 @@ def test_chunks_predict_what_the_whole_predicts(row: MethodSpec, classes: int) -
 @BINARY_OR_NOT
 def test_permuting_rows_permutes_the_output(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
-    model = fitted(row, batch)
+    model = fitted_on_ordinary(row, classes)
     shuffled = np.random.default_rng(3).permutation(len(batch))
     np.testing.assert_array_equal(model.predict(batch.take(shuffled)), model.predict(batch)[shuffled])
 
@@ -103,7 +117,7 @@ def test_permuting_rows_permutes_the_output(row: MethodSpec, classes: int) -> No
 def test_the_order_of_calibration_rows_does_not_matter(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes, weighted=True)
     shuffled = np.random.default_rng(3).permutation(len(batch))
-    one, other = fitted(row, batch), fitted(row, batch.take(shuffled))
+    one, other = fitted_on_ordinary(row, classes, weighted=True), fitted(row, batch.take(shuffled))
     np.testing.assert_allclose(other.predict(batch), one.predict(batch), rtol=1e-8, atol=1e-12)
 
 
@@ -111,7 +125,7 @@ def test_the_order_of_calibration_rows_does_not_matter(row: MethodSpec, classes:
 @BINARY_OR_NOT
 def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
-    model = fitted(row, batch)
+    model = fitted_on_ordinary(row, classes)
     bare = Batch(batch.score.copy(), features=batch.features)
     np.testing.assert_array_equal(model.predict(bare), model.predict(batch))
     np.testing.assert_array_equal(bare.score, batch.score)
@@ -133,13 +147,14 @@ def test_a_fit_changes_no_input(row: MethodSpec, classes: int) -> None:
 @BINARY_OR_NOT
 def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: MethodSpec, classes: int, tmp_path: Path) -> None:
     batch = ordinary(classes=classes)
+    models = {place: fitted(row, batch, seed=5) for place in ("one", "other")}
     names = []
-    for place in ("one", "other"):
-        state = fitted(row, batch, seed=5).to_state()
-        names.append([payload.name for payload in store.write(tmp_path / place, draft(), {"state": state}).payloads])
+    for place, model in models.items():
+        written = store.write(tmp_path / place, draft(), {"state": model.to_state()})
+        names.append([payload.name for payload in written.payloads])
     assert names[0] == names[1]
     back = Calibrator.from_state(row.name, store.read(tmp_path / "one").states["state"])
-    np.testing.assert_array_equal(back.predict(batch), fitted(row, batch, seed=5).predict(batch))
+    np.testing.assert_array_equal(back.predict(batch), models["other"].predict(batch))
 
 
 @EACH

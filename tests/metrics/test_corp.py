@@ -20,7 +20,7 @@ def test_the_parts_add_up_to_the_brier_score(rows):
 
 
 @given(binary_rows())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_by_scikit_learns_isotonic_regression(rows):
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     held = weight > 0

@@ -15,7 +15,7 @@ from calcli.metrics.base import Options, Scored
 from calcli.metrics.detection import ood_auc, prr, rejection_ratio
 from calcli.metrics.rejection import rejection_curve
 
-briefly = settings(max_examples=60, deadline=None)
+briefly = settings(max_examples=60)
 few = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0, 7.0]), st.sampled_from([0.0, 0.25, 1.0])), min_size=2, max_size=6
 )

@@ -70,7 +70,7 @@ def test_sums_give_what_all_rows_give(classes, weighted):
 
 
 @given(binary_rows(least=2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_area_is_as_near_as_its_bound_says(rows):
     """Ties, zeros and ones, weights: the rows of one cell may stand in any order."""
     exact = catalog.measure([catalog.find("auc")], rows, Options())["auc"].value
@@ -94,7 +94,7 @@ def test_where_all_order_is_lost_the_error_is_the_bound(spread):
 
 
 @given(any_rows(least=3), st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_it_does_not_matter_where_parts_end(rows, data):
     cut = data.draw(st.integers(0, len(rows)))
     one = gathered([rows], SUMMED, PLAIN, [cut]).measured()[0]

@@ -30,7 +30,7 @@ UNDEFINED = {"auc", "prr", "pr_auc", "pud", "slope", "intercept", "ecce", "hosme
 
 EDGES = np.array([[0, 1], [0, 2], [1, 2]])
 
-briefly = settings(max_examples=12, deadline=None)  # each law is tried on every metric
+briefly = settings(max_examples=12)  # each law is tried on every metric
 
 
 def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:

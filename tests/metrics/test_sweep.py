@@ -28,7 +28,7 @@ def reference(label, prob, norm):
 
 
 @given(st.lists(st.booleans(), min_size=3, max_size=40), st.integers(0, 99), st.sampled_from([1.0, 2.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_by_a_loop(labels, seed, norm):
     prob = np.sort(np.random.default_rng(seed).random(len(labels)))
     rows = Scored(np.array(labels, dtype=np.int64), prob)
@@ -74,7 +74,7 @@ def test_debiased_is_nearer_the_truth_than_plain():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 1.0, 2.0, 3.5])), min_size=3, max_size=25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_with_weights_a_row_goes_where_its_weight_begins(drawn):
     label, weight = (np.array(column, dtype=float) for column in zip(*drawn, strict=True))
     n = len(label)

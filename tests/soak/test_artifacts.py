@@ -21,7 +21,10 @@ from tests.support.damage import CASES, damaged, nothing_but
 from tests.support.forging import harm
 from tests.support.graphs import HOUSE, streets, villages
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, on the way to a refusal
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # of numpy, on the way to a refusal
+]
 
 SCORE_ONLY = [row for row in catalog.specs() if not row.needs_features]
 FEATURES = [row for row in catalog.specs() if row.needs_features and row.name != "recal"]

@@ -14,7 +14,9 @@ import pytest
 
 import calcli
 from calcli.methods import catalog
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
+
+pytestmark = pytest.mark.slow
 
 FITTED = """
 import json, sys
@@ -47,7 +49,7 @@ def fitted(data: Path, out: Path, threads: int, hash_seed: int, methods: Mapping
     """The hashes of each method's state."""
     words = [sys.executable, "-c", FITTED, str(data), str(out), str(threads), json.dumps(methods)]
     env = environment(PYTHONHASHSEED=str(hash_seed), OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-    done = subprocess.run(words, check=False, env=env, capture_output=True, timeout=600, text=True)
+    done = subprocess.run(words, check=False, env=env, capture_output=True, timeout=HANGS, text=True)
     assert done.returncode == 0, done.stderr
     found = {}
     for name in methods:
@@ -80,9 +82,9 @@ def agree(methods: Sequence[str], one: Path, other: Path, table: pl.DataFrame) -
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_threads_pieces_and_hash_seeds(classes: int, tmp_path: Path) -> None:
-    table = rows(300_000 if classes == 2 else 20_000, classes).drop("place", "age")
+    table = rows(100_000 if classes == 2 else 10_000, classes).drop("place", "age")
     table.write_parquet(tmp_path / "one.parquet", row_group_size=len(table))
-    table.write_parquet(tmp_path / "many.parquet", row_group_size=7_919)
+    table.write_parquet(tmp_path / "many.parquet", row_group_size=1_009)
     words = fit_words({name: ["-m", name] for name in METHODS})
     first = fitted(tmp_path / "one.parquet", tmp_path / "a", 1, 0, words)
     other = fitted(tmp_path / "many.parquet", tmp_path / "b", 2, 1, words)
@@ -99,6 +101,5 @@ def test_what_is_trained(tmp_path: Path) -> None:
     words = fit_words(TRAINED)
     words["ensemble"] = ["uncertainty", "fit", "--ignore", "logit", "--members", "2", "--trees", "30"]
     first = fitted(tmp_path / "t.parquet", tmp_path / "a", 1, 0, words)
-    assert fitted(tmp_path / "t.parquet", tmp_path / "b", 1, 1, words) == first
-    other = fitted(tmp_path / "t.parquet", tmp_path / "c", 2, 2, words)
+    other = fitted(tmp_path / "t.parquet", tmp_path / "b", 2, 1, words)
     assert other == first  # CatBoost does not promise it, and keeps it on tables of this size

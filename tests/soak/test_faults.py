@@ -19,8 +19,10 @@ import calcli
 from calcli.artifacts import store
 from tests.support.damage import CASES, listing
 from tests.support.samples import clicks
+from tests.support.shell import HANGS, environment
 from tests.support.shell import calcli as run
-from tests.support.shell import environment
+
+pytestmark = pytest.mark.slow
 
 LOOPS = max(3, CASES // 30)
 ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -36,7 +38,7 @@ def took(words: list[str], folder: Path) -> float:
     """Seconds from the start to the end, when nobody interferes."""
     begun = time.monotonic()
     process = started(words, folder)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 0, said
     return time.monotonic() - begun
 
@@ -99,7 +101,7 @@ def test_killed_at_any_time(name: str, place: Path) -> None:
         process = started(words, place)
         time.sleep(chance.uniform(0.0, 1.1 * seconds))
         process.send_signal(ENDS[loop % len(ENDS)])
-        _, said = process.communicate(timeout=300)
+        _, said = process.communicate(timeout=HANGS)
         assert b"Traceback" not in said or not_ours(said), said
         assert process.returncode in {0, 1, 130, -signal.SIGKILL, -signal.SIGTERM, 143, -signal.SIGINT}
         assert whole(place / target), f"loop {loop}"
@@ -127,7 +129,7 @@ def test_two_at_once(name: str, place: Path) -> None:
     for loop in range(max(1, LOOPS // 3)):
         both = [started(words, place) for _ in range(2)]
         for process in both:
-            _, said = process.communicate(timeout=300)
+            _, said = process.communicate(timeout=HANGS)
             assert b"Traceback" not in said, said
             assert process.returncode == 0 or (name == "ensemble" and process.returncode == 7), said
         assert whole(place / target), f"loop {loop}"
@@ -203,7 +205,7 @@ def test_an_input_that_vanishes(place: Path) -> None:
         process = started(words, place)
         time.sleep(chance.uniform(0.0, seconds))
         (place / "gone.parquet").unlink()
-        _, said = process.communicate(timeout=300)
+        _, said = process.communicate(timeout=HANGS)
         assert process.returncode in {0, 3, 7}, said
         assert said.count(b"\n") <= 1
         assert b"Traceback" not in said

@@ -16,7 +16,9 @@ import pytest
 import calcli
 from tests.support.damage import CASES, LARGE
 from tests.support.samples import clicks
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
+
+pytestmark = pytest.mark.slow
 
 
 def applied(folder: Path, data: pl.DataFrame | Path, method: str = "platt") -> pl.DataFrame:
@@ -113,7 +115,7 @@ def test_applies_while_the_artifact_is_refitted(tmp_path: Path) -> None:
             words += ["-o", str(tmp_path / f"out{place}.parquet")]
             running.append(subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE))
         for process in running:
-            _, said = process.communicate(timeout=300)
+            _, said = process.communicate(timeout=HANGS)
             assert process.returncode == 0, said
     finally:
         stop.set()

@@ -17,6 +17,8 @@ from calcli.methods.calibrator import PostProcessing
 from calcli.methods.spec import MethodSpec
 from tests.support.damage import LARGE
 
+pytestmark = pytest.mark.slow
+
 CLIP = 1e-12
 """The log-loss is of probabilities no nearer to 0 and 1 than that."""
 

@@ -21,6 +21,8 @@ from calcli.tables.source import open_source
 from tests.support.damage import CASES, damaged, nothing_but
 from tests.support.tables import ordinary, put
 
+pytestmark = pytest.mark.slow
+
 SUFFIXES = ("csv", "tsv", "parquet", "arrow", "ndjson", "csv.gz", "csv.zst")
 MEMORY = 1 << 30
 """No damage to a table of 20 kB makes calcli take another gigabyte."""

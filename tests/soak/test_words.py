@@ -16,6 +16,8 @@ from calcli.metrics import catalog as metrics
 from calcli.reports.gates import parse
 from tests.support.damage import CASES
 
+pytestmark = pytest.mark.slow
+
 WORDS = "nll ece raw platt max min diff change and or not group p lo hi floor . > < >= <= == != = ( ) [ ] , 0 1e-3 -1"
 TOKENS = (*WORDS.split(" "), "1e999", "nan", "inf", "%", "*", "0x10", "1_000", "é", "'", '"', "x y", "\n", "\0", "  ")
 

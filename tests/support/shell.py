@@ -7,11 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[2]
+
+HANGS = 600
+"""Seconds after which a process hangs, however busy the machine is."""
 
 Run = Callable[..., tuple[int, str, str]]
 """Runs calcli: the exit code, stdout, stderr."""
@@ -47,7 +53,7 @@ def run(command: str, place: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=HANGS,
     )
 
 
@@ -62,29 +68,52 @@ def calcli(*words: str, cwd: Path, env: dict[str, str] | None = None, **more: An
     """Run calcli as a user does."""
     more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "text": True, **more}
     command = [sys.executable, "-m", "calcli", *words]
-    return subprocess.run(command, cwd=cwd, env=env or environment(), check=False, timeout=60, **more)
+    return subprocess.run(command, cwd=cwd, env=env or environment(), check=False, timeout=HANGS, **more)
 
 
 ESCAPE = "\x1b["
 
 
-def on_terminal(*words: str, cwd: Path, **more: str) -> tuple[int, str]:
-    """Exit code, and what appears on a terminal that is stdin, stdout and stderr."""
+def on_terminal(*words: str, cwd: Path, own_process: bool = False, **more: str) -> tuple[int, str]:
+    """Exit code, and what appears on a terminal that is stdin, stdout and stderr of this process, or of its own one."""
     import pty
 
     ours, theirs = pty.openpty()
+    seen = bytearray()
+    reader = threading.Thread(target=_read, args=(ours, seen))
+    reader.start()
     env = environment(**{"TERM": "xterm-256color", "COLUMNS": "80", **more})
-    command = [sys.executable, "-m", "calcli", *words]
-    process = subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            part = os.read(ours, 1 << 16)
-        except OSError:
-            break
-        if not part:
-            break
-        seen += part
-    os.close(ours)
-    return process.wait(timeout=30), seen.decode().replace("\r\n", "\n")
+    try:
+        if own_process:
+            command = [sys.executable, "-m", "calcli", *words]
+            code = subprocess.run(
+                command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs, check=False, timeout=HANGS
+            ).returncode
+        else:
+            code = _main_on(theirs, words, cwd, env)
+    finally:
+        os.close(theirs)
+        reader.join()
+        os.close(ours)
+    return code, seen.decode().replace("\r\n", "\n")
+
+
+def _read(handle: int, seen: bytearray) -> None:
+    with suppress(OSError):  # nobody writes any more
+        while part := os.read(handle, 1 << 16):
+            seen += part
+
+
+def _main_on(handle: int, words: Sequence[str], cwd: Path, env: dict[str, str]) -> int:
+    """`main` with this handle as its three streams."""
+    from calcli.cli.main import main
+
+    with (
+        os.fdopen(handle, "r", closefd=False) as stdin,
+        os.fdopen(handle, "w", encoding="utf-8", closefd=False) as stdout,
+        os.fdopen(handle, "w", encoding="utf-8", closefd=False) as stderr,
+        patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr),
+        patch.dict(os.environ, env, clear=True),
+        chdir(cwd),
+    ):
+        return main(words)

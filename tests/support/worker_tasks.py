@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import FitError
+from tests.support.shell import HANGS
 
 
 def double(shared: Mapping[str, Any], task: int) -> Iterator[int]:
@@ -70,13 +71,13 @@ def nap(shared: str, task: int) -> Iterator[int]:
     """Sign in, and be busy for longer than any test."""
     Path(shared, str(os.getpid())).touch()
     if task > 0:
-        time.sleep(600)
+        time.sleep(10 * HANGS)
     yield task
 
 
 def soon(true: object) -> bool:
     """Whether it comes true within a time that is long even for a busy machine."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANGS
     while time.monotonic() < end:
         if true():  # type: ignore[operator]
             return True

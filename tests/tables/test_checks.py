@@ -338,7 +338,7 @@ def assert_same(one: Loaded, two: Loaded) -> None:
         assert column.values.dtype == other.values.dtype
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 30), max_size=8), st.integers(0, 3), st.booleans())
 def test_it_does_not_matter_where_chunks_end(sizes: list[int], seed: int, spoil: bool) -> None:
     frame = ordinary(80, seed).with_columns(w=pl.lit(2.0))

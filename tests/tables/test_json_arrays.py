@@ -21,7 +21,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), max_size=5),
     chunk=st.integers(1, 9),

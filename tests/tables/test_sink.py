@@ -20,6 +20,7 @@ from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemErr
 from calcli.files import replacing
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
+from tests.support.shell import HANGS
 from tests.support.tables import ordinary
 
 SUFFIXES = ["parquet", "csv", "tsv", "arrow", "ndjson"]
@@ -150,7 +151,7 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path, suffix: 
     others = {f".a.{suffix}.0123456.tmp", f".b.{suffix}.01234567.tmp", f"a.{suffix}.01234567.tmp"}
     for name in others:
         (tmp_path / name).touch()
-    done = subprocess.run([sys.executable, "-c", KILLED, str(target), how], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target), how], check=False, timeout=HANGS)
     assert done.returncode == -9
     assert len([path for path in tmp_path.iterdir() if path.name not in others]) == 1
     write(FRAME.lazy(), target)

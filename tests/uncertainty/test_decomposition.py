@@ -16,7 +16,7 @@ from tests.support.ensembles import ensemble, table
 
 catboost = pytest.importorskip("catboost")
 
-briefly = settings(max_examples=50, deadline=None)
+briefly = settings(max_examples=50)
 probability = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-300, 1 - 1e-16])
 
 

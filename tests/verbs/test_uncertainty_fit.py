@@ -133,6 +133,7 @@ def test_another_fit_does_not_take_its_members(change: dict, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["e"]
 
 
+@pytest.mark.slow
 def test_killed_without_warning(tmp_path: Path) -> None:
     table("binary", 3000).write_parquet(tmp_path / "rows.parquet")
     words = "uncertainty fit rows.parquet --members 3 --trees 150 --learning-rate 0.1 -q -o"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,15 @@ def numbers(document: Any) -> list[float]:
     return [float(document)] if isinstance(document, int | float) else []
 
 
+@cache
+def fitted(method: str) -> Any:
+    return calcli.fit(table(), method=method, flags=WEIGHTED)
+
+
 @UNITS
 @pytest.mark.parametrize("method", ["platt", "sms", "isotonic", "bbq", "venn-abers", "spline", "heterogeneous"])
 def test_the_unit_of_weights_changes_no_fit(method: str, unit: float) -> None:
-    one, other = (calcli.fit(table(each), method=method, flags=WEIGHTED) for each in (1.0, unit))
+    one, other = fitted(method), calcli.fit(table(unit), method=method, flags=WEIGHTED)
     np.testing.assert_allclose(other.model.predict(table()), one.model.predict(table()), rtol=1e-6)
     np.testing.assert_allclose(numbers(other.report.to_json()), numbers(one.report.to_json()), rtol=1e-6, atol=1e-9)
 

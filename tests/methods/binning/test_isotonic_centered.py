@@ -56,7 +56,7 @@ def test_it_is_its_definition(seed: int) -> None:
     np.testing.assert_allclose(ours, by_definition(z, y, w, at), atol=1e-10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 300), st.integers(0, 10_000), st.floats(0.1, 30))
 def test_scores_that_differ_stay_different(rows: int, seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)

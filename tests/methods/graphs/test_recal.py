@@ -260,7 +260,7 @@ def related_rows(rows: int, seed: int) -> Batch:
 
 
 @pytest.mark.parametrize("relation", ["auto", "column:place", "column:x"])
-@pytest.mark.parametrize("preset", [None, "paper"])
+@pytest.mark.parametrize("preset", [None, pytest.param("paper", marks=pytest.mark.slow)])
 def test_it_learns_that_related_rows_share_a_temperature(relation: str, preset: str | None) -> None:
     """One temperature cannot suit both places: the best one for each is what the network must come near to."""
     train, test = related_rows(1000, 1), related_rows(4000, 2)

@@ -168,7 +168,7 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
     size=st.integers(1, 40),
     scale=st.sampled_from([0.1, 1.0, 20.0]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_damped_step_never_raises_the_penalised_log_loss(seed, shrink, parent, size, scale) -> None:
     """And it falls at least by what the search for splits counts on."""
     rng = np.random.default_rng(seed)

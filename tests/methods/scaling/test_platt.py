@@ -45,7 +45,7 @@ def test_scikit_learn_agrees(rows: int, weighted: bool) -> None:
     assert at_ours <= target_loss(np.array([a, b]), batch.score, batch.labels, weight) + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rows=st.integers(5, 300),
     slope=st.floats(0.01, 50),
