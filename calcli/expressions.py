@@ -7,6 +7,7 @@ whoever writes the formula down may give it a name.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -20,6 +21,8 @@ Operator: TypeAlias = Literal["+", "-", "*", "/"]
 FunctionName: TypeAlias = Literal["exp", "ln", "abs", "least", "greatest"]
 Relation: TypeAlias = Literal["<", "<=", ">", ">="]
 Side: TypeAlias = Literal["left", "right"]
+
+MOST = sys.float_info.max
 
 FAR = 700.0
 """Beyond this exp leaves the range of float64, which some databases take for an error."""
@@ -174,8 +177,8 @@ Inputs: TypeAlias = Mapping[str, Input]
 
 
 def term(value: Term | float) -> Term:
-    """A number as a term."""
-    return value if isinstance(value, Term) else Number(float(value))
+    """A number as a term; an infinite one as the greatest, beyond which there is nothing but infinity."""
+    return value if isinstance(value, Term) else Number(min(max(float(value), -MOST), MOST))
 
 
 def total(terms: Sequence[Term]) -> Term:
@@ -200,7 +203,7 @@ def affine(coefficients: FloatArray, parts: Sequence[Term]) -> list[Term]:
 def steps(x: Term, cuts: FloatArray, values: FloatArray | Sequence[Term], side: Side) -> Term:
     """`Steps`, or the one value where there is nothing to choose."""
     chosen = tuple(term(value if isinstance(value, Term) else float(value)) for value in values)
-    return Steps(x, np.asarray(cuts, dtype=np.float64), chosen, side) if len(cuts) else chosen[0]
+    return Steps(x, np.clip(cuts, -MOST, MOST), chosen, side) if len(cuts) else chosen[0]
 
 
 def exp(x: Term) -> Term:

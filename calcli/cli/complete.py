@@ -78,9 +78,9 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def dialects(incomplete: str) -> list[str]:
-    from calcli.export.sql import dialects
+    from calcli.export.dialects import DIALECTS
 
-    return _starting(incomplete, dialects())
+    return _starting(incomplete, DIALECTS)
 
 
 def tables(incomplete: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Terms as SQL.
 
-sqlglot knows how each dialect quotes names and spells types and functions. It does not know how a database compares
-NaN: some take it as larger than all numbers, others follow IEEE 754. The tests for missing and for finite numbers
-hold under both.
+It is written as text from the leaves up, and sqlglot is asked for what dialects spell differently: names, types,
+functions, small tables. `calcli.export.dialects` knows the rest. Databases also differ in how NaN compares: for some it
+is larger than all numbers, others follow IEEE 754. The tests for missing and for finite numbers hold under both.
 
 A term that is used several times is written out each time in an expression, and once, as a column of a step, in a
 query.
@@ -13,14 +13,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 
-from calcli.errors import UsageError, unknown_name
-from calcli.export.subexpressions import sizes, steps, tree_paths
-from calcli.export.tree_joins import ROWS, can_join, joins
+from calcli.errors import UsageError
+from calcli.export.dialects import Dialect, quoted
+from calcli.export.subexpressions import depths, inputs, read_by, sizes, steps, too_deep, tree_depth, tree_paths
+from calcli.export.tree_joins import ROWS, joins
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -38,208 +38,251 @@ from calcli.expressions import (
     Term,
 )
 
-Sql: TypeAlias = Any
-"""An expression of sqlglot."""
-
 LARGEST = 40_000
-"""Terms of the longest expression that is written."""
+"""Terms of the longest expression that is tried."""
+
+LONGEST = 100_000
+"""Characters of the longest expression that is chosen."""
+
+DEEPEST = 60
+"""How deep an expression may be nested, as `subexpressions.depths` counts: SQLite's parser keeps 100 symbols."""
 
 MOST_BRANCHES = 500
 """In a query, a tree with more branches is joined as tables."""
 
+MOST_JOINED = 40
+"""Tables that one step joins: MariaDB takes 61."""
+
 FEW = 4
 """Up to so many cases are tested one after the other."""
 
-EXCLUDING = ("bigquery", "clickhouse", "databricks", "duckdb", "redshift", "snowflake", "spark")
-"""Dialects in which a query can give all columns except some."""
-
 _MOST = repr(sys.float_info.max)
-_OPERATORS: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
-_OPERATORS |= {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
+_FUNCTIONS: Mapping[str, Any] = {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}
 
 
-def dialects() -> tuple[str, ...]:
-    """The names of all dialects."""
-    return tuple(sorted(name for name in Dialect.classes if name))
+def fits_expression(outputs: Mapping[str, Term]) -> bool:
+    """Whether an expression can be written: not too many terms, and not nested too deep."""
+    return max(sizes(outputs.values()).values()) <= LARGEST and max(depths(outputs.values()).values()) <= DEEPEST
 
 
-def check_dialect(name: str) -> None:
-    if name not in dialects():
-        raise UsageError(unknown_name("dialect", name, dialects(), limit=100))
-
-
-def expression(outputs: Mapping[str, Term], dialect: str) -> str:
+def expression(outputs: Mapping[str, Term], dialect: Dialect) -> str:
     """One expression for each output, under its name, a line each."""
     size = max(sizes(outputs.values()).values())
     if size > LARGEST:
         raise UsageError(
             f"as one expression the calibrator would have {size:,.0f} terms, because parts of it are used many times",
-            hint="try: --shape query",
+            hint="try: --shape query --table NAME",
         )
-    writer = _Writer()
-    columns = [exp.alias_(writer.written(term), _name(name)) for name, term in outputs.items()]
-    return ",\n".join(_text(column, dialect) for column in columns)
+    writer = _Writer(dialect)
+    return ",\n".join(writer.output(name, term) for name, term in outputs.items())
 
 
-def query(outputs: Mapping[str, Term], dialect: str, table: str, kept: Sequence[str] | None) -> str:
+def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None) -> str:
     """A SELECT that gives the columns of `table` (those `kept`, or all) and the outputs.
 
     What is used several times is a column of a step on the way, which the last step leaves out.
     """
-    if kept is None and dialect not in EXCLUDING:
+    if kept is None and not dialect.excluding:
         raise UsageError(
-            f"a query in {dialect} cannot give all columns but those of its own steps",
+            f"a query in {dialect.name} cannot give all columns but those of its own steps",
             hint="name those to pass through: --keep A,B, or --keep none",
         )
-    writer = _Writer()
-    statement: Sql = exp.to_table(table, dialect=dialect)
-    selects: list[tuple[str, Sql]] = []
-    apart = tree_paths(outputs.values(), MOST_BRANCHES) if can_join(dialect) else []
-    for level, members in enumerate(steps(outputs.values(), apart)):
-        columns, needed = writer.named(members, apart)
-        rows = exp.alias_(statement, ROWS, table=True)
-        every = exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS))
-        select = exp.select(every, *columns).from_(rows)
-        select.set("joins", needed)
-        selects.append((f"calcli_step_{level}", select))
-        statement = exp.to_table(f"calcli_step_{level}")
-    helpers = list(writer.names.values())
-    last = [exp.alias_(writer.written(term), _name(name)) for name, term in outputs.items()]
-    whole = exp.select(*_passed(kept, helpers), *last).from_(statement)
-    for name, select in selects:
-        whole = whole.with_(name, as_=select)
-    return _text(whole, dialect, pretty=True)
+    trees = tree_paths(outputs.values(), MOST_BRANCHES) if dialect.can_join else []
+    columns = [name for name, _ in sorted(inputs(outputs.values()))]
+    writer = _Writer(dialect, _stem([*columns, *outputs, *(kept or ())]))
+    source = exp.to_table(table, dialect=dialect.name).sql(dialect=dialect.name, identify="safe")
+    passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *columns])]
+    chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
+    # The steps, each with the columns of the one before that are still asked for.
+    levels = steps(outputs.values(), [*trees, *too_deep(outputs.values(), DEEPEST, trees)])
+    asked = _last_asked(levels, list(outputs.values()))
+    ctes: list[str] = []
+    carried: list[Term] = []
+    for place, members in enumerate(levels):
+        for group in _groups(members, trees):
+            added, tables = writer.named(group, trees)
+            selected = [*(f"{ROWS}.{name}" for name in passed), *(f"{ROWS}.{writer.names[id(one)]}" for one in carried)]
+            lines = [f"SELECT {', '.join(selected + added)}", f"FROM {source} AS {ROWS}", *tables, dialect.fence]
+            source = f"{writer.stem}step_{len(ctes)}"
+            ctes.append(f"{source} AS (\n" + "\n".join(filter(None, lines)) + "\n)")
+            carried += group if kept is not None else []
+        carried = [one for one in carried if asked.get(id(one), 0) > place]
+    # What the query gives.
+    if kept is None and ctes:
+        chosen = [exp.Star(except_=[exp.Var(this=name) for name in writer.names.values()]).sql(dialect.name)]
+    last = [writer.output(name, term) for name, term in outputs.items()]
+    lines = [f"SELECT {', '.join([*chosen, last[0]])}", *last[1:]]
+    whole = ("WITH " + ",\n".join(ctes) + "\n" if ctes else "") + ",\n".join(lines)
+    return "\n".join(filter(None, [whole, f"FROM {source} AS {ROWS}", dialect.ending]))
 
 
-def _passed(kept: Sequence[str] | None, helpers: Sequence[str]) -> list[Sql]:
-    if kept is not None:
-        return [exp.column(_name(name)) for name in kept]
-    return [exp.Star(**{"except_": [_name(name) for name in helpers]} if helpers else {})]
+def _stem(known: Sequence[str]) -> str:
+    """What the names of steps begin with, so that no column is taken for one."""
+    stem = "calcli_"
+    while any(name.lower().startswith(stem) for name in known):
+        stem += "_"
+    return stem
 
 
-def _text(written: Sql, dialect: str, *, pretty: bool = False) -> str:
-    return str(written.sql(dialect=dialect, pretty=pretty, comments=False))
+def _last_asked(levels: Sequence[Sequence[Term]], outputs: Sequence[Term]) -> dict[int, int]:
+    """For each term of a step, by identity, the last step that reads it; that of the outputs is one more."""
+    named = {id(term) for level in levels for term in level}
+    last: dict[int, int] = {}
+    for place, members in enumerate([*levels, outputs]):
+        last |= dict.fromkeys(read_by(members, named), place)
+    return last | {id(term): len(levels) for term in outputs if id(term) in named}
 
 
-def _name(name: str) -> Sql:
-    return exp.to_identifier(name, quoted=True)
+def _groups(members: Sequence[Term], trees: Collection[Term]) -> list[list[Term]]:
+    """The terms of a level in steps that do not join too many tables."""
+    walked = {id(tree) for tree in trees}
+    groups: list[list[Term]] = [[]]
+    tables = 0
+    for term in members:
+        more = 2 * tree_depth(term) + 1 if id(term) in walked else 0
+        if tables and tables + more > MOST_JOINED:
+            groups.append([])
+            tables = 0
+        groups[-1].append(term)
+        tables += more
+    return groups
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Terms as expressions; those that have a name are written as a column."""
+    """Terms as text; those that have a name are written as a column."""
 
+    dialect: Dialect
+    stem: str = "calcli_"
     names: dict[int, str] = field(default_factory=dict)
 
-    def named(self, terms: Sequence[Term], walked: Collection[Term]) -> tuple[list[Sql], list[exp.Join]]:
+    def output(self, name: str, term: Term) -> str:
+        return f"{self._cast(self.written(term))} AS {quoted(name, self.dialect)}"
+
+    def named(self, terms: Sequence[Term], walked: Collection[Term]) -> tuple[list[str], list[str]]:
         """Terms as named columns, with the joins they need; from then on they are written as these names."""
-        names = [f"calcli_{len(self.names) + place}" for place in range(len(terms))]
-        columns: list[Sql] = []
-        needed: list[exp.Join] = []
+        trees = {id(tree) for tree in walked}
+        names = [f"{self.stem}{len(self.names) + place}" for place in range(len(terms))]
+        columns: list[str] = []
+        needed: list[str] = []
         for term, name in zip(terms, names, strict=True):
-            if isinstance(term, Switch) and term in walked:
-                more, value = joins(term, name, self.written)
-                needed += more
+            if isinstance(term, Switch) and id(term) in trees:
+                more, value = joins(term, name, self.written, self._key)
+                needed += (join.sql(dialect=self.dialect.name) for join in more)
+                columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
             else:
-                value = self.written(term)
-            columns.append(exp.alias_(value, _name(name)))
+                columns.append(f"{self.written(term)} AS {name}")
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
         return columns, needed
 
-    def written(self, node: Term | Condition) -> Sql:
-        sql: Sql
+    def written(self, node: Term | Condition) -> str:
+        sql: str
         match node:
             # what is a column of the inner query already
             case _ if id(node) in self.names:
-                sql = exp.column(_name(self.names[id(node)]))
+                sql = self.names[id(node)]
             # terms
             case Number(value):
                 sql = _number(value)
             case Input(name, role):
-                sql = _column(name, role)
+                sql = self._column(name, role)
             case Arithmetic(operator, left, right) | Compared(operator, left, right):
-                sql = _OPERATORS[operator](this=self.written(left), expression=self.written(right))
-                sql = exp.paren(sql) if isinstance(node, Arithmetic) else sql
+                sql = f"{self._operand(left)} {operator} {self._operand(right)}"
             case Function(name, arguments):
                 sql = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
-                ifs = [exp.If(this=self.written(test), true=self.written(then)) for test, then in cases]
-                sql = exp.Case(ifs=ifs, default=None if otherwise is None else self.written(otherwise))
+                tests = [f"WHEN {self.written(test)} THEN {self.written(then)}" for test, then in cases]
+                rest = "" if otherwise is None else f" ELSE {self.written(otherwise)}"
+                sql = self._double(f"CASE {' '.join(tests)}{rest} END")
             case Steps(x, cuts, values, side):
-                relation = exp.LTE if side == "left" else exp.LT
-                sql = self._search(self.written(x), cuts.tolist(), values, relation)
+                relation = "<=" if side == "left" else "<"
+                texts = [self.written(value) for value in values]
+                sql = self._double(_search(self._operand(x), cuts.tolist(), texts, relation))
             case Switch(x, keys, values, otherwise):
-                sql = self._switched(x, keys, [self.written(value) for value in values], self.written(otherwise))
+                texts = [self.written(value) for value in values]
+                sql = self._double(self._switched(self._operand(x), keys, texts, self.written(otherwise)))
             # conditions
             case Missing(column):
-                sql = _missing(column)
+                sql = self._missing(column)
             case Among(column, levels):
-                texts = [exp.Literal.string(level) for level in levels]
-                sql = exp.In(this=_column(column.name, "category"), expressions=texts)
+                texts = [self.dialect.literal(level) for level in levels]
+                sql = f"{self._column(column.name, 'category')} IN ({', '.join(texts)})"
             case Every(conditions) | Some(conditions):
-                connect = exp.and_ if isinstance(node, Every) else exp.or_
-                sql = exp.paren(connect(*map(self.written, conditions)))
+                connect = " AND " if isinstance(node, Every) else " OR "
+                sql = f"({connect.join(map(self.written, conditions))})"
             case _:
                 raise TypeError(f"no term or condition: {node!r}")
         return sql
 
-    def _function(self, name: str, arguments: list[Sql]) -> Sql:
-        if name in ("greatest", "least"):
-            kind = exp.Greatest if name == "greatest" else exp.Least
-            return kind(this=arguments[0], expressions=arguments[1:], ignore_nulls=True)
-        return {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}[name](this=arguments[0])
+    def _operand(self, term: Term) -> str:
+        text = self.written(term)
+        return f"({text})" if isinstance(term, Arithmetic) and id(term) not in self.names else text
 
-    def _search(self, x: Sql, cuts: list[float], values: Sequence[Term], relation: Any) -> Sql:
-        """Nested halves, so that a row needs log2(cuts) comparisons."""
-        if not cuts:
-            return self.written(values[0])
-        middle = len(cuts) // 2
-        below = self._search(x, cuts[:middle], values[: middle + 1], relation)
-        above = self._search(x, cuts[middle + 1 :], values[middle + 1 :], relation)
-        test = relation(this=x.copy(), expression=_number(cuts[middle]))
-        return exp.Case(ifs=[exp.If(this=test, true=below)], default=above)
+    def _function(self, name: str, arguments: list[str]) -> str:
+        if name in _FUNCTIONS:
+            return self._sql(_FUNCTIONS[name](this=exp.Var(this=arguments[0])))
+        # Scores are never missing where it matters: whichever way of treating nulls is the database's own will do.
+        kind = exp.Greatest if name == "greatest" else exp.Least
+        first, *rest = (exp.Var(this=one) for one in arguments)
+        ways = (self._sql(kind(this=first, expressions=rest, ignore_nulls=flag)) for flag in (True, False))
+        return min(ways, key=len)
 
-    def _switched(self, x: Term, keys: Sequence[str] | Sequence[int], values: Sequence[Sql], otherwise: Sql) -> Sql:
+    def _switched(self, x: str, keys: Sequence[str | int], values: Sequence[str], otherwise: str) -> str:
         """Text keys are tested one after the other; number keys by halving, unless they are few."""
-        key, literals = self.written(x), [exp.convert(one) for one in keys]
-        if len(keys) > FEW and isinstance(otherwise, exp.Literal | exp.Paren) and not isinstance(keys[0], str):
-            middle = len(keys) // 2
-            below = self._switched(x, keys[:middle], values[:middle], otherwise)
-            above = self._switched(x, keys[middle:], values[middle:], otherwise.copy())
-            return exp.Case(ifs=[exp.If(this=exp.LT(this=key, expression=literals[middle]), true=below)], default=above)
         if not keys:
             return otherwise
-        ifs = [exp.If(this=literal, true=value) for literal, value in zip(literals, values, strict=True)]
-        return exp.Case(this=key, ifs=ifs, default=otherwise)
+        short = not otherwise.startswith("CASE")  # it is written as often as there are halves
+        if len(keys) > FEW and short and not isinstance(keys[0], str):
+            middle = len(keys) // 2
+            below = self._switched(x, keys[:middle], values[:middle], otherwise)
+            above = self._switched(x, keys[middle:], values[middle:], otherwise)
+            return f"CASE WHEN {x} < {keys[middle]} THEN {below} ELSE {above} END"
+        tests = [f"WHEN {self._key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
+        return f"CASE {x} {' '.join(tests)} ELSE {otherwise} END"
+
+    def _key(self, key: str | int) -> str:
+        return self.dialect.literal(key) if isinstance(key, str) else str(key)
+
+    def _column(self, name: str, role: str) -> str:
+        column = quoted(name, self.dialect)
+        if role == "category":
+            return self.dialect.text.format(column)
+        if role == "boolean":
+            truth = self.dialect.truth.format(column)
+            return f"CASE WHEN {truth} THEN 1e0 WHEN NOT {truth} THEN 0e0 END"
+        return self._cast(column)
+
+    def _missing(self, column: Input) -> str:
+        absent = f"{quoted(column.name, self.dialect)} IS NULL"
+        if column.role != "number":
+            return absent
+        x = self._column(column.name, "number")
+        # 1/NaN is not 0, as that of infinity is; a CASE keeps the division from all other numbers.
+        return f"({absent} OR {x} <> {x} OR CASE WHEN {x} > {_MOST} THEN 1e0 / {x} ELSE 0e0 END > 0.5e0)"
+
+    def _double(self, text: str) -> str:
+        """What may be made of literals alone, as a double."""
+        return self._cast(text) if self.dialect.decimal_literals and text.startswith("CASE") else text
+
+    def _cast(self, text: str) -> str:
+        return self._sql(exp.Cast(this=exp.Var(this=text), to=exp.DataType.build("double")))
+
+    def _sql(self, node: Any) -> str:
+        return str(node.sql(dialect=self.dialect.name))
 
 
-def _number(value: float) -> Sql:
+def _search(x: str, cuts: list[float], values: Sequence[str], relation: str) -> str:
+    """Nested halves, so that a row needs log2(cuts) comparisons."""
+    if not cuts:
+        return values[0]
+    middle = len(cuts) // 2
+    below = _search(x, cuts[:middle], values[: middle + 1], relation)
+    above = _search(x, cuts[middle + 1 :], values[middle + 1 :], relation)
+    return f"CASE WHEN {x} {relation} {_number(cuts[middle])} THEN {below} ELSE {above} END"
+
+
+def _number(value: float) -> str:
     """A literal that every dialect takes for a double: with an exponent."""
-    text = repr(abs(float(value)))
-    literal = exp.Literal.number(text if "e" in text else f"{text}e0")
-    return exp.paren(exp.Neg(this=literal)) if value < 0 else literal
-
-
-def _column(name: str, role: str) -> Sql:
-    column = exp.column(_name(name))
-    if role == "category":
-        return exp.cast(column, "text")
-    if role == "boolean":
-        no = exp.If(this=exp.not_(column.copy()), true=_number(0.0))
-        return exp.Case(ifs=[exp.If(this=column, true=_number(1.0)), no])
-    return exp.cast(column, "double")
-
-
-def _missing(column: Input) -> Sql:
-    if column.role != "number":
-        return exp.Is(this=exp.column(_name(column.name)), expression=exp.Null())
-    x = _column(column.name, "number")
-    beyond = exp.GT(this=x.copy(), expression=exp.Literal.number(_MOST))
-    not_infinite = exp.GT(this=exp.Div(this=_number(1.0), expression=x.copy()), expression=_number(0.5))
-    return exp.paren(
-        exp.or_(
-            exp.Is(this=exp.column(_name(column.name)), expression=exp.Null()),
-            exp.NEQ(this=x.copy(), expression=x.copy()),
-            exp.paren(exp.and_(beyond, not_infinite)),
-        )
-    )
+    text = repr(abs(float(value))).removesuffix(".0")
+    text = text if "e" in text else f"{text}e0"
+    return f"(-{text})" if value < 0 else text

@@ -94,6 +94,58 @@ def sizes(outputs: Iterable[Term]) -> dict[int, float]:
     return counts
 
 
+def depths(outputs: Iterable[Term]) -> dict[int, int]:
+    """How deep each term is nested when it is written out, by identity, in symbols that a parser keeps meanwhile."""
+    deep: dict[int, int] = {}
+    for term in _bottom_up(outputs):
+        deep[id(term)] = _own_depth(term) + max((deep[id(part)] for part in _subterms(term)), default=0)
+    return deep
+
+
+def _own_depth(term: Term) -> int:
+    match term:
+        case Arithmetic() | Function() | Input():
+            return 3
+        case Choice():
+            return 6
+        case Steps(_, cuts, _, _):
+            return 4 * len(cuts).bit_length()
+        case Switch(_, keys, _, _):
+            return 4 * len(keys).bit_length()
+        case _:
+            return 1
+
+
+def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Switch] = ()) -> list[Term]:
+    """The terms that need a name so that nothing is nested deeper than `most`; `trees` are not written out."""
+    deep: dict[int, int] = {}
+    named: list[Term] = []
+    joined = {id(one) for tree in trees for one in _switches(tree)}
+    for term in _bottom_up(outputs):
+        parts = [part for part in _subterms(term) if not isinstance(part, Number | Input)]
+        depth = _own_depth(term) + max((deep[id(part)] for part in parts), default=3)
+        if depth > most and id(term) not in joined:
+            for part in parts:
+                if deep[id(part)] > most // 4:
+                    deep[id(part)] = 1
+                    named.append(part)
+            depth = _own_depth(term) + most // 4
+        deep[id(term)] = 1 if id(term) in joined else depth
+    return named
+
+
+def _switches(tree: Term) -> Iterator[Switch]:
+    if isinstance(tree, Switch):
+        yield tree
+        for one in (*tree.values, tree.otherwise):
+            yield from _switches(one)
+
+
+def tree_depth(tree: Term) -> int:
+    """How many switches a row passes at most."""
+    return 1 + max(map(tree_depth, (*tree.values, tree.otherwise))) if isinstance(tree, Switch) else 0
+
+
 def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     """The outermost trees of more than `longer` keys; a tree is a `Switch` of numbers and of trees."""
     keys: dict[int, float] = {}
@@ -111,6 +163,21 @@ def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
             trees.append(term)
             inside |= {id(one) for one in _bottom_up([term])}
     return trees
+
+
+def read_by(outputs: Iterable[Term], named: Collection[int]) -> set[int]:
+    """Which of the terms with these identities are written as a name inside the outputs."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = [part for term in outputs for part in _subterms(term)]
+    while stack:
+        term = stack.pop()
+        if id(term) in named:
+            found.add(id(term))
+        elif id(term) not in seen:
+            seen.add(id(term))
+            stack += _subterms(term)
+    return found
 
 
 def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Term]]:

@@ -13,12 +13,14 @@ from itertools import repeat
 from typing import Any, TypeAlias
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 
 from calcli.expressions import Number, Switch, Term
 
 Sql: TypeAlias = Any
-Written: TypeAlias = Callable[[Term], Sql]
+Written: TypeAlias = Callable[[Term], str]
+"""A term as text."""
+Key: TypeAlias = Callable[[str | int], str]
+"""A key as text."""
 
 ROWS = "calcli_rows"
 """The rows to which tables are joined."""
@@ -50,23 +52,17 @@ def _tables(root: Switch, written: Written) -> tuple[list[Term], list[_Level], l
                 below += list(enumerate((term.otherwise, *term.values), known))
                 known += 1 + len(term.keys)
             elif isinstance(term, Number):
-                leaves.append((node, written(term)))
+                leaves.append((node, exp.Var(this=written(term))))
         if level.nodes:
             levels.append(level)
         here = below
     return [term for _, term in tested.values()], levels, leaves
 
 
-def can_join(dialect: str) -> bool:
-    """Whether a dialect has tables within a query whose columns have names."""
-    generator = Dialect.get_or_raise(dialect).generator_class
-    return bool(generator.SUPPORTS_TABLE_ALIAS_COLUMNS or not generator.VALUES_AS_TABLE or dialect == "bigquery")
-
-
-def joins(root: Switch, stem: str, written: Written) -> tuple[list[exp.Join], Sql]:
+def joins(root: Switch, stem: str, written: Written, key_text: Key) -> tuple[list[exp.Join], Sql]:
     """The joins that find the leaf of each row, and the column with its number."""
     tested, levels, leaves = _tables(root, written)
-    terms = [written(term) for term in tested]
+    terms: list[Sql] = [exp.Var(this=written(term)) for term in tested]
     needed: list[exp.Join] = []
     here: Sql = exp.convert(0)
     for depth, level in enumerate(levels):
@@ -79,7 +75,8 @@ def joins(root: Switch, stem: str, written: Written) -> tuple[list[exp.Join], Sq
             needed.append(_join(facts, ("node", "asked", "rest"), level.nodes, {"node": here}))
             node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
             key = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
-        needed.append(_join(branch, ("node", "key", "child"), level.branches, {"node": node, "key": key}))
+        rows = [(of, exp.Var(this=key_text(each)), child) for of, each, child in level.branches]
+        needed.append(_join(branch, ("node", "key", "child"), rows, {"node": node, "key": key}))
         here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
     needed.append(_join(f"{stem}_leaf", ("node", "value"), leaves, {"node": here}))
     return needed, exp.column("value", f"{stem}_leaf")

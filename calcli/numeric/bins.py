@@ -11,13 +11,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, spans
+from calcli.numeric.links import log_odds, sigmoid
 from calcli.numeric.sums import totals
 
 BINS = 15
 """So many there are unless others are asked for, in metrics as in pictures: as many as Guo et al. 2017 have."""
 
+_ROUNDING = 1e-14
+"""More than two ways to compute a log-odds differ, relative to 1 + |z|; scores of data lie farther apart."""
+
 _FEW_EDGES = 32
 """Up to so many edges, comparing with each of them in turn is faster than a binary search."""
+
+
+def just_above(cuts: FloatArray) -> FloatArray:
+    """Slightly higher cuts: a score on a cut, or as near as logarithms differ from library to library, lies below."""
+    return cuts + _ROUNDING * (1.0 + np.abs(cuts))
+
+
+def just_below(cuts: FloatArray) -> FloatArray:
+    """The same downwards."""
+    return -just_above(-cuts)
+
+
+def edges_just_above(edges: FloatArray) -> FloatArray:
+    """The same for edges that are probabilities; 0 and 1 stay."""
+    moved = edges.copy()
+    moved[1:-1] = np.maximum(edges[1:-1], sigmoid(just_above(log_odds(edges[1:-1]))))
+    return moved
 
 
 def width_edges(count: int) -> FloatArray:

@@ -66,16 +66,16 @@ def export(request: ExportRequest) -> str:
 
 
 def _as_sql(request: ExportRequest, outputs: Mapping[str, Term]) -> str:
-    from calcli.export import sql
+    from calcli.export import dialects, sql
 
-    sql.check_dialect(request.dialect)
+    dialect = dialects.find(request.dialect)
     if request.shape == "expression":
         if request.table is not None or request.keep is not None:
             raise UsageError("an expression reads no table and passes nothing through", hint="try: --shape query")
-        return sql.expression(outputs, request.dialect)
+        return sql.expression(outputs, dialect)
     if request.table is None:
         raise UsageError("a query needs the table that it reads", hint="name it: --table NAME")
-    return sql.query(outputs, request.dialect, request.table, request.keep)
+    return sql.query(outputs, dialect, request.table, request.keep)
 
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:

@@ -22,7 +22,7 @@ from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
-from calcli.numeric.bins import width_edges
+from calcli.numeric.bins import edges_just_above, width_edges
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.pooled import Running, by_score
 from calcli.numeric.support import average, supported
@@ -78,7 +78,7 @@ def bin_counts(rows: float) -> range:
 
 
 def _histogram(rows: Running, count: int, binning: str, score: str) -> Histogram:
-    cuts = width_edges(count)[1:-1] if binning == "width" else rows.mass_cuts(count)
+    cuts = edges_just_above(width_edges(count))[1:-1] if binning == "width" else rows.mass_cuts(count)
     negative, positive = rows.binned(cuts)
     edges = np.concatenate([[0.0], cuts, [1.0]])
     middle = (edges[:-1] + edges[1:]) / 2.0

@@ -43,7 +43,5 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 def _edges(prob: FloatArray, weight: FloatArray | None, count: int, binning: str) -> FloatArray:
     """Edges from 0 to 1 without repetition; many equal scores make edges of equal mass coincide."""
-    if binning == "width":
-        return bins.width_edges(count)
-    inner = bins.mass_edges(prob, count, weight)[1:-1]
-    return np.unique(np.concatenate([[0.0], inner, [1.0]]))
+    edges = bins.width_edges(count) if binning == "width" else bins.mass_edges(prob, count, weight)
+    return bins.edges_just_above(np.unique(np.concatenate([[0.0], edges[1:-1], [1.0]])))

@@ -20,6 +20,7 @@ from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params
+from calcli.numeric.bins import just_above, just_below
 from calcli.numeric.links import one_against_rest
 from calcli.numeric.pooled import by_score
 from calcli.state import State, unnest
@@ -48,8 +49,8 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    p0 = terms.steps(score[0], state.array("from"), state.array("p0"), "right")
-    p1 = terms.steps(score[0], state.array("upto"), state.array("p1"), "left")
+    p0 = terms.steps(score[0], just_below(state.array("from")), state.array("p0"), "right")
+    p1 = terms.steps(score[0], just_above(state.array("upto")), state.array("p1"), "left")
     return (p1 / (1.0 - p0 + p1),)
 
 
@@ -63,8 +64,9 @@ def interval(state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
 
 
 def _binary_interval(state: State, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    p0 = state.array("p0")[np.searchsorted(state.array("from"), z, side="right")]
-    p1 = state.array("p1")[np.searchsorted(state.array("upto"), z, side="left")]
+    """p0 and p1, whose steps are at scores of the fit: they are moved past rounding, to the side where none is."""
+    p0 = state.array("p0")[np.searchsorted(just_below(state.array("from")), z, side="right")]
+    p1 = state.array("p1")[np.searchsorted(just_above(state.array("upto")), z, side="left")]
     return p0, p1
 
 

@@ -22,6 +22,7 @@ from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps
 from calcli.methods.trees.compiled import on_threads
+from calcli.numeric.bins import just_above
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import pack_texts, unpack_texts
 
@@ -153,7 +154,7 @@ def learn_codes(
             if score_by == "mass":
                 low, high = quantile_gaps(batch.score, batch.weight, score_bins)
                 return CodedFeature("", "score", _cuts_of_score(low, high))
-            return CodedFeature("", "score", _after(logit(np.arange(1, score_bins) / score_bins)))
+            return CodedFeature("", "score", just_above(logit(np.arange(1, score_bins) / score_bins)))
         column = batch.features[name]
         if column.role == "category":
             return _category(name, column, batch.weight, least)
@@ -188,10 +189,5 @@ def _number(name: str, column: Column, weight: FloatArray | None, least: float, 
 
 def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
     """`cuts_between` for log-odds, with few digits as probabilities where these can be told apart."""
-    cuts = _after(logit(cuts_between(sigmoid(low), sigmoid(high))))
+    cuts = just_above(logit(cuts_between(sigmoid(low), sigmoid(high))))
     return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
-
-
-def _after(cuts: FloatArray) -> FloatArray:
-    """Slightly higher cuts, so that a probability on a cut lies below it in any language's floating point."""
-    return cuts + 4e-15 * (1.0 + np.abs(cuts))

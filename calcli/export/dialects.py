@@ -1,0 +1,162 @@
+"""What databases differ in: how texts compare and are written, what keeps a step apart, how much a statement may hold.
+
+sqlglot knows how each dialect quotes names and spells types and functions; what it does not know is here. A dialect is
+offered if it has an entry: "run" means that the tests run its statements on that engine, the others are only written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sqlglot import exp
+
+from calcli.errors import UsageError, unknown_name
+
+PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+.,:;/()<>=@#!?*|~^[]")
+"""What stands in a literal of every dialect as it is, whatever its settings."""
+
+
+def _doubled(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _backslashed(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r") + "'"
+
+
+def _hexadecimal(text: str, form: str = "x'{}'", encoding: str = "utf-8") -> str:
+    return form.format(text.encode(encoding).hex().upper())
+
+
+def _of_postgres(text: str) -> str:
+    """With an E, backslashes mean the same whatever `standard_conforming_strings` says."""
+    return "E" + _doubled(text.replace("\\", "\\\\")) if "\\" in text else _doubled(text)
+
+
+_backslashed_in_spark = partial(_hexadecimal, form="CAST(X'{}' AS STRING)")
+"""Spark substitutes `${x}` in any statement, and what a backslash is depends on its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One dialect.
+
+    Attributes
+    ----------
+    name
+        As sqlglot has it.
+    engine
+        On which the tests run its statements; empty where they are only written.
+    awkward
+        A literal of a text with anything but `PLAIN` characters.
+    plain
+        A literal of any other text.
+    text
+        A column as text whose comparison is that of its bytes; `{}` is the column.
+    truth
+        A column as a condition.
+    fence
+        What a step ends with, so that the database does not write it out wherever its columns are used.
+    ending
+        What a statement ends with.
+    decimal_literals
+        Whether 1e0 is an exact number, not a double.
+    can_join
+        Whether small tables can be written within a query.
+    excluding
+        Whether a query can give all columns except some.
+    most_characters
+        Of a statement, unless a setting is raised.
+    advice
+        What to do about a longer one.
+    """
+
+    name: str
+    engine: str = ""
+    awkward: Callable[[str], str] = _doubled
+    plain: Callable[[str], str] = _doubled
+    text: str = "CAST({} AS TEXT)"
+    truth: str = "CAST({} AS BOOLEAN)"
+    fence: str = ""
+    ending: str = ""
+    decimal_literals: bool = False
+    can_join: bool = True
+    excluding: bool = False
+    most_characters: int = 1_000_000
+    advice: str = "many databases take no statement of more than 1 MB"
+
+    def literal(self, text: str) -> str:
+        return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)
+
+    @property
+    def tested(self) -> str:
+        """How far the statements of the dialect are tested, in words."""
+        return f"run on {self.engine}" if self.engine else "generated only"
+
+
+_CHECKED = (
+    Dialect("duckdb", "DuckDB", excluding=True),
+    Dialect(
+        "postgres",
+        "PostgreSQL",
+        awkward=_of_postgres,
+        text='CAST({} AS TEXT) COLLATE "C"',
+        truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
+        fence="OFFSET 0",
+        decimal_literals=True,
+    ),
+    Dialect("sqlite", "SQLite", text="CAST({} AS TEXT) COLLATE BINARY", truth="{}", fence="LIMIT -1", can_join=False),
+    Dialect(
+        "mysql",
+        "MariaDB",
+        awkward=_hexadecimal,
+        text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
+        truth="{}",
+        fence="LIMIT 18446744073709551615",
+    ),
+    Dialect(
+        "clickhouse",
+        "ClickHouse",
+        awkward=_backslashed,
+        text="CAST({} AS Nullable(String))",
+        truth="CAST({} AS Nullable(Bool))",
+        ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable'",
+        excluding=True,
+        most_characters=262_144,
+        advice="before it: SET max_query_size = 10000000",
+    ),
+    Dialect("spark", "Spark", awkward=_backslashed_in_spark, text="CAST({} AS STRING)", excluding=True),
+)
+_WRITTEN = (
+    Dialect("athena", text="CAST({} AS VARCHAR)"),
+    Dialect("bigquery", awkward=_backslashed, text="CAST({} AS STRING)", truth="CAST({} AS BOOL)", excluding=True),
+    Dialect("databricks", awkward=_backslashed_in_spark, text="CAST({} AS STRING)", excluding=True),
+    Dialect("presto", text="CAST({} AS VARCHAR)"),
+    Dialect("redshift", awkward=_backslashed, text="CAST({} AS VARCHAR(MAX))", decimal_literals=True, excluding=True),
+    Dialect("snowflake", awkward=_backslashed, text="CAST({} AS VARCHAR)", decimal_literals=True, excluding=True),
+    Dialect("trino", text="CAST({} AS VARCHAR)"),
+    Dialect(
+        "tsql",
+        awkward=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
+        plain=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
+        text="CAST(CAST({} AS NVARCHAR(4000)) AS VARBINARY(8000))",
+        truth="{} = 1",
+    ),
+)
+DIALECTS = {dialect.name: dialect for dialect in (*_CHECKED, *_WRITTEN)}
+
+
+def find(name: str) -> Dialect:
+    """The dialect of this name."""
+    if name not in DIALECTS:
+        raise UsageError(unknown_name("dialect", name, tuple(DIALECTS), limit=100))
+    return DIALECTS[name]
+
+
+def quoted(name: str, dialect: Dialect) -> str:
+    """A name as an identifier."""
+    if "${" in name and dialect.name in ("spark", "databricks"):
+        raise UsageError(f"the name {name!r} holds ${{, which {dialect.name} substitutes", hint="rename the column")
+    return str(exp.to_identifier(name, quoted=True).sql(dialect=dialect.name))

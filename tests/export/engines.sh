@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The databases that exported statements are tested on, beside DuckDB and SQLite, for the Python that is active: the
+# tests start the servers themselves. What cannot be fetched is no defect of calcli: its tests are skipped by name.
+set -uo pipefail
+
+DEBIAN_FRONTEND=noninteractive timeout 900 apt-get install -y --no-install-recommends postgresql mariadb-server \
+    >/dev/null || echo "!!! PostgreSQL and MariaDB were not installed: apt-get failed"
+for package in 'psycopg[binary]' pymysql chdb; do
+    timeout 600 python -m pip install "$@" "$package" >/dev/null || echo "!!! $package was not installed"
+done
+exit 0

@@ -1,0 +1,201 @@
+"""Exported statements on real databases: every row as `apply` has it, whatever its names, texts and numbers are.
+
+The largest difference of each engine is printed at the end. An engine that is not installed is skipped by its name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.export import sql
+from calcli.export.dialects import DIALECTS
+from calcli.fitting.model import load
+from calcli.methods import catalog
+from calcli.verbs.export import ExportRequest, calibrated_terms, export
+from tests.support.engines import Engine, started
+from tests.support.export import difference
+from tests.support.samples import breeds
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the databases' own libraries
+
+METHODS = [row.name for row in catalog.specs() if row.closed_form and not row.needs_features and row.name != "pool"]
+LEVELS = [
+    "Oslo",
+    "oslo",
+    "oslo ",
+    "óslo",
+    "it's",
+    'dq"',
+    "back\\slash",
+    "${x}",
+    "",
+    "{{ dbt }}",
+    "名前",
+    "a\nb",
+    "%s",
+    "7",
+]
+NUMBER, TEXT, TRUTH, COUNT = "select", 'naïve "text"', "tr`u\\e %s", "calcli_0"
+
+
+def visits(rows: int, seed: int, classes: int = 2) -> pl.DataFrame:
+    """Scores that are wrong by features with awkward names and values."""
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, len(LEVELS), rows)
+    number = rng.normal(0, 3, rows).round(1)
+    number[: rows // 8] = np.resize([np.nan, np.inf, -np.inf, -0.0, 0.0], rows // 8)
+    truth, count = rng.random(rows) < 0.5, rng.integers(0, 30, rows)
+    wrong = 1.5 * np.sin(level) - (np.nan_to_num(number, posinf=1.0, neginf=-1.0) > 0.5) + truth * (count > 9)
+    z = rng.normal(-0.5, 1.5, (rows, classes))
+    if classes == 2:
+        prob = (1 / (1 + np.exp(-z[:, 0]))).round(2)
+        label = (rng.random(rows) < 1 / (1 + np.exp(-z[:, 0] - wrong))).astype(int)
+        scores = {"prob": prob}
+    else:
+        label = (z + np.outer(wrong, np.arange(classes)) / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+        scores = {f"logit_{index}": 2 * z[:, index] for index in range(classes)}
+    frame = pl.DataFrame(
+        {
+            "label": label,
+            **scores,
+            NUMBER: number,
+            TEXT: [LEVELS[one] for one in level],
+            TRUTH: truth,
+            COUNT: count,
+        }
+    )
+    some = pl.int_range(pl.len()) % 9
+    return frame.with_columns(
+        pl.when(some != 1).then(TEXT).name.keep(),
+        pl.when(some != 2).then(TRUTH).name.keep(),
+        pl.when(some != 3).then(COUNT).name.keep(),
+    )
+
+
+def scores(rows: int, seed: int) -> pl.DataFrame:
+    """Scores of one column, many of them equal and on the cuts between bins."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(-1, 1.5, rows)
+    label = (rng.random(rows) < 1 / (1 + np.exp(-z / 2))).astype(int)
+    return pl.DataFrame({"label": label, "prob": (1 / (1 + np.exp(-z))).round(3)})
+
+
+def with_bad_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Among the rows some whose scores are none, or lie at the ends of what they can be."""
+    names = [name for name in frame.columns if name.startswith(("prob", "logit"))]
+    ends = [0.0, 1.0, 1e-300, 1.2] if "prob" in names else [0.0, -0.0, 600.0, -600.0]
+    hard = pl.DataFrame({"hard": np.resize([np.nan, np.inf, -np.inf, *ends], len(frame))})["hard"]
+    which = pl.int_range(pl.len()) % 20
+    return (
+        frame.drop("label")
+        .with_columns([pl.when(which == 5).then(hard).when(which != 6).then(name).alias(name) for name in names])
+        .with_columns(place=pl.int_range(pl.len()))
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A calibrator and rows for it."""
+
+    name: str
+    method: str
+    fitted: pl.DataFrame
+    rows: pl.DataFrame
+    params: dict[str, Any]
+    joined: bool = False
+
+
+def _cases() -> Iterator[Case]:
+    for method in METHODS:
+        unseen = with_bad_rows(pl.concat([scores(900, 0), scores(200, 1)]))
+        yield Case(f"{method}-prob", method, scores(900, 0), unseen, {})
+        unseen = with_bad_rows(pl.concat([breeds(300), breeds(200, seed=1)]))
+        yield Case(f"{method}-4", method, breeds(300), unseen, {})
+    for name, params, classes in (
+        ("odds", {"trees": "3", "depth": "3", "min_rows": "20"}, 2),
+        ("linear", {"trees": "2", "depth": "3", "min_rows": "20", "link": "linear", "score_binning": "width"}, 2),
+        ("classes", {"trees": "2", "depth": "2", "min_rows": "20"}, 3),
+    ):
+        fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
+        yield Case(f"mbct-{name}", "mbct", fitted, rows, params)
+        yield Case(f"mbct-{name}-joined", "mbct", fitted, rows, params, joined=True)
+    for name, params, classes in (
+        ("forest", {"partition": "forest", "trees": "3"}, 2),
+        ("boosted", {"partition": "boosted", "trees": "3"}, 2),
+        ("classes", {"partition": "tree"}, 3),
+    ):
+        given = {"tau": "5", "min_rows": "40", **params}
+        fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
+        yield Case(f"heterogeneous-{name}", "heterogeneous", fitted, rows, given)
+    given = {"members": "platt,isotonic,mbct", "weights": "0.3,0.3,0.4"}
+    yield Case("pool", "pool", visits(1500, 0), with_bad_rows(visits(500, 1)), given)
+
+
+CASES = {case.name: case for case in _cases()}
+
+
+@pytest.fixture(scope="session")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The artifact of a case, fitted once."""
+    folder = tmp_path_factory.mktemp("artifacts")
+
+    def artifact(case: Case) -> Path:
+        path = folder / case.name.removesuffix("-joined")
+        if not path.exists():
+            calcli.fit(case.fitted, method=case.method, params=case.params, output=path, holdout="none")
+        return path
+
+    return artifact
+
+
+@pytest.fixture(scope="module")
+def record() -> Iterator[dict[tuple[str, str], float]]:
+    """The largest difference of each engine and case."""
+    found: dict[tuple[str, str], float] = {}
+    yield found
+    for dialect in dict.fromkeys(one for one, _ in found):
+        most, case = max((most, name) for (one, name), most in found.items() if one == dialect)
+        print(f"{dialect}: largest difference {most:.1e} ({case})", file=sys.__stderr__)
+
+
+@pytest.fixture(scope="module", params=[name for name, one in DIALECTS.items() if one.engine])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    with started(request.param) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_row_is_as_apply_has_it(
+    engine: Engine,
+    name: str,
+    artifacts: Any,
+    record: dict[tuple[str, str], float],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    case = CASES[name]
+    if case.joined:
+        if not DIALECTS[engine.dialect].can_join:
+            pytest.skip("it takes trees as conditions alone")
+        monkeypatch.setattr(sql, "MOST_BRANCHES", 0)
+    artifact, rows = artifacts(case), engine.holds(case.rows)
+    rows.write_parquet(tmp_path / "rows.parquet")
+    calcli.apply(artifact, tmp_path / "rows.parquet", tmp_path / "out.parquet", bad_rows="null")
+    expected = pl.read_parquet(tmp_path / "out.parquet")
+    engine.load(rows)
+    query = ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",))
+    record[engine.dialect, name] = difference(engine.run(export(query)).sort("place"), expected)
+    if not case.joined and sql.fits_expression(calibrated_terms(load(artifact), "calibrated", "prob")):
+        text = export(ExportRequest(artifact, dialect=engine.dialect, shape="expression"))
+        found = engine.run(f"SELECT {text}, place FROM {engine.table}").sort("place")
+        record[engine.dialect, name] = max(record[engine.dialect, name], difference(found, expected))
+    assert record[engine.dialect, name] <= 1e-9

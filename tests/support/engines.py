@@ -1,0 +1,250 @@
+"""Databases that run exported statements: those in this process, and servers of this machine, started for the tests.
+
+A server has its files in a directory of its own and listens on a socket in it. Where an engine is not installed, the
+tests that need it are skipped under its name; `tests/export/engines.sh` installs all of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from calcli.export.dialects import DIALECTS, quoted
+
+TABLE = "the rows"
+TYPES: Mapping[str, tuple[str, str, str]] = {  # of a number, a text and a truth value
+    "postgres": ("double precision", "text", "boolean"),
+    "sqlite": ("real", "text", "integer"),
+    "mysql": ("double", "text character set utf8mb4", "boolean"),
+}
+POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+ROOT = os.getuid() == 0 if hasattr(os, "getuid") else False
+
+
+@dataclass
+class Engine:
+    """A database: `load` makes a frame the table `TABLE`, `run` gives the rows of a statement as a frame."""
+
+    dialect: str
+    load: Callable[[pl.DataFrame], None]
+    run: Callable[[str], pl.DataFrame]
+    infinite: bool = True
+
+    @property
+    def table(self) -> str:
+        return quoted(TABLE, DIALECTS[self.dialect])
+
+    def holds(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame as the database can hold it."""
+        numbers = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+        if self.infinite:
+            return frame
+        return frame.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in numbers)
+
+
+@contextmanager
+def started(dialect: str) -> Iterator[Engine]:
+    """The engine of a dialect; skips the test where there is none."""
+    with ExitStack() as stack:
+        yield _STARTS[dialect](stack)
+
+
+def _need(*modules: str) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"no {module}")
+
+
+def _duckdb(stack: ExitStack) -> Engine:
+    import duckdb
+
+    connection = stack.enter_context(duckdb.connect())
+    return Engine(
+        "duckdb", lambda frame: connection.register(TABLE, frame.to_arrow()), lambda sql: connection.sql(sql).pl()
+    )
+
+
+def _sqlite(stack: ExitStack) -> Engine:
+    connection = sqlite3.connect(":memory:")
+    stack.callback(connection.close)
+    return _of_connection("sqlite", connection, "?")
+
+
+def _of_connection(dialect: str, connection: Any, mark: str, *, infinite: bool = True) -> Engine:
+    """Of a connection after PEP 249."""
+    number, text, truth = TYPES[dialect]
+
+    def name(one: str) -> str:
+        # a percent sign in a statement with parameters is no mark
+        return quoted(one, DIALECTS[dialect]).replace("%", "%%" if mark == "%s" else "%")
+
+    def kind(dtype: pl.DataType) -> str:
+        if dtype == pl.Boolean:
+            return truth
+        return text if dtype == pl.String else number if dtype.is_float() else "bigint"
+
+    def load(frame: pl.DataFrame) -> None:
+        columns = ", ".join(f"{quoted(one, DIALECTS[dialect])} {kind(dtype)}" for one, dtype in frame.schema.items())
+        cursor = connection.cursor()
+        cursor.execute(f"DROP TABLE IF EXISTS {quoted(TABLE, DIALECTS[dialect])}")
+        cursor.execute(f"CREATE TABLE {quoted(TABLE, DIALECTS[dialect])} ({columns})")
+        marks = ", ".join([mark] * frame.width)
+        cursor.executemany(f"INSERT INTO {name(TABLE)} VALUES ({marks})", frame.rows())
+        connection.commit()
+
+    def run(sql: str) -> pl.DataFrame:
+        cursor = connection.cursor()
+        cursor.execute(sql)
+        names = [column[0] for column in cursor.description]
+        return pl.DataFrame(list(map(tuple, cursor.fetchall())), names, orient="row", infer_schema_length=None)
+
+    return Engine(dialect, load, run, infinite)
+
+
+def _postgres(stack: ExitStack) -> Engine:
+    _need("psycopg")
+    if not POSTGRES:
+        pytest.skip("no PostgreSQL server")
+    import psycopg
+
+    user: dict[str, Any] = {"user": "postgres"} if ROOT else {}  # as root the server does not start
+    folder = _folder(stack, **user)
+    programs = POSTGRES[-1]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **user}
+    initdb = [programs / "initdb", "-D", folder / "data", "-U", "calcli", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    subprocess.run(initdb, check=True, **quiet)
+    flags = ["-D", folder / "data", "-k", folder, "-c", "listen_addresses=", "-F"]
+    _serve(stack, [programs / "postgres", *flags], folder / ".s.PGSQL.5432", **quiet)
+    connection = _patient(lambda: psycopg.connect(host=str(folder), user="calcli", dbname="postgres"))
+    stack.callback(connection.close)
+    return _of_connection("postgres", connection, "%s")
+
+
+def _mysql(stack: ExitStack) -> Engine:
+    _need("pymysql")
+    install, server = shutil.which("mariadb-install-db"), shutil.which("mariadbd") or shutil.which("mysqld")
+    if install is None or server is None:
+        pytest.skip("no MariaDB server")
+    import pymysql
+
+    folder = _folder(stack)
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    own = ["--no-defaults", f"--datadir={folder}/data", *(["--user=root"] if ROOT else [])]
+    subprocess.run([install, *own, "--auth-root-authentication-method=normal"], check=True, **quiet)
+    socket = folder / "socket"
+    _serve(stack, [server, *own, f"--socket={socket}", "--skip-networking", "--skip-log-bin"], socket, **quiet)
+    connection = _patient(lambda: pymysql.connect(unix_socket=str(socket), user="root", charset="utf8mb4"))
+    stack.callback(connection.close)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE calcli CHARACTER SET utf8mb4")
+        cursor.execute("USE calcli")
+    return _of_connection("mysql", connection, "%s", infinite=False)
+
+
+def _clickhouse(stack: ExitStack) -> Engine:
+    _need("chdb")
+    from chdb import session
+
+    folder = _folder(stack)
+    database = session.Session(str(folder / "data"))
+    stack.callback(database.close)
+    database.query("SET max_query_size = 10000000")
+    name = quoted(TABLE, DIALECTS["clickhouse"])
+
+    def load(frame: pl.DataFrame) -> None:
+        frame.write_parquet(folder / "rows.parquet")
+        database.query(f"DROP TABLE IF EXISTS {name}")
+        database.query(
+            f"CREATE TABLE {name} ENGINE = Memory AS SELECT * FROM file('{folder}/rows.parquet', Parquet) "
+            "SETTINGS schema_inference_make_columns_nullable = 1"
+        )
+
+    def run(sql: str) -> pl.DataFrame:
+        import io
+
+        return pl.read_parquet(io.BytesIO(database.query(sql, "Parquet").bytes()))
+
+    return Engine("clickhouse", load, run)
+
+
+def _spark(stack: ExitStack) -> Engine:
+    _need("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("no Java for Spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    folder = _folder(stack)
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    stack.callback(session.stop)
+    session.sparkContext.setLogLevel("OFF")
+    count = iter(range(1_000_000))
+
+    def load(frame: pl.DataFrame) -> None:
+        path = folder / f"{next(count)}.parquet"
+        frame.write_parquet(path)
+        session.read.parquet(str(path)).createOrReplaceTempView(f"`{TABLE}`")
+
+    def run(sql: str) -> pl.DataFrame:
+        return pl.from_arrow(session.sql(sql).toArrow())  # type: ignore[return-value]
+
+    return Engine("spark", load, run)
+
+
+_STARTS: Mapping[str, Callable[[ExitStack], Engine]] = {
+    "duckdb": _duckdb,
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "mysql": _mysql,
+    "clickhouse": _clickhouse,
+    "spark": _spark,
+}
+
+
+def _folder(stack: ExitStack, *, user: str | None = None) -> Path:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-", ignore_cleanup_errors=True)))
+    if user is not None:
+        shutil.chown(folder, user)
+    return folder
+
+
+def _serve(stack: ExitStack, command: list[Any], socket: Path, **more: Any) -> None:
+    process = subprocess.Popen(command, **more)
+
+    def stop() -> None:
+        process.terminate()
+        process.wait()
+
+    stack.callback(stop)
+    deadline = time.monotonic() + 60
+    while not socket.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"{command[0]} did not start")
+        time.sleep(0.05)
+
+
+def _patient(connect: Callable[[], Any]) -> Any:
+    """A connection, as soon as the server takes one."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return connect()
+        except Exception:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
