@@ -113,6 +113,8 @@ def scores_of(scores: object) -> FloatArray:
 
 def kind_of(scores: FloatArray, given: str) -> ScoreKind:
     """Whether scores are probabilities or logits, told by their values unless it is given; doubt is refused."""
+    if given == "prob":
+        check_probabilities(scores)
     if given in ("logit", "prob"):
         return cast("ScoreKind", given)
     if given != "auto":
@@ -136,6 +138,22 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
             "the scores lie between 0 and 100: percentages, or logits?", hint="divide by 100, or say input='logit'"
         )
     return "logit"
+
+
+def check_probabilities(scores: FloatArray) -> None:
+    """Refuse what lies outside [0, 1], and rows that do not sum to 1."""
+    rows = scores.reshape(len(scores), -1)
+    outside = ((rows < -SLACK) | (rows > 1.0 + SLACK)).any(axis=1)
+    if outside.any():
+        raise DataError(
+            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
+        )
+    if scores.ndim == 2:
+        apart = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
+        if apart.any():
+            raise DataError(
+                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
+            )
 
 
 def plain_class(value: object) -> Label:
@@ -204,6 +222,8 @@ def _same_length(name: str, length: int, rows: int) -> None:
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
     """The table that a fitted model reads; scores by class are in the order of the classes of `classes_of`."""
     order = index_order(binding)
+    if binding.score.kind == "prob":
+        check_probabilities(scores)
     if scores.ndim == 2 and scores.shape[1] == len(order) == len(binding.score.columns):
         scores = scores[:, [order.index(one) for one in binding.classes]]
     columns = score_columns(scores, binding.score.columns)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.metrics.additive import Additive
     from calcli.metrics.base import Direction, Measured, Options, Scored
     from calcli.metrics.blocks import Blocks
-    from calcli.metrics.cece import ClusterSums
+    from calcli.metrics.clustered import ClusterSums
     from calcli.metrics.reduce import Reduction
 
     Metric: TypeAlias = Callable[[Scored, Options], Measured]
@@ -166,33 +166,33 @@ METRICS = (
     _spec("prr", "ranking", "detection",
           "share in percent of an oracle's gain from rejecting the least sure rows first",
           direction="higher", kind="smooth", blocks="prr_of", reduction="confidence"),
-    _spec("ece", "binned", "ece", "mean gap to what happened, in bins of the score",
+    _spec("ece", "binned", "binned", "mean gap to what happened, in bins of the score",
           default=True, blocks="ece_of", reduction="binned", sums="ECE_SUMS", masses="ECE_MASSES"),
-    _spec("rmsce", "binned", "ece", "root mean square gap over bins",
+    _spec("rmsce", "binned", "binned", "root mean square gap over bins",
           blocks="rmsce_of", reduction="binned", sums="RMSCE_SUMS"),
-    _spec("mce", "binned", "ece", "largest gap of any bin",
+    _spec("mce", "binned", "binned", "largest gap of any bin",
           blocks="mce_of", reduction="binned", sums="MCE_SUMS"),
-    _spec("classwise_ece", "binned", "ece", "mean over classes of the ECE one-vs-rest",
+    _spec("classwise_ece", "binned", "binned", "mean over classes of the ECE one-vs-rest",
           blocks="ece_of", reduction="each", sums="CLASSWISE_SUMS", masses="CLASSWISE_MASSES"),
-    _spec("ada_ece", "binned", "ece", "root mean square gap over bins of equal mass (CCL)",
+    _spec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)",
           blocks="ada_ece_of", reduction="binned"),
     _spec("ece_sweep", "binned", "sweep", "ECE with as many bins as keep the label means rising (Roelofs)",
           blocks="sweep_of"),
-    _spec("ece_debiased", "binned", "ece", "root of the squared gaps less what chance adds (Kumar)",
+    _spec("ece_debiased", "binned", "binned", "root of the squared gaps less what chance adds (Kumar)",
           blocks="debiased_of"),
     _spec("smooth_ece", "smoothed", "smooth", "gap smoothed by a kernel of its own width (Blasiok & Nakkiran)",
           blocks="smooth_of"),
     _spec("ecce", "smoothed", "cumulative", "range of the cumulative gap in standard deviations, with its p-value",
           blocks="ecce_of"),
-    _spec("mvce", "shuffled", "mvce", "mean gap in random bins: off on average? (MBCT)",
+    _spec("mvce", "shuffled", "shuffled", "mean gap in random bins: off on average? (MBCT)",
           default=True, sums="MVCE_SUMS", settle="settled"),
-    _spec("cece", "clustered", "cece", "mean gap in clusters of alike rows (CCL)",
+    _spec("cece", "clustered", "clustered", "mean gap in clusters of alike rows (CCL)",
           default=True, clusters="cece_of", sums="CECE_SUMS"),
-    _spec("cece_ada", "clustered", "cece", "root mean square gap over clusters of rows: the paper's CECE",
+    _spec("cece_ada", "clustered", "clustered", "root mean square gap over clusters of rows: the paper's CECE",
           clusters="cece_ada_of", sums="CECE_ADA_SUMS"),
-    _spec("cece_mce", "clustered", "cece", "largest gap of a cluster of rows",
+    _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster of rows",
           clusters="cece_mce_of", sums="CECE_MCE_SUMS"),
-    _spec("pud", "regression", "pud", "mean prediction over mean label (MBCT)",
+    _spec("pud", "regression", "mean_ratio", "mean prediction over mean label (MBCT)",
           direction="target", kind="smooth", blocks="pud_of"),
     _spec("slope", "regression", "cox", "slope of Cox's recalibration, 1 if calibrated",
           direction="target", kind="smooth", blocks="slope_of"),
