@@ -48,12 +48,14 @@ __all__ = [
     "load_ensemble",
     "open_source",
     "refit",
+    "reliability_diagram",
     "webpage",
 ]
 
 if TYPE_CHECKING:
     from calcli.estimators.calibrator import CalibrationWarning, Calibrator
     from calcli.estimators.classifier import CalibratedClassifier
+    from calcli.estimators.display import reliability_diagram
     from calcli.reporting.webpage import webpage
     from calcli.verbs.api import *  # noqa: F403
 
@@ -61,6 +63,7 @@ _HOMES = {
     "CalibratedClassifier": "calcli.estimators.classifier",
     "CalibrationWarning": "calcli.estimators.calibrator",
     "Calibrator": "calcli.estimators.calibrator",
+    "reliability_diagram": "calcli.estimators.display",
     "webpage": "calcli.reporting.webpage",
 }
 """The modules of the names that are no verbs."""

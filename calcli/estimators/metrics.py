@@ -69,14 +69,14 @@ def options_of(spec: MetricSpec) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class Read:
     """Rows as the tables room reads them, with the names of their classes."""
 
     batch: Batch
     classes: tuple[str, ...]
 
     @classmethod
-    def of(cls, y_true: ArrayLike, prob: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None) -> _Read:
+    def of(cls, y_true: ArrayLike, prob: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None) -> Read:
         values = scores_of(prob)
         check_probabilities(values)
         truth = np.asarray(y_true)
@@ -120,7 +120,7 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
         signature.bind(y_true, prob, **options)
         with as_value_errors():
             clusters, edges = options.pop("clusters", None), options.pop("edges", None)
-            scored = _Read.of(y_true, prob, sample_weight, labels).scored(
+            scored = Read.of(y_true, prob, sample_weight, labels).scored(
                 None if clusters is None else _clusters(clusters),
                 None if edges is None else np.asarray(edges, dtype=np.int64),
             )
@@ -223,7 +223,7 @@ def summary(
     """
     with as_value_errors():
         chosen = catalog.choose(metrics, clusters=clusters is not None)
-        read = _Read.of(y_true, prob, sample_weight, labels)
+        read = Read.of(y_true, prob, sample_weight, labels)
         units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         measured = measure_all(
             [raw_candidate(read.batch)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from calcli.artifacts import store
@@ -100,6 +101,10 @@ class Model:
             binding = bind(source, flags, known=self.binding, need_label=False, features=self.needs_features)
             rows = load_rows(source, binding, features=self.needs_features, label=False, check_scale=check_scale)
         return self.calibrator.predict(rows.batch)
+
+    def _repr_html_(self) -> str:
+        """Itself in a notebook; the words for people stand above this room."""
+        return str(import_module("calcli.reporting.notebook").of_model(self))
 
     @property
     def states(self) -> Mapping[str, State]:

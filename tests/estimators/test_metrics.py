@@ -23,7 +23,7 @@ from sklearn.model_selection import cross_val_score
 
 import calcli
 import calcli.metrics
-from calcli.estimators.metrics import FUNCTIONS, _clusters, _Read, options_of
+from calcli.estimators.metrics import FUNCTIONS, Read, _clusters, options_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Options
 
@@ -101,7 +101,7 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
                 function(Y, EDGED, **beside(name), **{key: value})
     scored_by = {field.name for field in fields(Options)} - {"in_sample", "rarer", *own}
     given = beside(name)
-    scored = _Read.of(Y, EDGED, None, None).scored(
+    scored = Read.of(Y, EDGED, None, None).scored(
         _clusters(CLUSTERS) if "clusters" in given else None, given.get("edges")
     )
     for key in scored_by:
