@@ -28,7 +28,7 @@ def of_model(model: Model) -> str:
     """What a calibrator is, on what it was fitted, and how good it was there."""
     manifest = model.manifest
     numbers = findings.of_manifest(manifest)
-    measured = [headline(numbers), section("Numbers", numbers_table(numbers))] if numbers.scores else []
+    measured = [headline(numbers), section("Numbers", numbers_table(numbers))] if numbers.calibrated else []
     body = "".join([*measured, section("What it is", terms(_facts(manifest)))])
     about = f"calcli {manifest.calcli}, seed {manifest.seed}"
     return _framed(page.document(f"{manifest.method}, a calibrator", about, body))
