@@ -19,6 +19,7 @@ Nothing heavy is imported before a verb is called.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from calcli.version import VERSION
@@ -26,6 +27,9 @@ from calcli.version import VERSION
 __version__ = VERSION
 
 __all__ = [
+    "CalibratedClassifier",
+    "CalibrationWarning",
+    "Calibrator",
     "Flags",
     "Options",
     "SideFiles",
@@ -45,25 +49,32 @@ __all__ = [
     "load_ensemble",
     "open_source",
     "refit",
+    "reliability_diagram",
     "webpage",
 ]
 
 if TYPE_CHECKING:
+    from calcli.estimators.calibrator import CalibrationWarning, Calibrator
+    from calcli.estimators.classifier import CalibratedClassifier
+    from calcli.estimators.display import reliability_diagram
     from calcli.reporting.webpage import webpage
     from calcli.verbs.api import *  # noqa: F403
 
+_HOMES = {
+    "CalibratedClassifier": "calcli.estimators.classifier",
+    "CalibrationWarning": "calcli.estimators.calibrator",
+    "Calibrator": "calcli.estimators.calibrator",
+    "reliability_diagram": "calcli.estimators.display",
+    "webpage": "calcli.reporting.webpage",
+}
+"""The modules of the names that are no verbs."""
+
 
 def __getattr__(name: str) -> object:
-    """Import the verbs when one is first used (PEP 562)."""
-    if name == "webpage":
-        from calcli.reporting.webpage import webpage
-
-        return webpage
-    if name in __all__:
-        from calcli.verbs import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'calcli' has no attribute {name!r}")
+    """Import what is first used (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'calcli' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "calcli.verbs.api")), name)
 
 
 def __dir__() -> list[str]:

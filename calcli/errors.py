@@ -20,7 +20,8 @@ noticed; only ``cli.main`` prints it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class CalcliError(Exception):
@@ -71,6 +72,15 @@ class FileSystemError(CalcliError):
 
 class ClosedPipeError(FileSystemError):
     exit_code = 141
+
+
+@contextmanager
+def as_value_errors() -> Iterator[None]:
+    """Errors about what was asked for, the rows and the fit as `ValueError`, which callers with arrays expect."""
+    try:
+        yield
+    except (UsageError, DataError, FitError) as error:
+        raise ValueError(str(error)) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.ece import gap_norm
-from calcli.metrics.mvce import ErrorSums, closed
+from calcli.metrics.binned import gap_norm
+from calcli.metrics.shuffled import ErrorSums, closed
 from calcli.metrics.sweep import sweep_of
 
 BINS = 32

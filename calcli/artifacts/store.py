@@ -47,6 +47,9 @@ from calcli.state import State
 
 Place: TypeAlias = str | os.PathLike[str]
 
+IN_MEMORY = Path("an artifact in memory")
+"""Stands for the directory of an artifact that has none."""
+
 STATE = "state"
 """The role of the calibrator itself; all other roles are side inputs."""
 
@@ -135,6 +138,17 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     """
     path = Path(directory)
     # 1. encode everything in memory
+    manifest, encoded = pack(draft, states)
+    manifest.to_json()  # raises if it cannot be written, before the directory is touched
+    # 2. put it on the disk and commit it
+    with _writing(path, timeout) as current:
+        for file in encoded:
+            _put_unless_there(path / file.payload.name, file.data)
+        return _commit(path, manifest, current)
+
+
+def pack(draft: Manifest, states: Mapping[str, State]) -> tuple[Manifest, list[File]]:
+    """The first generation of an artifact in memory: its manifest and its payloads."""
     given = {side.get("role") for side in draft.sides}
     encoded = [
         file
@@ -143,13 +157,20 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     ]
     payloads = tuple(file.payload for file in encoded)
     sides = tuple({**side, "payload": _payload_of(side, payloads)} for side in draft.sides)
-    manifest = replace(draft, payloads=payloads, sides=sides, previous=None)
-    manifest.to_json()  # raises if it cannot be written, before the directory is touched
-    # 2. put it on the disk and commit it
-    with _writing(path, timeout) as current:
-        for file in encoded:
-            _put_unless_there(path / file.payload.name, file.data)
-        return _commit(path, manifest, current)
+    return replace(draft, payloads=payloads, sides=sides, previous=None), encoded
+
+
+def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
+    """The artifact that `pack` made, from its JSON and the content of its payloads by name; hashes are checked."""
+    described = Manifest.from_json(manifest)
+    by_role: dict[str, list[File]] = {}
+    for payload in described.payloads:
+        data = payloads.get(payload.name, b"")
+        if hashlib.sha256(data).hexdigest() != payload.sha256:
+            raise ArtifactError(f"{IN_MEMORY} is damaged: {payload.name} is not what was kept", hint=COPY_AGAIN)
+        by_role.setdefault(payload.role, []).append(File(payload, data))
+    states = _decoded(by_role, IN_MEMORY, COPY_AGAIN)
+    return Artifact(IN_MEMORY, described, states, hashlib.sha256(manifest).hexdigest())
 
 
 def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
@@ -269,10 +290,15 @@ def _load(directory: Path, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dic
     for payload in manifest.payloads:
         data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint)
         by_role.setdefault(payload.role, []).append(File(payload, data))
+    return _decoded(by_role, directory, hint)
+
+
+def _decoded(by_role: Mapping[str, list[File]], place: Path, hint: str) -> dict[str, State]:
+    """The states in the files of each role."""
     try:
         return {role: codecs.decode(encoded) for role, encoded in by_role.items()}
     except ValueError as error:
-        raise ArtifactError(f"{directory} is damaged: {error}", hint=hint) from None
+        raise ArtifactError(f"{place} is damaged: {error}", hint=hint) from None
 
 
 def _way_back(directory: Path, manifest: Manifest) -> str:

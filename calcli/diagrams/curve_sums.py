@@ -12,9 +12,9 @@ from calcli.batch import FloatArray, IntArray, spans
 from calcli.diagrams.bands import ROUNDING, Band, bands_of, effective_rows, points_of
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind
 from calcli.metrics.base import Options, Scored
+from calcli.metrics.binned import BinSums, binned_sums
 from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.diagnosis import Diagnosis
-from calcli.metrics.ece import BinSums, binned_sums
 from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of

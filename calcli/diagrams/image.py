@@ -219,19 +219,48 @@ def _error_color(point: Point) -> str:
 
 
 def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
-    for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True):
-        width = end - begin
+    _gaps(plot, curve)
+    for (begin, end), density in zip(curve.edges, curve.densities, strict=True):
+        counts.bar(begin, density, color=MIDDLE, **_bar(begin, end))
+    highest = max(curve.densities, default=1.0)
+    counts.set_ylim(0, 1.08 * highest)
+    counts.set_yticks([highest] if fullest(curve) else [], [fullest(curve)] if fullest(curve) else [])
+
+
+def _gaps(plot: Axes, curve: Curve) -> None:
+    """A bar for each bin: what happened, and how far that is from what was predicted."""
+    for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         low, high = sorted((point.x, point.y))
-        edge: dict[str, Any] = {"width": width, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
+        edge = _bar(begin, end)
         plot.bar(begin, low, color=BAR, **edge)
         plot.bar(begin, high - low, bottom=low, color=_error_color(point), **edge)
         plot.plot([begin, end], [point.y, point.y], color=DARK, linewidth=1.3, solid_capstyle="butt", zorder=5)
         if point.lo is not None and point.hi is not None:
             plot.plot([point.x, point.x], [point.lo, point.hi], color=DARK, linewidth=1.1, alpha=0.75, zorder=6)
-        counts.bar(begin, density, color=MIDDLE, **edge)
-    highest = max(curve.densities, default=1.0)
-    counts.set_ylim(0, 1.08 * highest)
-    counts.set_yticks([highest] if fullest(curve) else [], [fullest(curve)] if fullest(curve) else [])
+
+
+def _bar(begin: float, end: float) -> dict[str, Any]:
+    return {"width": end - begin, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
+
+
+def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Axes:
+    """A reliability curve on axes of the user's, or on new ones of `pyplot`."""
+    if plot is None:
+        from matplotlib import pyplot
+
+        plot = pyplot.subplots()[1]
+    _gaps(plot, curve)
+    top = axis_end([curve])
+    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    plot.set_xlim(0, top)
+    plot.set_ylim(0, top)
+    plot.set_aspect("equal")
+    x_name, y_name = axes(curve, label)
+    plot.set_xlabel(x_name, parse_math=False)
+    plot.set_ylabel(y_name, parse_math=False)
+    plot.set_title(f"{curve.score}: {error_name(curve)} {curve.error:.4f}", parse_math=False)
+    plot.legend(handles=_legend([curve], bands), loc="upper left", frameon=False, fontsize="small")
+    return plot
 
 
 def _line(plot: Axes, counts: Axes, curve: Curve) -> None:

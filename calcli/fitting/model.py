@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from calcli.artifacts import store
@@ -11,11 +12,11 @@ from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, SideInputs
 from calcli.errors import ArtifactError, UsageError
-from calcli.fitting.side_inputs import kept_sides, read_edges
+from calcli.fitting.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.methods import catalog
 from calcli.methods.calibrator import Calibrator
 from calcli.numeric.probing import damage
-from calcli.state import Json
+from calcli.state import Json, State
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import load as load_rows
@@ -89,17 +90,41 @@ class Model:
         """Whether predicting reads any."""
         return self.calibrator.spec.needs_features and self.calibrator.reads != ()
 
-    def predict(self, data: Data, flags: Flags = NO_FLAGS) -> FloatArray:
+    def predict(self, data: Data, flags: Flags = NO_FLAGS, *, check_scale: bool = True) -> FloatArray:
         """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.
 
         Of the positive class, shape (n,), or for each class, shape (n, K), in the order of ``binding.classes``.
         A row without a usable score is an error, as ``calcli apply`` treats it. `flags` name the score where it is
-        not in the column that the artifact was fitted on.
+        not in the column that the artifact was fitted on. `check_scale` refuses logits that look like probabilities,
+        and the reverse.
         """
         with open_source(data) as source:
             binding = bind(source, flags, known=self.binding, need_label=False, features=self.needs_features)
-            rows = load_rows(source, binding, features=self.needs_features, label=False)
+            rows = load_rows(source, binding, features=self.needs_features, label=False, check_scale=check_scale)
         return self.calibrator.predict(rows.batch)
+
+    def _repr_html_(self) -> str:
+        """Itself in a notebook; the words for people stand above this room."""
+        return str(import_module("calcli.reporting.notebook").of_model(self))
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """What an artifact keeps of it, by role."""
+        kept = LoadedSideInputs(self.calibrator.sides).kept(self.calibrator.spec)
+        return {store.STATE: self.calibrator.to_state(), **kept}
+
+    def save(self, path: str | Path) -> None:
+        """Keep it in a directory, or as the next generation of the artifact that is there."""
+        store.write(Path(path), self.manifest, self.states)
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:
+        """Pickle what an artifact keeps, so that a pickle holds numbers, and outlives the classes of this version."""
+        manifest, files = store.pack(self.manifest, self.states)
+        return _unpickled, (self.path, manifest.to_json(), {file.payload.name: file.data for file in files})
+
+
+def _unpickled(path: Path | None, manifest: bytes, payloads: Mapping[str, bytes]) -> Model:
+    return replace(read_calibrator(store.unpack(manifest, payloads)), path=path)
 
 
 def load(path: str | Path, *, edges: Data | None = None) -> Model:

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics import mvce
+from calcli.metrics import shuffled
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, SortedRows, dot
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.cece import ClusterSums
+from calcli.metrics.clustered import ClusterSums
 from calcli.metrics.reduce import Reduction, combined, problems
 from calcli.numeric.rng import stream
 from calcli.numeric.threads import threads as threads_allowed
@@ -232,11 +232,11 @@ class Resampler:
         elif of_clusters is not None:
             if self.scored.clusters is not None:
                 self._clusters[metric.name] = of_clusters
-        elif metric.name == "mvce" and mvce.mvce(self.scored, self.options).definition.views is None:
+        elif metric.name == "mvce" and shuffled.mvce(self.scored, self.options).definition.views is None:
             # Closed-form MVCE is a function of sums over rows, linear in the counts, and in the labels.
             top = self.scored.top
-            negative, positive = (mvce.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
-            self._errors = mvce.error_columns(top, top.label.astype(np.float64))
+            negative, positive = (shuffled.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
+            self._errors = shuffled.error_columns(top, top.label.astype(np.float64))
             self._if_negative, self._if_positive = negative.sum(axis=1), positive - negative
 
     def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
@@ -290,8 +290,8 @@ class Resampler:
         return math.nan if value is None else value
 
     def _mvce(self, added: Sequence[float]) -> float:
-        sums = mvce.ErrorSums(*added)
-        return mvce.closed_of(sums, self.options) if sums.weight > 0 else math.nan
+        sums = shuffled.ErrorSums(*added)
+        return shuffled.closed_of(sums, self.options) if sums.weight > 0 else math.nan
 
 
 def _labels(prob: FloatArray, uniform: FloatArray) -> IntArray:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.metrics.additive import Additive
     from calcli.metrics.base import Direction, Measured, Options, Scored
     from calcli.metrics.blocks import Blocks
-    from calcli.metrics.cece import ClusterSums
+    from calcli.metrics.clustered import ClusterSums
     from calcli.metrics.reduce import Reduction
 
     Metric: TypeAlias = Callable[[Scored, Options], Measured]
@@ -166,33 +166,33 @@ METRICS = (
     _spec("prr", "ranking", "detection",
           "gain from rejecting the least certain rows first, in percent of an oracle's",
           direction="higher", kind="smooth", blocks="prr_of", reduction="confidence"),
-    _spec("ece", "binned", "ece", "mean gap between prediction and observed rate, in bins",
+    _spec("ece", "binned", "binned", "mean gap between prediction and observed rate, in bins",
           default=True, blocks="ece_of", reduction="binned", sums="ECE_SUMS", masses="ECE_MASSES"),
-    _spec("rmsce", "binned", "ece", "root mean square gap over the bins",
+    _spec("rmsce", "binned", "binned", "root mean square gap over the bins",
           blocks="rmsce_of", reduction="binned", sums="RMSCE_SUMS"),
-    _spec("mce", "binned", "ece", "largest gap of a bin",
+    _spec("mce", "binned", "binned", "largest gap of a bin",
           blocks="mce_of", reduction="binned", sums="MCE_SUMS"),
-    _spec("classwise_ece", "binned", "ece", "mean one-vs-rest ECE of all classes",
+    _spec("classwise_ece", "binned", "binned", "mean one-vs-rest ECE of all classes",
           blocks="ece_of", reduction="each", sums="CLASSWISE_SUMS", masses="CLASSWISE_MASSES"),
-    _spec("ada_ece", "binned", "ece", "root mean square gap over bins of equal mass (CCL)",
+    _spec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)",
           blocks="ada_ece_of", reduction="binned"),
     _spec("ece_sweep", "binned", "sweep", "ECE with the most bins whose observed rates still rise (Roelofs)",
           blocks="sweep_of"),
-    _spec("ece_debiased", "binned", "ece", "root mean square gap, corrected for chance (Kumar)",
+    _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)",
           blocks="debiased_of"),
     _spec("smooth_ece", "smoothed", "smooth", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)",
           blocks="smooth_of"),
     _spec("ecce", "smoothed", "cumulative", "range of the cumulative gap in standard deviations, with a p-value",
           blocks="ecce_of"),
-    _spec("mvce", "shuffled", "mvce", "mean gap in bins of randomly chosen rows (MBCT)",
+    _spec("mvce", "shuffled", "shuffled", "mean gap in bins of randomly chosen rows (MBCT)",
           default=True, sums="MVCE_SUMS", settle="settled"),
-    _spec("cece", "clustered", "cece", "mean gap in clusters of similar rows (CCL)",
+    _spec("cece", "clustered", "clustered", "mean gap in clusters of similar rows (CCL)",
           default=True, clusters="cece_of", sums="CECE_SUMS"),
-    _spec("cece_ada", "clustered", "cece", "root mean square gap over clusters: CECE as in the paper",
+    _spec("cece_ada", "clustered", "clustered", "root mean square gap over clusters: CECE as in the paper",
           clusters="cece_ada_of", sums="CECE_ADA_SUMS"),
-    _spec("cece_mce", "clustered", "cece", "largest gap of a cluster",
+    _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster",
           clusters="cece_mce_of", sums="CECE_MCE_SUMS"),
-    _spec("pud", "regression", "pud", "mean prediction divided by mean label (MBCT)",
+    _spec("pud", "regression", "mean_ratio", "mean prediction divided by mean label (MBCT)",
           direction="target", kind="smooth", blocks="pud_of"),
     _spec("slope", "regression", "cox", "slope of logistic recalibration (Cox), 1 if calibrated",
           direction="target", kind="smooth", blocks="slope_of"),

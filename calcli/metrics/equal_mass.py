@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray
 from calcli.metrics.additive import Additive, OfProblems, of_problems
 from calcli.metrics.base import Definition, Options, Scored
+from calcli.metrics.binned import UNBINNED, block_sums, definition_of, edges_of
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention
-from calcli.metrics.ece import UNBINNED, block_sums, definition_of, edges_of
 from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, cell_of, rounded_up
 from calcli.metrics.reduce import Reduction
 from calcli.numeric.sums import totals

@@ -141,7 +141,7 @@ def of_manifest(manifest: Manifest) -> Findings:
 
 def missing(scores: Sequence[Numbers]) -> list[str]:
     """Why values are missing, each reason once; that there are no clusters is said where the metric is explained."""
-    from calcli.metrics.cece import NO_CLUSTERS
+    from calcli.metrics.clustered import NO_CLUSTERS
 
     whose: dict[tuple[str, str], list[str]] = {}
     for score in scores:

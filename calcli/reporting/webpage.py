@@ -34,11 +34,11 @@ def webpage(report: Report) -> str:
     notes: Any = report.binding["notes"]
     body = [
         *(paragraph(said, "warning") for said in (scarcity.warning(report),) if said),
-        _choice(report) if compared else _headline(numbers),
+        _choice(report) if compared else headline(numbers),
         _drift(report),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings if one.code != "choice"),
-        section("Numbers", _leaderboard(report) if compared else _numbers(numbers) + _versus(report)),
+        section("Numbers", _leaderboard(report) if compared else numbers_table(numbers) + _versus(report)),
         _pictures(report),
         _groups(report),
         _changes(report),
@@ -61,7 +61,7 @@ def _choice(report: Report) -> str:
     return "".join(paragraph(f"{one}.", "verdict") for one in said if one)
 
 
-def _headline(numbers: Findings) -> str:
+def headline(numbers: Findings) -> str:
     """The verdict on each score."""
     judged = [judge.verdict(numbers, score) for score in numbers.calibrated] or [judge.alone(numbers)]
     first = paragraph(judge.best(numbers, judged), "verdict") if len(judged) > 1 else ""
@@ -98,7 +98,7 @@ def _gates(report: Report) -> str:
     return f'<ul class="gates">\n{"".join(lines)}</ul>\n' if lines else ""
 
 
-def _numbers(numbers: Findings) -> str:
+def numbers_table(numbers: Findings) -> str:
     """A metric a line, with the difference if there is one calibrated score; a score a line where there are many."""
     notes = "".join(paragraph(reason, "note") for reason in findings.missing(numbers.scores))
     return (_by_metric if len(numbers.scores) <= BESIDE else _by_score)(numbers) + notes

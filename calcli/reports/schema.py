@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Literal
 
 from calcli.artifacts.strictjson import as_json
@@ -192,6 +193,10 @@ class Report:
     def value(self, score: str, metric: str) -> float | None:
         """The value of a metric of a score."""
         return self.score(score).metrics[metric].value
+
+    def _repr_html_(self) -> str:
+        """Itself in a notebook; the words for people stand above this room."""
+        return str(import_module("calcli.reporting.notebook").of_report(self))
 
 
 def finite(value: float | None) -> float | None:

@@ -14,7 +14,7 @@ from calcli.cli.views import changes as since
 from calcli.cli.views import groups
 from calcli.cli.views import report as view
 from calcli.metrics.base import Definition
-from calcli.metrics.cece import NO_CLUSTERS
+from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import findings
 from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report

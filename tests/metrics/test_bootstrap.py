@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calcli.metrics import catalog, mvce
+from calcli.metrics import catalog, shuffled
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
 from tests.support.strategies import any_rows, binary_rows
@@ -21,8 +21,8 @@ def literal(rows: Scored, counts) -> Scored:
 
 def value(metric: catalog.MetricSpec, rows: Scored, options: Options) -> float | None:
     if metric.name == "mvce":
-        sums = mvce.ErrorSums.of(rows.top)
-        return mvce.closed_of(sums, options) if sums.weight > 0 else None
+        sums = shuffled.ErrorSums.of(rows.top)
+        return shuffled.closed_of(sums, options) if sums.weight > 0 else None
     return catalog.measure([metric], rows, options)[metric.name].value
 
 

@@ -6,7 +6,7 @@ import pytest
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
-from calcli.metrics.cece import ClusterSums
+from calcli.metrics.clustered import ClusterSums
 from calcli.metrics.proper import nll_rows
 
 CLUSTERS = Clusters(np.array([0, 0, 1, 1]), 2, "given")

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.cece import NO_CLUSTERS
+from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.metrics.gathered import MANY
 from calcli.metrics.paired import paired_sums
 from calcli.metrics.ranking import Cells

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.ece import ada_ece, ece_debiased
+from calcli.metrics.binned import ada_ece, ece_debiased
 from calcli.metrics.sweep import ece_sweep, sweep_of
 from tests.support.strategies import binary_rows
 

@@ -70,7 +70,14 @@ def test_a_verb_is_known_by_its_public_name(name: str, request_type: Any) -> Non
 
 def test_no_public_function_hides_its_parameters() -> None:
     functions = {name: getattr(calcli, name) for name in PUBLIC if inspect.isfunction(getattr(calcli, name))}
-    assert functions.keys() - REQUESTS == {"inspect", "load", "load_ensemble", "open_source", "webpage"}
+    assert functions.keys() - REQUESTS == {
+        "inspect",
+        "load",
+        "load_ensemble",
+        "open_source",
+        "reliability_diagram",
+        "webpage",
+    }
     for name, function in functions.items():
         kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
         assert kinds.isdisjoint({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}), name

@@ -7,8 +7,8 @@ from sklearn.calibration import calibration_curve
 
 from calcli.errors import UsageError
 from calcli.metrics.base import CONVENTIONS, Options, Scored
+from calcli.metrics.binned import ada_ece, binned_sums, block_sums, classwise_ece, ece, gap_norm, mce, rmsce, sums_by
 from calcli.metrics.conventions import convention
-from calcli.metrics.ece import ada_ece, binned_sums, block_sums, classwise_ece, ece, gap_norm, mce, rmsce, sums_by
 from calcli.numeric.bins import assign, mass_edges, width_edges
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 

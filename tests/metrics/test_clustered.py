@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Measured, Options, Scored
 from calcli.metrics.bootstrap import bootstrap
-from calcli.metrics.cece import NO_CLUSTERS, ClusterSums
+from calcli.metrics.clustered import NO_CLUSTERS, ClusterSums
 from tests.support.strategies import any_rows, binary_rows
 
 FORMS = ("cece", "cece_ada", "cece_mce")

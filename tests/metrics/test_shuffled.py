@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.ece import ece
-from calcli.metrics.mvce import (
+from calcli.metrics.binned import ece
+from calcli.metrics.shuffled import (
     ErrorSums,
     closed,
     closed_floor,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.pud import pud
+from calcli.metrics.mean_ratio import pud
 from tests.support.strategies import binary_rows
 
 

@@ -1,0 +1,240 @@
+"""From arrays and frames to the table that the verbs take: scores, labels, weights and features under fixed names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
+from calcli.errors import DataError, UsageError
+from calcli.tables.arrays import index_order
+from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
+from calcli.tables.labels import class_text
+from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.source import open_source
+
+Input: TypeAlias = Literal["auto", "logit", "prob"]
+
+SOME = 0.1
+"""Up to this share of probabilities outside [0, 1] may be mistakes; beyond it they are no probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows to fit on.
+
+    Attributes
+    ----------
+    scores
+        Of the positive class, the last of two, shape (n,), or of each class, shape (n, K), in the order of `classes`.
+    kind
+        What the scores are.
+    labels
+        A class in each row.
+    classes
+        As scikit-learn has them.
+    features
+        Any frame, or an array with a column for each; None where there are none.
+    weights, groups
+        One in each row; None where there are none.
+    """
+
+    scores: FloatArray
+    kind: ScoreKind
+    labels: NDArray[Any]
+    classes: NDArray[Any]
+    features: object = None
+    weights: object = None
+    groups: object = None
+
+    def table(self) -> tuple[pl.DataFrame, Flags, str | None]:
+        """The table, the parts that its columns play, and the column of the groups."""
+        classes = [plain_class(one) for one in self.classes.tolist()]
+        texts = [class_text(one) for one in classes]
+        beside = feature_table(self.features, len(self.scores))
+        named = Names(set(beside.columns))
+        label, stem, weight, group = (named.free(name) for name in ("label", self.kind, "weight", "group"))
+        columns = [stem] if self.scores.ndim == 1 else [f"{stem}_{text}" for text in texts]
+        parts = [*score_columns(self.scores, columns), labels_column(label, self.labels)]
+        parts += [amounts_column(weight, self.weights)] if self.weights is not None else []
+        parts += [pl.Series(group, np.asarray(self.groups))] if self.groups is not None else []
+        flags = Flags(
+            label=label,
+            prob=stem if self.kind == "prob" else None,
+            logit=stem if self.kind == "logit" else None,
+            weight=None if self.weights is None else weight,
+            positive=texts[1] if len(texts) == 2 else None,
+            ignore=() if self.groups is None else (group,),
+            classes=tuple(texts),
+        )
+        return with_columns(beside, parts), flags, None if self.groups is None else group
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a table's features."""
+
+    taken: set[str]
+
+    def free(self, name: str) -> str:
+        """A name for a column beside them; no feature begins with it."""
+        while any(one.startswith(name) for one in self.taken):
+            name += "_"
+        return name
+
+
+def scores_of(scores: object) -> FloatArray:
+    """Scores as float64, shape (n,) or (n, K), all finite; one column is the score of the positive class."""
+    array = np.asarray(scores)
+    if array.dtype.kind == "c":
+        raise DataError("Complex data not supported: scores are real numbers")
+    try:
+        values = np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the scores are no numbers: {error}") from error
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim not in (1, 2):
+        raise DataError(f"the scores have {values.ndim} dimensions; they are (n,) or (n, classes)")
+    if not len(values):
+        raise DataError("there are no rows: Found array with 0 sample(s), and at least 1 is needed")
+    finite = np.isfinite(values)
+    if not finite.all():
+        bad = values[~finite][0]
+        row = int(np.argmin(finite.reshape(len(values), -1).all(axis=1)))
+        raise DataError(f"the scores contain {'NaN' if np.isnan(bad) else 'infinity'}, first in row {row}")
+    return values
+
+
+def kind_of(scores: FloatArray, given: str) -> ScoreKind:
+    """Whether scores are probabilities or logits, told by their values unless it is given; doubt is refused."""
+    if given == "prob":
+        check_probabilities(scores)
+    if given in ("logit", "prob"):
+        return cast("ScoreKind", given)
+    if given != "auto":
+        raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
+    rows = scores.reshape(len(scores), -1)
+    outside = ((rows < -SLACK) | (rows > 1.0 + SLACK)).any(axis=1)
+    if not outside.any():
+        if scores.ndim == 2 and (np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK).any():
+            raise DataError(
+                "the scores lie in [0, 1], but not all rows sum to 1",
+                hint="say input='logit' if they are logits, or divide each row by its sum",
+            )
+        return "prob"
+    if outside.mean() <= SOME:
+        raise DataError(
+            f"{int(outside.sum()):,} of {len(rows):,} scores lie outside [0, 1]: logits, or mistaken probabilities?",
+            hint="say input='logit', or mend them",
+        )
+    if rows.min() >= 0.0 and rows.max() <= 100.0:
+        raise DataError(
+            "the scores lie between 0 and 100: percentages, or logits?", hint="divide by 100, or say input='logit'"
+        )
+    return "logit"
+
+
+def check_probabilities(scores: FloatArray) -> None:
+    """Refuse what lies outside [0, 1], and rows that do not sum to 1."""
+    rows = scores.reshape(len(scores), -1)
+    outside = ((rows < -SLACK) | (rows > 1.0 + SLACK)).any(axis=1)
+    if outside.any():
+        raise DataError(
+            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
+        )
+    if scores.ndim == 2:
+        apart = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
+        if apart.any():
+            raise DataError(
+                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
+            )
+
+
+def plain_class(value: object) -> Label:
+    """A class as the tables have it."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool | int | str):
+        return value
+    raise DataError(f"the class {value!r} is a {type(value).__name__}; classes are integers, booleans or text")
+
+
+def labels_column(name: str, labels: NDArray[Any]) -> pl.Series:
+    """The labels as a column."""
+    return pl.Series(name, labels.tolist() if labels.dtype.kind == "O" else labels)
+
+
+def amounts_column(name: str, values: object) -> pl.Series:
+    """Numbers as a column."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise DataError(f"the {name} has {array.ndim} dimensions; there is one number for each row")
+    return pl.Series(name, array)
+
+
+def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
+    """The scores as columns of these names."""
+    given = 1 if scores.ndim == 1 else scores.shape[1]
+    if given != len(names):
+        raise DataError(f"the scores have {given} columns, and {len(names)} are expected: {', '.join(names[:8])}")
+    if scores.ndim == 1:
+        return [pl.Series(names[0], scores)]
+    return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]
+
+
+def feature_table(features: object, rows: int) -> pl.DataFrame:
+    """Features as a table: any frame as it is, an array with columns ``x0``, ``x1`` and so on."""
+    if features is None:
+        return pl.DataFrame(height=rows)
+    if isinstance(features, pl.DataFrame):
+        table = features
+    elif hasattr(features, "columns") or hasattr(features, "column_names"):
+        with open_source(cast("Any", features)) as source:
+            table = source.raw.collect()
+    else:
+        array = np.asarray(features)
+        if array.ndim != 2:
+            raise DataError(f"X has {array.ndim} dimensions; it is a frame, or an array with a column for each feature")
+        columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
+        table = pl.DataFrame([pl.Series(f"x{place}", column, strict=False) for place, column in enumerate(columns)])
+    _same_length("X", table.height, rows)
+    return table
+
+
+def with_columns(table: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFrame:
+    """The table with more columns, all of the length of the first."""
+    for column in columns:
+        _same_length(column.name, len(column), len(columns[0]))
+    return pl.DataFrame(columns) if not table.width else table.with_columns(columns)
+
+
+def _same_length(name: str, length: int, rows: int) -> None:
+    if length != rows:
+        raise DataError(f"there are {rows:,} scores, and {name} has {length:,} rows: inconsistent numbers of samples")
+
+
+def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
+    """The table that a fitted model reads; scores by class are in the order of the classes of `classes_of`."""
+    order = index_order(binding)
+    if binding.score.kind == "prob":
+        check_probabilities(scores)
+    if scores.ndim == 2 and scores.shape[1] == len(order) == len(binding.score.columns):
+        scores = scores[:, [order.index(one) for one in binding.classes]]
+    columns = score_columns(scores, binding.score.columns)
+    return with_columns(feature_table(features, len(scores)), columns)
+
+
+def classes_of(binding: Binding) -> NDArray[Any]:
+    """The classes of an artifact, the positive one of two last."""
+    return np.array(index_order(binding))
+
+
+def by_class(prob: FloatArray) -> FloatArray:
+    """Probabilities with a column for each class, also of two."""
+    return prob if prob.ndim == 2 else np.column_stack([1.0 - prob, prob])

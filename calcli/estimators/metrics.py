@@ -1,0 +1,237 @@
+"""The metrics of the catalog as functions of arrays, and their summary: what `calcli.metrics` shows.
+
+They read their rows as `calcli.evaluate` does, so that the numbers are the same.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calcli.batch import Batch
+from calcli.errors import DataError, as_value_errors
+from calcli.estimators.arrays import Rows, check_probabilities, scores_of
+from calcli.metrics import catalog
+from calcli.metrics.base import Clusters, Options, Scored
+from calcli.metrics.catalog import MetricSpec
+from calcli.reports.measuring import Resampling, class_names, measure_all, raw_candidate
+from calcli.reports.schema import MetricValue
+from calcli.tables.binding import bind
+from calcli.tables.load import load
+from calcli.tables.source import open_source
+
+_WHEREVER = {
+    "sample_weight": "How much each row matters beside the others.",
+    "labels": "All classes, where rows of some may be missing: in the order of the columns of `prob`.",
+}
+_BESIDE = {
+    "clusters": "The cluster of each row: the bins of this metric.",
+    "edges": "Pairs of rows that are linked, shape (n, 2), by their places.",
+}
+_BINS = {
+    "bins": "How many bins.",
+    "binning": "Whether bins are of equal ``width`` on [0, 1], or hold equal numbers of rows, ``mass``.",
+    "convention": "The library whose bins these are: on which side of an edge a value falls, what becomes of 0 and 1.",
+}
+_VIEWS = {
+    "mvce": "``closed`` is what infinitely many views would give; ``sampled`` shuffles.",
+    "views": "How many times rows are shuffled, if they are.",
+    "bin_size": "Rows in a bin; None is 1000, or a 32nd of fewer than 32,000 rows.",
+    "norm": "The exponent of the mean over views.",
+    "seed": "Of what is shuffled.",
+}
+_OF_FAMILY: Mapping[str, Mapping[str, str]] = {
+    "binned": _BINS,
+    "shuffled": _VIEWS,
+    "clustered": {"clusters": _BESIDE["clusters"]},
+    "linked": {"edges": _BESIDE["edges"]},
+}
+_OF_METRIC: Mapping[str, Mapping[str, str]] = {
+    "ada_ece": {name: _BINS[name] for name in ("bins", "convention")},
+    "ece_debiased": {"bins": _BINS["bins"]},
+    "ece_sweep": {},
+}
+"""Of those that have fewer than their family."""
+
+_DEFAULTS = {field.name: field.default for field in fields(Options)}
+
+
+def options_of(spec: MetricSpec) -> Mapping[str, str]:
+    """The parameters of one metric, beside those of all, with their descriptions."""
+    return _OF_METRIC.get(spec.name, _OF_FAMILY.get(spec.family, {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows as the tables room reads them, with the names of their classes."""
+
+    batch: Batch
+    classes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, y_true: ArrayLike, prob: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None) -> Read:
+        values = scores_of(prob)
+        check_probabilities(values)
+        truth = np.asarray(y_true)
+        known = _classes(truth, 2 if values.ndim == 1 else values.shape[1], labels)
+        table, flags, _ = Rows(values, "prob", truth, known, weights=sample_weight).table()
+        with open_source(table) as source:
+            binding = bind(source, flags, features=False)
+            return cls(load(source, binding, features=False).batch, class_names(binding))
+
+    def scored(self, clusters: Clusters | None = None, edges: NDArray[np.int64] | None = None) -> Scored:
+        return raw_candidate(self.batch).scored(self.batch, clusters, edges)
+
+
+def _classes(truth: NDArray[Any], count: int, labels: ArrayLike | None) -> NDArray[Any]:
+    """The classes in the order of the columns: those given, or those that occur."""
+    known = np.unique(truth) if labels is None else np.asarray(labels)
+    if labels is None and len(known) < count and count == 2 and np.isin(known, (0, 1)).all():
+        known = np.array([0, 1]).astype(truth.dtype)
+    if len(known) != count:
+        raise DataError(f"there are {len(known)} classes, and probabilities of {count}", hint="name all with labels=")
+    return known
+
+
+def _clusters(values: ArrayLike) -> Clusters:
+    names, place = np.unique(np.asarray(values), return_inverse=True)
+    return Clusters(place.astype(np.int64), len(names), "given")
+
+
+def _function(spec: MetricSpec) -> Callable[..., float]:
+    """A metric as a function; `help` shows its own parameters alone."""
+    own = options_of(spec)
+
+    def metric(
+        y_true: ArrayLike,
+        prob: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        **options: Any,
+    ) -> float:
+        signature.bind(y_true, prob, **options)
+        with as_value_errors():
+            clusters, edges = options.pop("clusters", None), options.pop("edges", None)
+            scored = Read.of(y_true, prob, sample_weight, labels).scored(
+                None if clusters is None else _clusters(clusters),
+                None if edges is None else np.asarray(edges, dtype=np.int64),
+            )
+            measured = catalog.measure([spec], scored, Options(**options))[spec.name]
+        if measured.value is None:
+            warnings.warn(f"{spec.name} is not defined: {measured.reason}", stacklevel=2)
+            return math.nan
+        return measured.value
+
+    described = {**_WHEREVER, **own}
+    beside = (Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _WHEREVER)
+    rest = (
+        Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name in _BESIDE else _DEFAULTS[name])
+        for name in own
+    )
+    rows = (Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("y_true", "prob"))
+    signature = Signature([*rows, *beside, *rest], return_annotation=float)
+    metric.__name__ = metric.__qualname__ = spec.name
+    metric.__module__ = "calcli.metrics"
+    metric.__signature__ = signature  # type: ignore[attr-defined]
+    better = {"lower": "Lower is better.", "higher": "Higher is better.", "target": "What is best is in between."}
+    parameters = "\n".join(f"{name}\n    {text}" for name, text in described.items())
+    metric.__doc__ = (
+        f"{spec.summary[0].upper()}{spec.summary[1:]}.\n\n{better[spec.direction]} NaN, with a warning, where it is "
+        "not defined.\n\nParameters\n----------\ny_true\n    The class of each row.\n"
+        "prob\n    The probability of the second class, shape (n,), or of each class in a column, in sorted order.\n"
+        f"{parameters}"
+    )
+    return metric
+
+
+FUNCTIONS = {spec.name: _function(spec) for spec in catalog.specs()}
+
+
+def __getattr__(name: str) -> Callable[..., float]:
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Summary(dict[str, MetricValue]):
+    """Metrics by name; it prints as a table of values and 95 % intervals."""
+
+    def __repr__(self) -> str:
+        header = ("metric", "value", "lo", "hi", "floor", "p")
+        lines = [(name, *map(_text, (one.value, one.lo, one.hi, one.floor, one.p))) for name, one in self.items()]
+        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+        return "\n".join(
+            "  ".join(
+                [
+                    line[0].ljust(widths[0]),
+                    *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+                ]
+            )
+            for line in (header, *lines)
+        )
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}"
+
+
+def summary(
+    y_true: ArrayLike,
+    prob: ArrayLike,
+    *,
+    metrics: str = "default",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    bootstrap: int = 1000,
+    options: Options | None = None,
+    random_state: int = 0,
+) -> Summary:
+    """Several metrics, with 95 % intervals where they have any, and for gaps what a calibrated score would show.
+
+    Parameters
+    ----------
+    y_true
+        The class of each row.
+    prob
+        The probability of the second class, shape (n,), or of each class in a column, in sorted order.
+    metrics
+        ``default``, ``all``, or names separated by commas.
+    sample_weight
+        How much each row matters beside the others.
+    labels
+        All classes, where rows of some may be missing: in the order of the columns of `prob`.
+    clusters
+        The cluster of each row, for CECE.
+    groups
+        Which rows are drawn together.
+    bootstrap
+        How many times rows are drawn anew; 0 for no intervals.
+    options
+        How metrics are computed, as `calcli.Options`.
+    random_state
+        The seed of the draws.
+    """
+    with as_value_errors():
+        chosen = catalog.choose(metrics, clusters=clusters is not None)
+        read = Read.of(y_true, prob, sample_weight, labels)
+        units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+        measured = measure_all(
+            [raw_candidate(read.batch)],
+            read.batch,
+            chosen,
+            options or Options(seed=random_state),
+            read.classes,
+            resampling=Resampling(bootstrap, random_state, units) if bootstrap else None,
+            clusters=None if clusters is None else _clusters(clusters),
+        )
+    return Summary(measured.scores[0].metrics)

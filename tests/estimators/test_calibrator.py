@@ -1,0 +1,297 @@
+"""`Calibrator`: what the command line gives, for arrays, in scikit-learn's company."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import sklearn
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.metrics import log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
+
+import calcli
+from calcli.artifacts import store
+from calcli.errors import ArtifactError
+from tests.support.samples import breeds, clicks, visits
+from tests.support.shell import calcli as command_line
+from tests.support.shell import environment
+
+CLICKS = clicks(1000)
+LOGIT, LABEL = CLICKS["logit"].to_numpy(), CLICKS["label"].to_numpy()
+PROB = expit(LOGIT)
+
+
+def payloads(directory: Path) -> set[tuple[str, str]]:
+    return {(payload.role, payload.sha256) for payload in store.describe(directory).payloads}
+
+
+@pytest.mark.parametrize(
+    ("method", "table", "flags", "weight"),
+    [
+        ("platt", clicks(800), ("--weight", "w"), "w"),
+        ("isotonic", clicks(800).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).drop("logit"), (), None),
+        ("temperature", breeds(800), (), None),
+        ("mbct", visits(800), (), None),
+    ],
+)
+def test_it_has_the_bytes_of_the_command_line(
+    tmp_path: Path, method: str, table: pl.DataFrame, flags: tuple[str, ...], weight: str | None
+) -> None:
+    table.write_parquet(tmp_path / "rows.parquet")
+    command_line("fit", "rows.parquet", "-m", method, "-o", "there", "--seed", "3", *flags, cwd=tmp_path)
+    columns = sorted(name for name in table.columns if name.startswith(("logit", "prob")))
+    calibrator = calcli.Calibrator(method, random_state=3)
+    features = table.drop(columns, "label", *([weight] if weight else []))
+    calibrator.fit(
+        table.select(columns).to_numpy(),
+        table["label"],
+        X=features,
+        sample_weight=None if weight is None else table[weight],
+    )
+    calibrator.save(tmp_path / "here")
+    assert payloads(tmp_path / "here") == payloads(tmp_path / "there")
+    there = calcli.Calibrator.load(tmp_path / "there")
+    scores = table.select(columns).to_numpy()
+    assert np.array_equal(calibrator.predict_proba(scores, features), there.predict_proba(scores, features))
+    assert clone(there).get_params() == calibrator.set_params(input=there.input).get_params()
+    before, after = (calibrator.report_.score(name).metrics for name in ("raw", method))
+    fitted = store.describe(tmp_path / "there").fit
+    assert {name: one.value for name, one in before.items()} == fitted["before"]
+    assert {name: one.value for name, one in after.items()} == fitted["after"]
+
+
+def test_an_artifact_of_it_is_one_of_the_command_line(tmp_path: Path) -> None:
+    calibrator = calcli.Calibrator("beta").fit(PROB, LABEL)
+    calibrator.save(tmp_path / "kept")
+    pl.DataFrame({"prob": PROB}).write_parquet(tmp_path / "new.parquet")
+    done = command_line("apply", "kept", "new.parquet", "-o", "out.parquet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = pl.read_parquet(tmp_path / "out.parquet")["calibrated"].to_numpy()
+    assert np.array_equal(written, calibrator.predict_proba(PROB)[:, 1])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        PROB[:, None],
+        PROB.tolist(),
+        np.column_stack([1 - PROB, PROB]),
+        pl.Series(PROB),
+        pl.Series(PROB).to_pandas(),
+        pl.DataFrame({"a": 1 - PROB, "b": PROB}),
+        pl.DataFrame({"a": 1 - PROB, "b": PROB}).to_pandas(),
+        pl.DataFrame({"a": 1 - PROB, "b": PROB}).to_arrow(),
+        LOGIT,
+    ],
+    ids=lambda given: type(given).__module__,
+)
+def test_scores_may_have_any_form(given: Any) -> None:
+    fitted = calcli.Calibrator("platt", holdout="none").fit(given, LABEL)
+    expected = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
+    np.testing.assert_allclose(fitted.predict_proba(given), expected.predict_proba(PROB), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "classes", [[-1, 1], [2, 7], ["no", "yes"], ["Positive", "negative"], [False, True], [0.0, 1.0]]
+)
+def test_the_second_class_is_the_positive_one(classes: list[Any]) -> None:
+    calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, np.array(classes)[LABEL])
+    assert calibrator.classes_.tolist() == classes
+    expected = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
+    assert np.array_equal(calibrator.predict_proba(PROB), expected.predict_proba(PROB))
+    assert set(calibrator.predict(PROB)) <= set(classes)
+
+
+def test_columns_are_in_the_order_of_the_classes(tmp_path: Path) -> None:
+    """Also where an artifact has its positive class first."""
+    table = pl.DataFrame({"label": np.array(["bad", "good"])[1 - LABEL], "prob": PROB})
+    kept = tmp_path / "kept"
+    calcli.fit(table, method="platt", flags=calcli.Flags(positive="bad"), output=kept)
+    calibrator = calcli.Calibrator.load(kept)
+    assert calibrator.classes_.tolist() == ["good", "bad"]
+    assert np.array_equal(calibrator.predict_proba(PROB)[:, 1], calcli.load(kept).predict(table))
+
+
+@pytest.mark.parametrize(
+    ("scores", "text"),
+    [
+        (np.where(np.arange(1000) == 7, np.nan, PROB), "contain NaN, first in row 7"),
+        (np.where(np.arange(1000) == 3, np.inf, LOGIT), "contain infinity, first in row 3"),
+        (np.where(np.arange(1000) < 5, 1.2, PROB), "5 of 1,000 scores lie outside"),
+        (100 * PROB, "percentages, or logits"),
+        (np.column_stack([PROB, PROB]), "not all rows sum to 1"),
+        (PROB[:-1], "999 scores, and label has 1,000 rows"),
+        (np.column_stack([PROB / 2, PROB / 2, 1 - PROB]), "3 columns, and 2 are expected"),
+        (PROB[:, None, None], "3 dimensions"),
+        (["a"] * 1000, "no numbers"),
+    ],
+)
+def test_scores_that_are_none_are_refused(scores: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text) as refused:
+        calcli.Calibrator("platt").fit(scores, LABEL)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("y", "text"),
+    [
+        (np.zeros(1000), "one class only"),
+        (np.linspace(0, 1, 1000), "continuous"),
+        (np.where(LABEL == 1, np.nan, 0.0), "NaN"),
+        ([], "there are no rows"),
+    ],
+)
+def test_labels_that_are_none_are_refused(y: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        calcli.Calibrator("platt").fit(PROB, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"method": "plat"}, "did you mean 'platt'"),
+        ({"method": "platt", "params": {"a": 1}}, "no parameter"),
+        ({"method": "platt", "holdout": "cv:1"}, "at least 2 folds"),
+        ({"method": "platt", "guard": "nul"}, "no metric"),
+        ({"method": "platt", "input": "odds"}, "none of 'auto'"),
+        ({"method": "ccl"}, "the table has none"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        calcli.Calibrator(**settings).fit(PROB, LABEL)
+
+
+def test_other_columns_are_refused() -> None:
+    rows = visits(600)
+    features = rows.drop("label", "logit")
+    calibrator = calcli.Calibrator("mbct", holdout="none").fit(rows["logit"], rows["label"], X=features)
+    with pytest.raises(ValueError, match="no column 'city'"):
+        calibrator.predict_proba(rows["logit"], features.rename({"city": "town"}))
+    with pytest.raises(ValueError, match="no column"):
+        calibrator.predict_proba(rows["logit"])
+    with pytest.raises(ValueError, match="2 columns, and 1 are expected"):
+        calibrator.predict_proba(np.zeros((5, 2)), features[:5])
+    with pytest.raises(NotFittedError):
+        calcli.Calibrator().predict([0.5])
+
+
+@pytest.mark.parametrize("to", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_features_may_be_of_any_library(to: Any) -> None:
+    rows = visits(600)
+    features = rows.drop("label", "logit")
+    one, two = (
+        calcli.Calibrator("mbct", holdout="none")
+        .fit(rows["logit"], rows["label"], X=frame)
+        .predict_proba(rows["logit"], frame)
+        for frame in (features, to(features))
+    )
+    assert np.array_equal(one, two)
+
+
+def test_features_may_be_an_array() -> None:
+    rows = visits(600)
+    numbers = rows.select("hours", "age").with_columns(pl.col("hours").fill_null(0.0))
+    mixed = rows.select("city", "age").with_columns(pl.col("city").fill_null("")).to_numpy()
+    for array in (numbers.to_numpy(), mixed):
+        calibrator = calcli.Calibrator("mbct", holdout="none").fit(rows["logit"], rows["label"], X=array)
+        assert [one.name for one in calibrator.artifact_.fitted_binding.features] == ["x0", "x1"]
+        assert calibrator.predict_proba(rows["logit"], array).shape == (600, 2)
+
+
+def test_what_is_worse_is_said() -> None:
+    noise = np.random.default_rng(1).random(60)
+    truth = np.random.default_rng(2).random(60) < noise
+    with pytest.warns(calcli.CalibrationWarning, match="histogram has a log-loss"):
+        worse = calcli.Calibrator("histogram").fit(noise, truth)
+    assert not np.allclose(worse.predict_proba(noise)[:, 1], noise, atol=1e-3)
+    with pytest.warns(calcli.CalibrationWarning, match="the scores stay as they are"):
+        kept = calcli.Calibrator("histogram", guard="nll").fit(noise, truth)
+    np.testing.assert_allclose(kept.predict_proba(noise)[:, 1], noise, rtol=1e-9)
+    assert kept.report_.score("histogram").metrics["nll"].value > kept.report_.score("raw").metrics["nll"].value
+
+
+def test_a_pickle_holds_numbers() -> None:
+    rows = visits(600)
+    features = rows.drop("label", "logit")
+    calibrator = calcli.Calibrator("mbct").fit(rows["logit"], rows["label"], X=features)
+    model = pickle.dumps(calibrator.artifact_)
+    assert b"calcli.methods" not in model
+    again = pickle.loads(pickle.dumps(calibrator))
+    assert np.array_equal(
+        again.predict_proba(rows["logit"], features), calibrator.predict_proba(rows["logit"], features)
+    )
+    assert again.report_ == calibrator.report_
+    broken = model.replace(b"\x93NUMPY", b"\x93NUMPX", 1)
+    with pytest.raises(ArtifactError, match="damaged"):
+        pickle.loads(broken)
+
+
+def test_score_is_minus_the_log_loss() -> None:
+    calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
+    weight = CLICKS["w"].to_numpy()
+    expected = -log_loss(LABEL, calibrator.predict_proba(PROB), sample_weight=weight)
+    assert calibrator.score(PROB, LABEL, sample_weight=weight) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, HalvingGridSearchCV])
+def test_a_search_over_methods_finds_the_one_that_helps(search: Any) -> None:
+    found = search(calcli.Calibrator(holdout="none"), {"method": ["identity", "platt"]}, cv=3).fit(PROB, LABEL)
+    assert found.best_params_ == {"method": "platt"}
+    assert found.predict_proba(PROB).shape == (1000, 2)
+
+
+def test_held_out_predictions_are_those_of_the_folds() -> None:
+    calibrator = calcli.Calibrator("platt", holdout="none")
+    folds = [(np.arange(500, 1000), np.arange(500)), (np.arange(500), np.arange(500, 1000))]
+    predicted = cross_val_predict(calibrator, PROB, LABEL, cv=folds, method="predict_proba")
+    for train, test in folds:
+        expected = clone(calibrator).fit(PROB[train], LABEL[train]).predict_proba(PROB[test])
+        assert np.array_equal(predicted[test], expected)
+
+
+def test_weights_are_routed() -> None:
+    weight = CLICKS["w"].to_numpy() ** 4
+    with sklearn.config_context(enable_metadata_routing=True):
+        calibrator = calcli.Calibrator("platt", holdout="none").set_fit_request(sample_weight=True)
+        assert calibrator.get_metadata_routing().fit.requests.keys() == {"groups", "sample_weight"}
+        calibrator.set_score_request(sample_weight=True)
+        scores = cross_val_score(calibrator, PROB, LABEL, cv=2, params={"sample_weight": weight})
+    expected = [
+        clone(calibrator)
+        .fit(PROB[train], LABEL[train], sample_weight=weight[train])
+        .score(PROB[test], LABEL[test], sample_weight=weight[test])
+        for train, test in StratifiedKFold(2).split(PROB, LABEL)
+    ]
+    assert scores.tolist() == expected
+
+
+def test_it_is_light_to_import() -> None:
+    """Nothing comes with it that scikit-learn's own calibration does not bring."""
+    code = "import sys, {}; print(*sorted(sys.modules))"
+    ours, theirs = (
+        set(
+            subprocess.run(
+                [sys.executable, "-c", code.format(what)], env=environment(), capture_output=True, text=True, check=True
+            ).stdout.split()
+        )
+        for what in ("calcli; calcli.Calibrator", "sklearn.calibration")
+    )
+    assert {name for name in ours - theirs if not name.startswith("calcli")} == set()
+    assert "sklearn.base" in ours
