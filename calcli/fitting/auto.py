@@ -26,7 +26,7 @@ from calcli.methods.base import Params, number
 from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import folds, held_out
+from calcli.numeric.folds import folds, group_folds, held_out
 from calcli.numeric.rng import stream
 
 MOST_ROWS = 200_000
@@ -78,7 +78,7 @@ def select(
     holdout = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else ONE_FOLD
     if recipe.holdout not in (None, "none"):
         holdout = Holdout.parse(recipe.holdout, len(rows))
-    splits = split_rows(len(rows), holdout, seed)
+    splits = split_rows(len(rows), holdout, seed, rows.units)
 
     # What every method predicts for them.
     candidates = {
@@ -97,8 +97,10 @@ def select(
     )
     prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
     held = rows.take(splits.predicted)
-    if splits.partition:
-        part = np.argmax(np.stack(splits.tests), axis=0)
+    if splits.folds is not None:
+        part = splits.folds.place
+    elif held.units is not None:
+        part = group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
     else:
         part = folds(len(held), FOLDS.folds, stream(seed, "parts"))
     most = int(number(recipe.resolve(catalog.find(pool.POOL)), "most"))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Batch, FloatArray, IntArray, LabelArray
+from calcli.batch import Batch, FloatArray, IntArray, LabelArray, Units
 from calcli.diagrams.curves import Curve, Kind
 from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
@@ -294,11 +294,14 @@ def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
     """The report's `data`."""
     if binding.regression:
         return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, loaded.batch.weights)
+    units = loaded.batch.units
     share = class_weights(loaded.batch.labels, loaded.batch.weight, len(binding.classes))
-    return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, share)
+    return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, share, units)
 
 
-def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:
+def facts_of(
+    source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray, units: Units | None = None
+) -> DataFacts:
     """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
     return DataFacts(
         files=tuple(
@@ -309,7 +312,13 @@ def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: 
         rows_bad=rows_bad,
         weight_sum=float(share.sum()),
         label_rate=label_rate(share, binding),
+        units=None if units is None else units_fact(units),
     )
+
+
+def units_fact(units: Units) -> dict[str, Json]:
+    """The report's `data.units`."""
+    return {"column": units.column, "count": len(np.unique(units.rank)), "in_order": units.in_order}
 
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
