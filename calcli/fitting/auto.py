@@ -17,7 +17,7 @@ import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener
-from calcli.fitting.contest import EVIDENCE, Contest
+from calcli.fitting.contest import Contest
 from calcli.fitting.model_selection import IDENTITY, OUT_OF_TIME, Choice, criterion, cross_validate
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
@@ -122,7 +122,7 @@ def select(
     choice = Choice(chosen.name, chosen.best, chosen.why, late)
     compared[compared] = splits.predicted
     kept = None if sampled else fitted
-    least = None if chosen.name == IDENTITY else EVIDENCE / float(held.weights.sum())
+    least = None if chosen.name == IDENTITY else contest.least_gain(chosen)
     return Selection(
         choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), splits.folds, least
     )

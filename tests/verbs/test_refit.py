@@ -183,7 +183,9 @@ def test_more_classes_are_guarded_too(here: Path) -> None:
 
 def test_units_are_those_of_the_recipe_or_others(here: Path) -> None:
     def table(seed: int, shift: float = 0.0) -> pl.DataFrame:
-        return night(seed, shift=shift).with_columns(user=pl.Series(np.arange(4000) % 80), minute=pl.Series(np.arange(4000)))
+        return night(seed, shift=shift).with_columns(
+            user=pl.Series(np.arange(4000) % 80), minute=pl.Series(np.arange(4000))
+        )
 
     calcli.fit(table(0), method="platt", output="m", resample_by="user")
     by_user, by_minute = run(table(1)), run(table(2, shift=1.0), order_by="minute")
