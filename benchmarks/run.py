@@ -124,6 +124,10 @@ BENCHMARKS = (
         "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",
     ),
     Benchmark(
+        "units", "statistics/units.py", "Units: intervals and p-values where rows belong together",
+        "Simulated users whose rows share an effect, counted as rows and as users (`--resample-by`).",
+    ),
+    Benchmark(
         "auto-simulation", "statistics/auto.py", "Auto: what it leaves alone, and the gain that it reports",
         "Simulated scores with known truth, fitted by default.",
     ),

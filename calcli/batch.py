@@ -55,6 +55,28 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Units:
+    """Rows that belong together, as those of one user do: no split parts them.
+
+    Attributes
+    ----------
+    rank
+        Of the unit of each row; not all numbers need occur.
+    in_order
+        Whether units are moments, of which the earlier ones are fitted on and the later ones judge.
+    column
+        The column that says so.
+    """
+
+    rank: IntArray
+    in_order: bool = False
+    column: str = ""
+
+    def take(self, rows: Rows) -> Units:
+        return Units(self.rank[rows], self.in_order, self.column)
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Rows with their scores.
 
@@ -75,6 +97,8 @@ class Batch:
     prob
         The probabilities that the score was made of, as the table has them: of the positive class, or of each (also of
         two, where the table has two columns). None where it has logits.
+    units
+        Which rows belong together; None where each stands for itself.
     """
 
     score: FloatArray
@@ -84,6 +108,7 @@ class Batch:
     target: FloatArray | None = None
     node: Column | None = None
     prob: FloatArray | None = None
+    units: Units | None = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -112,6 +137,16 @@ class Batch:
         """Weights, ones where none were given."""
         return np.ones(len(self)) if self.weight is None else self.weight
 
+    @property
+    def together(self) -> IntArray | None:
+        """The unit of each row, where rows of a unit count as one; moments only set an order."""
+        return None if self.units is None or self.units.in_order else self.units.rank
+
+    @property
+    def bare(self) -> Batch:
+        """The same rows for a fit that looks at their scores alone."""
+        return Batch(self.score, self.label, self.weight, units=self.units)
+
     def take(self, rows: Rows) -> Batch:
         """The rows of an index array, a mask or a slice."""
         if not isinstance(rows, slice) and rows.dtype == np.bool_:
@@ -124,6 +159,7 @@ class Batch:
             target=None if self.target is None else self.target[rows],
             node=None if self.node is None else self.node.take(rows),
             prob=None if self.prob is None else self.prob[rows],
+            units=None if self.units is None else self.units.take(rows),
         )
 
 

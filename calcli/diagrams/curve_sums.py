@@ -48,7 +48,7 @@ def problem(scored: Scored, of: int | None) -> Scored:
     if not scored.binary:
         return scored.top
     right = accuracy_rows(scored).astype(np.int64)
-    return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight)
+    return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight, units=scored.units)
 
 
 class CurveSums(Protocol):

@@ -36,7 +36,8 @@ class EvaluateRequest:
     bootstrap
         Replicates for intervals; 0 for none.
     resample_by
-        A column whose values are drawn together: rows of one user, one day.
+        A column: rows that agree in it, those of one user, count as one in intervals and p-values, and are drawn
+        together.
     by
         Columns; the metrics are shown within each of their values too.
     clusters_from
@@ -106,6 +107,7 @@ class EvaluateRequest:
             "--bootstrap": self.bootstrap,
             "--by": self.by,
             "--drift": self.drift,
+            "--resample-by": self.resample_by,
             "--versus": self.versus,
         }
         needs |= {score.name: score.whole_table for score in scores}

@@ -41,6 +41,7 @@ class BufferedScores:
     weight: FloatArray | None
     candidates: tuple[Candidate, ...]
     clusters: Clusters | None = None
+    together: IntArray | None = None
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.engines.listener import Listener
-from calcli.fitting.contest import EVIDENCE, Contest
+from calcli.fitting.contest import Contest
 from calcli.fitting.model_selection import IDENTITY, OUT_OF_TIME, Choice, criterion, cross_validate
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
@@ -26,7 +26,7 @@ from calcli.methods.base import Params, number
 from calcli.methods.calibrator import Calibrator, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import folds, held_out
+from calcli.numeric.folds import folds, group_folds, held_out
 from calcli.numeric.rng import stream
 
 MOST_ROWS = 200_000
@@ -78,7 +78,7 @@ def select(
     holdout = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else ONE_FOLD
     if recipe.holdout not in (None, "none"):
         holdout = Holdout.parse(recipe.holdout, len(rows))
-    splits = split_rows(len(rows), holdout, seed)
+    splits = split_rows(len(rows), holdout, seed, rows.units)
 
     # What every method predicts for them.
     suited = [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
@@ -98,8 +98,10 @@ def select(
     )
     prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
     held = rows.take(splits.predicted)
-    if splits.partition:
-        part = np.argmax(np.stack(splits.tests), axis=0)
+    if splits.folds is not None:
+        part = splits.folds.place
+    elif held.units is not None:
+        part = group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
     else:
         part = folds(len(held), FOLDS.folds, stream(seed, "parts"))
     most = int(number(recipe.resolve(catalog.find(pool.POOL)), "most"))
@@ -121,7 +123,7 @@ def select(
     choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed)
     compared[compared] = splits.predicted
     kept = None if sampled else fitted
-    least = None if chosen.name == IDENTITY else EVIDENCE / float(held.weights.sum())
+    least = None if chosen.name == IDENTITY else contest.least_gain(chosen)
     return Selection(
         choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), splits.folds, least
     )

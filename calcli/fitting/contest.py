@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from calcli.fitting.model_selection import IDENTITY, criterion_rows, gap, loss_n
 from calcli.methods import pool
 from calcli.metrics.base import Scored
 from calcli.metrics.catalog import MetricSpec
+from calcli.metrics.paired import unit_sums
 from calcli.numeric.losses import log_loss
 
 EVIDENCE = 4.6
@@ -43,7 +45,7 @@ class Contest:
         self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
     ) -> None:
         self.prob, self.labels, self.weight = prob, rows.labels, rows.weight
-        self._part, self._metric, self._most = part, metric, most
+        self._part, self._metric, self._most, self._units = part, metric, most, rows.together
         self._weights: dict[int | None, dict[str, float]] = {}
 
     def choose(self) -> Chosen:
@@ -55,8 +57,7 @@ class Contest:
             name: Scored(self.labels, prob, self.weight)
             for name, prob in (*self.prob.items(), (pool.POOL, self._pooled()))
         }
-        likelihood = {name: -_summed_log_loss(one) for name, one in scored.items()}
-        shown = [name for name in scored if likelihood[name] - likelihood[IDENTITY] >= EVIDENCE]
+        shown = [name for name in scored if self._evidence(scored[name], scored[IDENTITY]).shown]
         losses = {name: criterion_rows(self._metric, one) for name, one in scored.items()}
         mean = {name: float(np.average(loss, weights=self.weight)) for name, loss in losses.items()}
         best = min(self.prob, key=lambda name: mean[name])
@@ -66,10 +67,20 @@ class Contest:
         if not shown:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
         for name in shown:
-            lead, error = gap(losses[name], losses[pool.POOL], self.weight)
+            lead, error = gap(losses[name], losses[pool.POOL], self.weight, self._units)
             if name != pool.POOL and lead <= STANDARD_ERRORS * error:
                 return Chosen(name, {name: 1.0}, best, self._single(name, mean))
         return Chosen(pool.POOL, self._weigh(None), best, self._mixture(mean, best))
+
+    def least_gain(self, chosen: Chosen) -> float:
+        """By how much the mean log-loss had to be lower to be chosen."""
+        one, none = (Scored(self.labels, prob, self.weight) for prob in (self.predicted(chosen), self.prob[IDENTITY]))
+        return EVIDENCE * self._evidence(one, none).effect / one.total_weight
+
+    def _evidence(self, scored: Scored, none: Scored) -> _Evidence:
+        return _Evidence.of(
+            log_loss(none.prob, none.label) - log_loss(scored.prob, scored.label), self.weight, self._units
+        )
 
     def predicted(self, chosen: Chosen) -> FloatArray:
         """The held-out predictions of what is chosen; those of the pool by weights that follow from other rows."""
@@ -121,6 +132,25 @@ class Contest:
         )
 
 
-def _summed_log_loss(scored: Scored) -> float:
-    loss = log_loss(scored.prob, scored.label)
-    return float(loss.sum() if scored.weight is None else scored.weight @ loss)
+class _Evidence(NamedTuple):
+    """By how many nats labels are likelier, and how many times a sum over dependent rows varies as one over others."""
+
+    nats: float
+    effect: float = 1.0
+
+    @property
+    def shown(self) -> bool:
+        """Whether that is enough. Where rows of a unit share what they are, each tells so much less (Rao & Scott)."""
+        return self.nats >= EVIDENCE * self.effect
+
+    @classmethod
+    def of(cls, gain: FloatArray, weight: FloatArray | None, units: IntArray | None) -> _Evidence:
+        """From the gain of each row."""
+        w = np.ones(len(gain)) if weight is None else weight
+        nats = float((w * gain).sum())
+        if units is None:
+            return cls(nats)
+        noise = w * (gain - nats / w.sum())
+        alone = float(np.square(noise).sum())
+        together = float(np.square(unit_sums(units, noise)[0]).sum())
+        return cls(nats, max(1.0, together / alone) if alone > 0 else 1.0)

@@ -92,8 +92,11 @@ def predict_splits(
 
 
 def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:
-    """Whether each fold's sums are gathered once, so that every split fits from those of the other folds."""
-    return splits.partition and spec.from_sums(batch.classes)
+    """Whether each fold's sums are gathered once, so that every split fits from those of the other folds.
+
+    Sums do not know of units, by which methods choose settings inside.
+    """
+    return splits.partition and batch.units is None and spec.from_sums(batch.classes)
 
 
 def _from_others(spec: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:

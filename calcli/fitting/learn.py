@@ -188,7 +188,7 @@ class _Task:
             seconds = Seconds(fit=time.perf_counter() - started)
             return Learned(spec, params, fitted, holdout, seconds, label_check)
 
-        splits = split_rows(len(self.batch), holdout, self.seed)
+        splits = split_rows(len(self.batch), holdout, self.seed, self.batch.units)
         with stage(self.listener, f"checking {spec.name} on held-out rows", len(splits)), _details(self.listener):
             predicted, fitted = predict_held_out(
                 spec,

@@ -149,9 +149,10 @@ def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
         for each in report.differences
         if (each.score, each.versus) == (name, RAW)
     }
-    label_check, drift = learned.label_check, learned.drift_baseline
+    label_check, drift, units = learned.label_check, learned.drift_baseline, report.data.units
+    scheme = {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all}
     return {
-        "holdout": {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all},
+        "holdout": scheme if units is None else {**scheme, "units": units},
         "before": values.get(RAW, {}),
         "after": values.get(name, {}),
         "difference": differences,

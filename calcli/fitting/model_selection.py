@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from calcli import extras
-from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.engines.listener import Listener, stage
 from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from calcli.errors import FitError, UsageError
@@ -277,7 +277,7 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: Me
         (outcome.spec for outcome in outcomes if outcome.spec.name in losses), key=lambda spec: spec.simplicity
     )
     for spec in specs:
-        lead, error = gap(losses[spec.name], losses[best], rows.weight)
+        lead, error = gap(losses[spec.name], losses[best], rows.weight, rows.together)
         if spec.name == best or lead <= STANDARD_ERRORS * error:
             break
     why = _why(spec.name, best, (lead, error), metric)
@@ -287,9 +287,11 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: Me
     return Choice(spec.name, best, why, unfinished)
 
 
-def gap(loss: FloatArray, least: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
-    """The mean of the first loss minus that of the second, and its standard error."""
-    value, lo, _, _ = paired_difference(loss, least, weight)
+def gap(
+    loss: FloatArray, least: FloatArray, weight: FloatArray | None, units: IntArray | None = None
+) -> tuple[float, float]:
+    """The mean of the first loss minus that of the second, and its standard error; rows of a unit count as one."""
+    value, lo, _, _ = paired_difference(loss, least, weight, units)
     if value is None:
         raise FitError("all held-out rows have weight 0")
     return value, 0.0 if lo is None else (value - lo) / Z975

@@ -32,6 +32,10 @@ class Recipe:
         Parameters that differ from the defaults or the preset, as ``KEY`` or ``METHOD.KEY``.
     holdout
         ``cv:5``, ``0.1``, ``none``; None is 5-fold up to a million rows and one 90/10 split above.
+    resample_by
+        A column; rows that agree in it are never on both sides of a split, and count as one in intervals.
+    order_by
+        A column; rows are predicted from those before them.
     exact
         Let outputs be exactly 0 or 1 where the method says so.
     prior_shift
@@ -48,6 +52,8 @@ class Recipe:
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     preset: str | None = None
     holdout: str | None = None
+    resample_by: str | None = None
+    order_by: str | None = None
     exact: bool = False
     prior_shift: str | None = None
     guard: str | None = None

@@ -1,4 +1,4 @@
-"""Which rows are held out: by chance, by group, or by time."""
+"""Which rows are held out: by chance, by unit, or by time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import IntArray
+from calcli.batch import IntArray, Units
 from calcli.errors import FitError, UsageError
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import folds, group_folds, held_out
+from calcli.numeric.folds import folds, group_folds, held_out, held_out_groups, last_in_time, time_spans
 from calcli.numeric.rng import stream
 
 Mask = NDArray[np.bool_]
@@ -123,21 +123,28 @@ class KeyedFolds:
         return range({"cv": self.holdout.folds, "share": 1, "none": 0}[self.holdout.kind])
 
 
-def split_rows(rows: int, holdout: Holdout, seed: int, groups: IntArray | None = None) -> Splits:
-    """Random splits, or by group: then rows of a group (0 .. G-1) stay together."""
+def split_rows(rows: int, holdout: Holdout, seed: int, units: Units | None = None) -> Splits:
+    """Random splits of rows or of whole units; or, where these are moments, the later ones from the earlier."""
     if rows < 2:
         raise FitError("one row cannot be both held out and fitted on", hint="try: --holdout none")
-    count = holdout.folds if holdout.kind == "cv" else max(2, round(1 / holdout.share))
-    if groups is not None:
-        fold = group_folds(groups, min(count, int(groups.max()) + 1), stream(seed, "groups"))
-        tests = [fold == index for index in range(int(fold.max()) + 1)]
-        if len(tests) < 2:
-            raise FitError("all rows are of one group: none can be held out")
-        return Splits(tuple(tests) if holdout.kind == "cv" else (tests[0],))
+    if units is not None and np.ptp(units.rank) == 0:
+        what = "of one time: none is earlier than another" if units.in_order else "of one group: none can be held out"
+        raise FitError(f"all rows are {what}", hint="try: --holdout none")
+    if units is not None and units.in_order and holdout.kind == "cv":
+        return _forward(units.rank, holdout.folds)
     if holdout.kind == "cv":
-        fold = folds(rows, min(count, rows), stream(seed, "folds"))
+        count = min(holdout.folds, rows)
+        if units is None:
+            fold = folds(rows, count, stream(seed, "folds"))
+        else:
+            fold = group_folds(units.rank, min(count, len(np.unique(units.rank))), stream(seed, "groups"))
         return Splits(tuple(fold == index for index in range(int(fold.max()) + 1)))
-    mask = held_out(rows, holdout.share, stream(seed, "split"))
+    if units is None:
+        mask = held_out(rows, holdout.share, stream(seed, "split"))
+    elif units.in_order:
+        mask = last_in_time(units.rank, holdout.share)
+    else:
+        mask = held_out_groups(units.rank, holdout.share, stream(seed, "groups"))
     if not mask.any() or mask.all():
         raise FitError(
             f"a share of {holdout.share:g} of {rows:,} rows leaves nothing on one side",
@@ -146,16 +153,11 @@ def split_rows(rows: int, holdout: Holdout, seed: int, groups: IntArray | None =
     return Splits((mask,))
 
 
-def split_by_time(moment: IntArray, count: int) -> Splits:
+def _forward(moment: IntArray, count: int) -> Splits:
     """Forward validation: of `count` + 1 time spans, each but the first is predicted from all earlier ones.
 
     `moment` is the rank of each row's time; rows with equal times stay together.
     """
-    order = np.sort(moment)
-    edges = np.unique(order[(np.arange(1, count + 1) * len(order)) // (count + 1)])
-    edges = edges[edges > order[0]]
-    if len(edges) == 0:
-        raise FitError("all rows are of one moment: there is no before and after")
-    span = np.searchsorted(edges, moment, side="right")
-    tests = tuple(span == index for index in range(1, len(edges) + 1))
-    return Splits(tests, tuple(span < index for index in range(1, len(edges) + 1)))
+    span = time_spans(moment, count)
+    later = range(1, int(span.max()) + 1)
+    return Splits(tuple(span == index for index in later), tuple(span < index for index in later))

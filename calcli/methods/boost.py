@@ -189,7 +189,7 @@ def _moved(prob: FloatArray, added: FloatArray, order: IntArray) -> FloatArray:
 def _scaled(rows: Batch) -> Calibrator:
     """The calibrator that the trees start from."""
     spec = catalog.find("platt" if rows.classes == 2 else "sms")
-    return calibrator.fit(spec, Batch(rows.score, rows.label, rows.weight), spec.resolve())
+    return calibrator.fit(spec, rows.bare, spec.resolve())
 
 
 def _features(rows: Batch, score: FloatArray, order: IntArray) -> dict[str, Column]:

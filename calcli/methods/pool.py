@@ -22,7 +22,9 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
+from calcli.numeric.folds import Split, in_turn, splits_of_units
 from calcli.numeric.losses import log_loss, prob_of_label
+from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import folds_by_row
 from calcli.state import Json, State, nest, unnest
 
@@ -48,11 +50,11 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     members = {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in _asked(params, batch)}
     if params["weights"] != "auto":
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
-    if len(np.unique(batch.score, axis=0)) < FOLDS:
+    rows, held_out = predicted_out_of_fold(members, batch, seed)
+    if not len(rows):
         return mixture(members, {IDENTITY: 1.0}, {})
-    held_out = predicted_out_of_fold(members, batch, seed)
-    weights = weigh(held_out, batch.labels, batch.weight, most=int(number(params, "most")))
-    return mixture(members, weights, held_out_losses(held_out, weights, batch.labels, batch.weight))
+    weights = weigh(held_out, rows.labels, rows.weight, most=int(number(params, "most")))
+    return mixture(members, weights, held_out_losses(held_out, weights, rows.labels, rows.weight))
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -174,16 +176,28 @@ def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArr
     return likeliest
 
 
-def predicted_out_of_fold(members: Mapping[str, Calibrator], batch: Batch, seed: int) -> dict[str, FloatArray]:
-    """The probabilities of all rows by each member, fitted anew without the row, its settings as they were chosen."""
-    fold = folds_by_row(batch.score, FOLDS, seed, "pool")
+def predicted_out_of_fold(
+    members: Mapping[str, Calibrator], batch: Batch, seed: int
+) -> tuple[Batch, dict[str, FloatArray]]:
+    """The rows that are held out, and their probabilities by each member: fitted anew, its settings as chosen."""
+    splits = _splits(batch, seed)
     held_out = {name: np.empty(batch.score.shape) for name in members}
-    for index in np.unique(fold):
-        seen, unseen = batch.take(fold != index), batch.take(fold == index)
+    for seen, unseen in splits:
+        rows, others = batch.take(seen), batch.take(unseen)
         for name, member in members.items():
-            fitted = calibrator.fit(member.spec, seen, member.spec.resolve(member.settings), seed=seed)
-            held_out[name][fold == index] = fitted.predict(unseen)
-    return held_out
+            fitted = calibrator.fit(member.spec, rows, member.spec.resolve(member.settings), seed=seed)
+            held_out[name][unseen] = fitted.predict(others)
+    judged = np.logical_or.reduce([split.test for split in splits]) if splits else np.zeros(len(batch), dtype=np.bool_)
+    return batch.bare.take(judged), {name: prob[judged] for name, prob in held_out.items()}
+
+
+def _splits(batch: Batch, seed: int) -> list[Split]:
+    """Folds of rows or of units; none where fewer scores differ."""
+    if len(np.unique(batch.score, axis=0)) < FOLDS:
+        return []
+    if batch.units is not None:
+        return splits_of_units(batch.units, FOLDS, stream(seed, "pool"))
+    return in_turn(folds_by_row(batch.score, FOLDS, seed, "pool"), FOLDS)
 
 
 def _asked(params: Params, batch: Batch) -> list[MethodSpec]:

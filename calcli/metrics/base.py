@@ -205,6 +205,9 @@ class Scored:
         Of the same shape as `prob`, and rising with it: what rows are ranked by where probabilities have rounded to 1.
     folds
         Of the rows, where several calibrators have predicted them: these are ranked fold by fold.
+    units
+        The unit that each row belongs to, where rows of a unit may share what is not in their scores: intervals and
+        p-values then count units.
     """
 
     label: LabelArray
@@ -214,6 +217,7 @@ class Scored:
     edges: IntArray | None = None
     odds: FloatArray | None = None
     folds: Folds | None = None
+    units: IntArray | None = None
 
     @classmethod
     def nothing_of(cls, classes: int) -> Scored:
@@ -250,7 +254,8 @@ class Scored:
         clusters = None if self.clusters is None else self.clusters.take(rows)
         odds = None if self.odds is None else self.odds[rows]
         folds = None if self.folds is None else self.folds.take(rows)
-        return Scored(self.label[rows], self.prob[rows], weight, clusters, odds=odds, folds=folds)
+        units = None if self.units is None else self.units[rows]
+        return Scored(self.label[rows], self.prob[rows], weight, clusters, odds=odds, folds=folds, units=units)
 
     @property
     def ranked(self) -> Scored:
@@ -333,7 +338,8 @@ class Scored:
         if not self.binary:
             return self.top
         right = (self.prob > 0.5) == (self.label == 1)
-        return Scored(right.astype(np.int8), np.maximum(self.prob, 1.0 - self.prob), self.weight, folds=self.folds)
+        prob = np.maximum(self.prob, 1.0 - self.prob)
+        return Scored(right.astype(np.int8), prob, self.weight, folds=self.folds, units=self.units)
 
     def one_vs_rest(self, index: int) -> Scored:
         """Class `index` against all others, as a binary problem."""

@@ -8,7 +8,8 @@ table of the drawn rows (Efron & Tibshirani 1993, chapter 6).
 Metrics of gaps are above zero even for a calibrated score, and resampling adds its own noise to theirs, so that a
 percentile interval lies too high, and that of a difference covers it in 75 % of cases at 200 rows: they have none. They
 are compared with a calibrated score instead: labels are drawn anew from the
-probabilities (consistency resampling, Broecker & Smith 2007).
+probabilities (consistency resampling, Broecker & Smith 2007). Where rows belong to units, whose labels depend on each
+other, the gaps of each unit get a sign by chance in their place (`calcli.metrics.unit_signs`).
 """
 
 from __future__ import annotations
@@ -56,21 +57,18 @@ class Bootstrap:
         By gap metric, the same shape: the value with labels drawn from the score itself.
     in_sample
         Whether the score was fitted on these rows: how often a calibrated one shows as much says nothing then.
-    grouped
-        Whether groups of rows were drawn: intervals that hold for single rows do not hold then.
     """
 
     kinds: Mapping[str, str]
     resampled: Mapping[str, FloatArray]
     calibrated: Mapping[str, FloatArray]
     in_sample: bool = False
-    grouped: bool = False
 
     def complete(self, score: int, metric: str, measured: Measured) -> Measured:
         """The measurement with the results of the replicates.
 
-        Smooth metrics get `lo` and `hi`, the 95 % percentile interval, unless single rows were drawn and they have an
-        interval of their own, which is better with few positives. Gap metrics get the 95 % quantile of the metric
+        Smooth metrics get `lo` and `hi`, the 95 % percentile interval, unless they have an interval of their own, which
+        is better with few positives. Gap metrics get the 95 % quantile of the metric
         of a calibrated score as `null_hi`, and, unless they have a closed form, its mean as `floor`, and how often it
         is at least as large as `p`.
         """
@@ -87,7 +85,7 @@ class Bootstrap:
                 null_hi=float(np.quantile(values, 0.95)),
                 p=above if measured.p is None and not self.in_sample else measured.p,
             )
-        if measured.lo is not None and not self.grouped:
+        if measured.lo is not None:
             return measured
         values = _defined(self.resampled[metric][score]) if self.kinds.get(metric) == "smooth" else None
         if values is None:
@@ -156,13 +154,13 @@ def bootstrap(
             for index, score in enumerate(scores):
                 for name, value in score.resampled(counts, drawn).items():
                     resampled[name][index, replicate] = value
-                for name, value in score.calibrated(uniform, gaps).items() if uniform is not None else ():
+                for name, value in score.by_chance(uniform, gaps).items() if uniform is not None else ():
                     calibrated[name][index, replicate] = value
 
     if kinds and scored[0].nothing is None:
         with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
-    return Bootstrap(kinds, resampled, calibrated, options.in_sample, groups is not None)
+    return Bootstrap(kinds, resampled, calibrated, options.in_sample)
 
 
 def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:
@@ -256,6 +254,10 @@ class Resampler:
                 replicate[name] = self._mvce([dot(column, counts) for column in self._errors])
         return replicate | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
 
+    def by_chance(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
+        """The metrics with gaps as chance would have them, one uniform number for each row."""
+        return self.calibrated(uniform, wanted) if self.scored.units is None else self.signed(uniform, wanted)
+
     def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with labels drawn from the score, one uniform number for each row."""
         drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
@@ -273,6 +275,29 @@ class Resampler:
                 more = [dot(column, label) for column in self._if_positive]
                 replicate[name] = self._mvce((self._if_negative + more).tolist())
         return replicate | self._of_clusters(drawn, wanted)
+
+    def signed(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
+        """The same where rows belong to units: with the gaps y - p of each as they are, or all with the other sign.
+
+        Metrics over clusters of rows have none.
+        """
+        assert self.scored.units is not None
+        sign = np.where(uniform[self.scored.units] < 0.5, -1.0, 1.0)
+        pooled: dict[_Pooling, list[Blocks]] = {}
+        replicate: dict[str, float] = {}
+        for name in wanted:
+            if name in self._blocks:
+                pooling = self._blocks[name][0]
+                if pooling not in pooled:
+                    parts = zip(
+                        self._sorted[pooling], problems(self.scored, pooling.reduction, self.options), strict=True
+                    )
+                    pooled[pooling] = [one.pool(label=_turned(part, sign)) for one, part in parts]
+                replicate[name] = self._of_blocks(name, pooled[pooling])
+            elif self._errors is not None and name == "mvce":
+                more = [dot(column, _turned(self.scored.top, sign)) for column in self._if_positive]
+                replicate[name] = self._mvce((self._if_negative + more).tolist())
+        return replicate
 
     def _of_clusters(self, rows: Scored, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics that have clusters as bins, of the same rows with other weights or labels."""
@@ -292,6 +317,12 @@ class Resampler:
     def _mvce(self, added: Sequence[float]) -> float:
         sums = shuffled.ErrorSums(*added)
         return shuffled.closed_of(sums, self.options) if sums.weight > 0 else math.nan
+
+
+def _turned(rows: Scored, sign: FloatArray) -> FloatArray:
+    """Labels in whose place the gaps have these signs; they may lie outside of 0 and 1."""
+    turned: FloatArray = rows.prob + sign * (rows.label - rows.prob)
+    return turned
 
 
 def _labels(prob: FloatArray, uniform: FloatArray) -> IntArray:

@@ -17,7 +17,7 @@ from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, dot
-from calcli.metrics.paired import Z975
+from calcli.metrics.paired import Z975, student, unit_sums
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expansion, newton
@@ -64,12 +64,14 @@ def _definition(scored: Scored, options: Options) -> Definition:
 
 def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int) -> Measured:
     """The measurement with the 95 % interval of the slope (1), its intercept free, or of the intercept (0) alone."""
-    if _rarer(rows.blocks) < FEW:
-        lo, hi = _profiled(rows.blocks, theta, which)
+    few = _rarer(rows.blocks) < FEW
+    lo, hi = _profiled(rows.blocks, theta, which) if few else (math.inf, -math.inf)
+    if few and rows.units is None:
         return replace(measurement, lo=lo, hi=hi)
     basis = np.stack([np.ones(len(rows)), logit(rows.prob)])[: which + 1]
-    error = _standard_errors(rows, theta, basis)[which]
-    return replace(measurement, lo=theta[which] - Z975 * error, hi=theta[which] + Z975 * error)
+    width = student(rows) * _standard_errors(rows, theta, basis)[which]
+    # By unit, and with few positives no narrower than if rows were independent.
+    return replace(measurement, lo=min(lo, theta[which] - width), hi=max(hi, theta[which] + width))
 
 
 def _rarer(blocks: Blocks) -> float:
@@ -180,13 +182,18 @@ def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[Fl
 def _standard_errors(rows: Scored, theta: FloatArray, basis: FloatArray) -> FloatArray:
     """Standard errors by the sandwich, which holds whether or not the regression is the truth (White 1982).
 
-    It does not assume either that weights say how precise a row is: their scale does not matter.
+    It does not assume either that weights say how precise a row is: their scale does not matter. Where rows belong to
+    units, what they add is summed by unit first.
     """
     u = theta[0] + theta[1] * logit(rows.prob)
     s = sigmoid(u)
     w = np.ones(len(rows)) if rows.weight is None else rows.weight / rows.total_weight
     bread = np.linalg.pinv((basis * (w * s * (1.0 - s))) @ basis.T)
-    meat = (basis * np.square(w * (rows.label - s))) @ basis.T
+    added = basis * (w * (rows.label - s))
+    if rows.units is not None:
+        added = np.stack(unit_sums(rows.units, *added))
+        added *= math.sqrt(added.shape[1] / max(1, added.shape[1] - 1))
+    meat = added @ added.T
     with np.errstate(over="ignore", invalid="ignore"):  # at the ends of the scale nothing bends: the error is infinite
         errors: FloatArray = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
     return errors

@@ -12,6 +12,7 @@ from calcli.metrics.blocks import Blocks
 from calcli.metrics.reduce import measured, reduction_text
 
 _FITTED = "no p-value on fitted rows: how far a fit holds the sum together depends on the method"
+_BY_UNIT = "no p-value where rows belong to units: that of Brownian motion is for independent rows"
 _CERTAIN = "every prediction is 0 or 1: a calibrated score would not vary"
 
 
@@ -31,6 +32,8 @@ def ecce(scored: Scored, options: Options) -> Measured:
         return result
     if options.in_sample:
         return replace(result, reason=result.reason or _FITTED)
+    if scored.units is not None:
+        return replace(result, reason=result.reason or _BY_UNIT)
     return replace(result, p=brownian_range(result.value))
 
 

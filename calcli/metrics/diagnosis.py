@@ -20,6 +20,7 @@ from calcli.metrics.blocks import Blocks
 from calcli.metrics.cox import recalibration, separated
 from calcli.metrics.groups import holm
 from calcli.metrics.joint_test import LEVEL, GapSums, at_least, indicators, joint_test
+from calcli.metrics.unit_signs import signed
 from calcli.numeric.links import sigmoid
 from calcli.numeric.rng import stream
 
@@ -124,6 +125,8 @@ def _score(sums: GapSums, prob: FloatArray, direction: FloatArray, fitted: Float
     fits = float(bend @ fitted**2)
     free = direction - fitted * (float(bend @ (direction * fitted)) / fits if fits > 0 else 0.0)
     variance = float((sums.sums[2] * prob * (1.0 - prob)) @ free**2)
+    if (gaps := sums.by_unit(prob)) is not None and len(gaps) > 1:
+        variance = max(variance, float(np.square(gaps @ free).sum()) * len(gaps) / (len(gaps) - 1))
     return float((sums.positive - sums.sums[1] * prob) @ free) / math.sqrt(variance) if variance > 0 else 0.0
 
 
@@ -164,8 +167,12 @@ def _shape(sums: GapSums, both: FloatArray) -> _Shape:
     room = noise > 1e-9 * (sums.sums[2] @ bins)  # in the others the fit is certain of every label
     bins, noise = bins[:, room], noise[room]
 
-    drawn = sums.draw(prob, DRAWS, stream(0, "shape"))
-    drawn -= (drawn @ taken.T) @ (basis * bend)
-    gaps = np.concatenate([(sums.positive - sums.sums[1] * prob)[None], drawn]) @ bins
-    size = (gaps**2 / noise).sum(axis=1)
-    return _Shape(float(at_least(size)[0]), float(size[0]) - max(0, bins.shape[1] - 2))
+    draws = [sums.draw(prob, DRAWS, stream(0, "shape"))]
+    if (gaps := sums.by_unit(prob)) is not None:
+        draws.append(signed(gaps, DRAWS, 0))
+    found, p = (sums.positive - sums.sums[1] * prob)[None], 0.0
+    for drawn in draws:
+        left = drawn - (drawn @ taken.T) @ (basis * bend)
+        size = ((np.concatenate([found, left]) @ bins) ** 2 / noise).sum(axis=1)
+        p = max(p, float(at_least(size)[0]))
+    return _Shape(p, float(size[0]) - max(0, bins.shape[1] - 2))

@@ -1,7 +1,8 @@
 """Miscalibration by group, with the smallest gap that each group could detect.
 
 The test of a group is that of calibration in the large, the sum of w (y - p), with the tails of its own distribution:
-those of a normal one are wrong where a group is small or its label rare. A group so small that this test would miss a
+those of a normal one are wrong where a group is small or its label rare. Where rows belong to units, it is tested over
+units too, and the greater p-value counts. A group so small that this test would miss a
 large gap says nothing by not failing it, so each one comes with the smallest gap that it would most likely have shown.
 
 Tests of many groups are corrected together, over all columns and scores. A group that no labels whatever could make
@@ -13,11 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from calcli.batch import IntArray
 from calcli.metrics.base import Scored
+from calcli.metrics.paired import of_units, unit_sums
 from calcli.numeric.poisson_binomial import TailTest, sum_test
 from calcli.numeric.sums import totals
 
@@ -66,12 +69,19 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(count + 1))
     tests = [_test(top, order[ends[group] : ends[group + 1]]) for group in range(count)]
+    known = total > 0
+    if top.units is not None:
+        for group in range(count):
+            by_unit = _by_unit(top.take(order[ends[group] : ends[group + 1]]))
+            known[group] &= by_unit.p is not None  # of a single unit nothing is known
+            variance[group] = max(variance[group], by_unit.variance)
+            tests[group] = tests[group]._replace(p=max(tests[group].p, by_unit.p or 0.0))
     return tuple(
         Detectable(
             rows=int(rows[group]),
             detectable=POWER * math.sqrt(variance[group]) / total[group] if variance[group] > 0 else None,
-            p=None if total[group] <= 0 else tests[group].p,
-            least=None if total[group] <= 0 else tests[group].least,
+            p=tests[group].p if known[group] else None,
+            least=tests[group].least if known[group] else None,
         )
         for group in range(count)
     )
@@ -79,6 +89,21 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
 
 def _test(rows: Scored, place: IntArray) -> TailTest:
     return sum_test(rows.prob[place], rows.label[place], None if rows.weight is None else rows.weight[place])
+
+
+class _ByUnit(NamedTuple):
+    """The p-value of the mean of y - p over units, None of fewer than two, and the variance of its sum."""
+
+    p: float | None
+    variance: float
+
+
+def _by_unit(rows: Scored) -> _ByUnit:
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    assert rows.units is not None
+    gap, mass = unit_sums(rows.units, weight * (rows.label - rows.prob), weight)
+    found = of_units(gap, mass)
+    return _ByUnit(found.p, float(np.square(gap - (found.value or 0.0) * mass).sum()))
 
 
 def adjusted(tests: Sequence[tuple[float | None, float | None]], level: float = 0.05) -> tuple[float | None, ...]:

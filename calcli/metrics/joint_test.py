@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
+from calcli.metrics import unit_signs
 from calcli.metrics.base import Scored
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import logit
@@ -86,11 +87,14 @@ class GapSums:
         Of 1, w, w^2, w p, w (1 - p) and w (y - p), shape (6, cells).
     impossible
         The weight of the rows that are what their score says they cannot be.
+    units
+        The gaps of each unit, where rows belong to units.
     """
 
     cell: IntArray
     sums: FloatArray
     impossible: float = 0.0
+    units: UnitGaps | None = None
 
     @classmethod
     def nothing(cls) -> GapSums:
@@ -127,12 +131,17 @@ class GapSums:
         gap = np.where(left, w[1] - smaller.sum(0), smaller.sum(0) - w[0])
         cell = (held // len(kinds) << _KIND_BITS) + kinds[held % len(kinds)]
         sums = np.stack([n.sum(0), w.sum(0), square.sum(0), prob, rest, gap])
-        return cls(cell, sums, float(weight[impossible].sum()))
+        of_units = None
+        if rows.units is not None:
+            of_row = (place // len(kinds) << _KIND_BITS) + kinds[kind]
+            of_units = UnitGaps(rows.units, of_row, weight, weight * (rows.label - rows.prob))
+        return cls(cell, sums, float(weight[impossible].sum()), of_units)
 
     def __add__(self, other: GapSums) -> GapSums:
         cell, place = np.unique(np.concatenate([self.cell, other.cell]), return_inverse=True)
         sums = np.concatenate([self.sums, other.sums], axis=1)
-        return GapSums(cell, _sums(place, tuple(sums), len(cell)), self.impossible + other.impossible)
+        units = other.units if self.units is None else self.units + other.units
+        return GapSums(cell, _sums(place, tuple(sums), len(cell)), self.impossible + other.impossible, units)
 
     def compact(self) -> GapSums:
         """The same, with rows of all weights in one cell where so many are expected that their weights do not matter.
@@ -150,7 +159,7 @@ class GapSums:
         cell = np.concatenate([cells[own], places[many] << _KIND_BITS])
         order = np.argsort(cell)
         sums = np.concatenate([parts[:, own], merged[:, many]], axis=1)
-        return GapSums(cell[order], sums[:, order], self.impossible)
+        return GapSums(cell[order], sums[:, order], self.impossible, self.units)
 
     @property
     def total(self) -> float:
@@ -199,6 +208,37 @@ class GapSums:
         gaps: FloatArray = (rng.binomial(rows, prob, (draws, len(rows))) - rows * prob) * self.unit
         return gaps
 
+    def by_unit(self, prob: FloatArray) -> FloatArray | None:
+        """The sums of w (y - p) over each unit and cell, for other probabilities; None where rows have no units."""
+        return None if self.units is None else self.units.table(self.cell, self.prob - prob)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGaps:
+    """Of each row the unit, the cell, w and w (y - p)."""
+
+    unit: IntArray
+    cell: IntArray
+    weight: FloatArray
+    gap: FloatArray
+
+    def __add__(self, other: UnitGaps | None) -> UnitGaps:
+        if other is None:
+            return self
+        names = ("unit", "cell", "weight", "gap")
+        return UnitGaps(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
+    def table(self, cells: IntArray, lower: FloatArray) -> FloatArray:
+        """The gaps of each unit in these cells, of probabilities that are by so much lower in each cell.
+
+        A cell of its own weight may be part of a wider one; rows of neither weigh next to nothing.
+        """
+        own = np.searchsorted(cells, self.cell)
+        wide = np.searchsorted(cells, self.cell >> _KIND_BITS << _KIND_BITS)
+        own, wide = (np.minimum(place, len(cells) - 1) for place in (own, wide))
+        place = np.where(cells[own] == self.cell, own, wide)
+        return unit_signs.table(unit_signs.merged(self.unit), place, self.gap + self.weight * lower[place], len(cells))
+
 
 def _kinds(weight: FloatArray | None) -> tuple[IntArray, IntArray]:
     """The kinds of weight that occur, half an octave each, and the place of each row's among them."""
@@ -238,14 +278,25 @@ def joint_test(sums: GapSums, seed: int = 0) -> JointTest:
     rng = stream(seed, "joint test")
     size = max(1, _TOGETHER // len(sums.cell))
     drawn = [statistics.compute(sums.draw(sums.prob, min(size, DRAWS - done), rng)) for done in range(0, DRAWS, size)]
+    p, shift_p, critical = _ranked(statistics, sums.sums[5], np.concatenate(drawn))
+    spread = float(statistics.spread[0])
+    # Where rows belong to units, whose rows may be alike in what no score knows, chance does at least as much.
+    if (gaps := sums.by_unit(sums.prob)) is not None:
+        by_unit = _ranked(statistics, sums.sums[5], statistics.compute(unit_signs.signed(gaps, DRAWS, seed)))
+        p, shift_p = max(p, by_unit[0]), max(shift_p, by_unit[1])
+        spread = max(spread, float(np.sqrt(np.square(gaps.sum(axis=1)).sum())))
+    detectable = (quantile(1.0 - critical / 2.0) + quantile(0.8)) * spread / sums.total
+    return JointTest(0.0 if sums.impossible > 0 else p, shift_p, detectable)
+
+
+def _ranked(statistics: _Statistics, gaps: FloatArray, drawn: FloatArray) -> tuple[float, float, float]:
+    """The p-values of all statistics together and of the first, and which least p-value is critical."""
     # The rows are one table more among those drawn: if the score is calibrated, no rank of theirs is more likely.
-    values = np.round(np.concatenate([statistics.compute(sums.sums[5][None]), *drawn]), _TIES)
+    values = np.round(np.concatenate([statistics.compute(gaps[None]), drawn]), _TIES)
     ps = np.stack([at_least(column) for column in values.T])
     least = ps.min(axis=0)
     p = float(np.count_nonzero(least <= least[0])) / len(least)
-    critical = max(1.0 / len(least), float(np.quantile(least, LEVEL, method="lower")))
-    detectable = (quantile(1.0 - critical / 2.0) + quantile(0.8)) * statistics.spread[0] / sums.total
-    return JointTest(0.0 if sums.impossible > 0 else p, float(ps[0, 0]), detectable)
+    return p, float(ps[0, 0]), max(1.0 / len(least), float(np.quantile(least, LEVEL, method="lower")))
 
 
 def at_least(values: FloatArray) -> FloatArray:

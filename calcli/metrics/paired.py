@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
+from calcli.numeric.sums import totals
 
 _SYMMETRIC = 1e-9
 """Skewness up to which rounding would be all that is left of the correction."""
@@ -114,17 +115,81 @@ class PairedSums:
             return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
         scale = about**1.5  # 0 where the differences are so small that their squares vanish
         skew = self._about(mean - self.centre)[3] / scale if scale > 0 else 0.0
-        skew = skew if math.isfinite(skew) and abs(skew) > _SYMMETRIC else 0.0
-        t = mean / error
-        if skew:
-            t = ((1.0 + skew * t / 3.0) ** 3 - 1.0) / skew + skew / 6.0
-        lo, hi = (mean - error * _student(side * Z975, skew) for side in (1.0, -1.0))
+        lo, hi, t = _skewed(mean, error, skew, Z975)
         return Paired(mean, lo, hi, math.erfc(abs(t) / math.sqrt(2.0)))
+
+
+def _skewed(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float, float]:
+    """The ends of the interval, and Hall's transform of the mean over its error."""
+    skew = skew if math.isfinite(skew) and abs(skew) > _SYMMETRIC else 0.0
+    t = mean / error
+    if skew:
+        t = ((1.0 + skew * t / 3.0) ** 3 - 1.0) / skew + skew / 6.0
+    return mean - error * _student(quantile, skew), mean - error * _student(-quantile, skew), t
 
 
 def _student(normal: float, skew: float) -> float:
     """The t that Hall's transformation makes `normal`."""
     return 3.0 * (math.cbrt(1.0 + skew * (normal - skew / 6.0)) - 1.0) / skew if skew else normal
+
+
+def of_units(total: FloatArray, weight: FloatArray) -> Paired:
+    """The weighted mean of d over rows that belong to units, from the sums of w d and of w over each unit.
+
+    Units are what is independent. The mean is a ratio of two sums over them, with the residuals e = sum w (d - mean).
+    That of a unit with a share h of all weight is smaller than its error, by 1 - h on average, so that the variance is
+    the jackknife's, (G - 1)/G sum (e / (1 - h))^2 / (sum w)^2. Units, counted by Kish's (sum w)^2 / sum w^2, leave one
+    degree of freedom less than there are: Student's t takes the place of the normal distribution. The correction for
+    skewness is that of `PairedSums.difference`, and the smaller the fewer units bear the sum.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    held = weight > 0
+    total, weight = total[held], weight[held]
+    count, mass = len(weight), float(weight.sum())
+    if count == 0:
+        return Paired(None, None, None, None)
+    mean = float(total.sum()) / mass
+    if count == 1:
+        return Paired(mean, None, None, None)
+    residual = total - mean * weight
+    freed = residual / (1.0 - weight / mass)
+    error = math.sqrt(float(np.square(freed).sum()) * (count - 1) / count) / mass
+    if error <= _SYMMETRIC * abs(mean):
+        return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
+    worth = mass**2 / float(np.square(weight).sum())
+    scale = float(np.square(residual).sum()) ** 1.5
+    skew = float((residual**3).sum()) / scale * worth / count if scale > 0 else 0.0
+    lo, hi, t = _skewed(mean, error, skew, float(stdtrit(worth - 1.0, 0.975)))
+    return Paired(mean, lo, hi, 2.0 * float(stdtr(worth - 1.0, -abs(t))))
+
+
+def unit_sums(units: IntArray, *columns: FloatArray) -> list[FloatArray]:
+    """The sums of each column over the rows of each unit that occurs."""
+    place = np.unique(units, return_inverse=True)[1]
+    return [totals(place, column, int(place.max(initial=-1)) + 1) for column in columns]
+
+
+def student(rows: Scored) -> float:
+    """The 97.5 % quantile for a statistic of these rows: the normal one, or Student's by the number of their units."""
+    if rows.units is None:
+        return Z975
+    from scipy.special import stdtrit
+
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mass = unit_sums(rows.units, weight)[0]
+    worth = float(mass.sum()) ** 2 / float(np.square(mass).sum())
+    return float(stdtrit(worth - 1.0, 0.975)) if worth > 1.0 else math.inf
+
+
+def paired(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]) -> Paired:
+    """The mean of what `rows` gives for one score less what it gives for another, over rows or units of them."""
+    if one.units is None:
+        return paired_sums(one, other, rows).difference()
+    difference = np.concatenate(
+        [rows(here) - rows(there) for here, there in zip(one.parts(), other.parts(), strict=True)]
+    )
+    return paired_difference(difference, np.zeros(len(difference)), one.weight, one.units)
 
 
 def paired_sums(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]) -> PairedSums:
@@ -135,7 +200,9 @@ def paired_sums(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]
     return total
 
 
-def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray | None) -> Paired:
+def paired_difference(
+    a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray | None, units: IntArray | None = None
+) -> Paired:
     """The weighted mean over rows of a - b.
 
     Parameters
@@ -144,8 +211,13 @@ def paired_difference(a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray
         What each row adds to the metric under either score.
     weight
         Non-negative, or None for all ones.
+    units
+        Which rows belong together, if any do.
     """
-    return PairedSums.of(a_rows, b_rows, weight).difference()
+    if units is None:
+        return PairedSums.of(a_rows, b_rows, weight).difference()
+    w = np.ones(len(a_rows)) if weight is None else weight
+    return of_units(*unit_sums(units, w * (a_rows - b_rows), w))
 
 
 def given_at_least(found: Paired, least: float) -> Paired:

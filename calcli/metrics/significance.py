@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import FloatArray
+from calcli.metrics import unit_signs
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
+from calcli.metrics.paired import paired_difference
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric import bins
 from calcli.numeric.links import logit
@@ -53,17 +55,38 @@ def hosmer_lemeshow(scored: Scored, options: Options) -> Measured:
         return replace(result, p=0.0)
     groups = _Groups.of(scored.top.blocks)
     count = len(groups.rows)
+    by_unit = _p_by_unit(scored.top, groups)
+    if options.in_sample and by_unit is not None:
+        return replace(result, reason=result.reason or "no p-value by unit on fitted rows")
     few = f"ties leave {count} of {GROUPS} groups" if count < GROUPS else None
     if groups.expected >= EXPECTED:
         from scipy.special import chdtrc
 
         freedom = max(1, count - 2) if options.in_sample else count
-        return replace(result, p=float(chdtrc(freedom, result.value)), reason=result.reason or few)
+        p = max(float(chdtrc(freedom, result.value)), by_unit or 0.0)
+        return replace(result, p=p, reason=result.reason or few)
     if options.in_sample or not scored.top.blocks.held.even:
         which = "on fitted rows" if options.in_sample else "with unequal weights"
         withheld = f"no p-value {which} where a group expects fewer than {EXPECTED:g} rows of a label"
         return replace(result, reason=result.reason or withheld)
-    return replace(result, p=groups.drawn_p(options.seed), reason=result.reason or few)
+    return replace(result, p=max(groups.drawn_p(options.seed), by_unit or 0.0), reason=result.reason or few)
+
+
+def _p_by_unit(rows: Scored, groups: _Groups) -> float | None:
+    """How often gaps whose sign is drawn by unit show as much; None where rows have no units."""
+    if rows.units is None:
+        return None
+    rows = rows.held
+    assert rows.units is not None
+    place = np.unique(bins.assign(rows.prob, rows.blocks.quantiles(GROUPS)), return_inverse=True)[1]
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    gaps = unit_signs.table(unit_signs.merged(rows.units), place, weight * (rows.label - rows.prob), len(groups.rows))
+    some = groups.variance > 0
+    noise = groups.variance[some] * np.bincount(place, weight)[some] ** 2
+    found, *drawn = (
+        (sums[:, some] ** 2 / noise).sum(axis=1) for sums in (gaps.sum(axis=0)[None], unit_signs.signed(gaps, DRAWS, 0))
+    )
+    return (1.0 + float(np.count_nonzero(drawn[0] >= found * (1.0 - 1e-9)))) / (1.0 + DRAWS)
 
 
 def _finite(value: float) -> float | None:
@@ -127,7 +150,19 @@ def spiegelhalter_z(scored: Scored, options: Options) -> Measured:
     result = measured(
         scored, options, lambda one, how: _z(one.blocks, fitted=how.in_sample), "top", definition, _NO_CHANCE
     )
-    return result if result.value is None else replace(result, p=math.erfc(abs(result.value) / math.sqrt(2.0)))
+    if result.value is None:
+        return result
+    p = math.erfc(abs(result.value) / math.sqrt(2.0))
+    rows = scored.top
+    if rows.units is None:
+        return replace(result, p=p)
+    if options.in_sample:
+        return replace(result, reason="no p-value by unit on fitted rows")
+    turned = 1.0 - 2.0 * rows.prob
+    by_unit = paired_difference(turned * rows.label, turned * rows.prob, rows.weight, rows.units).p
+    if by_unit is None:
+        return replace(result, reason="no p-value: all rows are of one unit")
+    return replace(result, p=max(p, by_unit))
 
 
 def _z(blocks: Blocks, *, fitted: bool) -> float | None:

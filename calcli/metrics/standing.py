@@ -14,12 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
+from calcli.metrics.unit_signs import merged
 from calcli.numeric.rng import stream
 
 DRAWS = 2000
-
-MOST_UNITS = 4000
-"""More rows are put together at random into so many units, which changes no variance."""
 
 LEVEL = 0.05
 
@@ -72,11 +70,8 @@ def _by_unit(
     """The weight of each unit, and the sums of w times the loss; shapes (units,) and (units, scores)."""
     rows = len(losses[0])
     w = np.ones(rows) if weight is None else weight / weight.max()
-    place = np.arange(rows) if units is None else np.unique(units, return_inverse=True)[1]
+    place = merged(np.arange(rows) if units is None else units, seed)
     count = int(place.max()) + 1
-    if count > MOST_UNITS:
-        place = stream(seed, "units").permutation(count)[place] % MOST_UNITS
-        count = MOST_UNITS
     mass = np.bincount(place, w, count).astype(np.float64)
     held = mass > 0
     sums = np.stack([np.bincount(place, w * loss, count) for loss in losses], axis=1).astype(np.float64)

@@ -12,11 +12,28 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, spans
+from calcli.batch import FloatArray, IntArray, Units, spans
+from calcli.numeric.folds import Split, in_turn, splits_of_units
 from calcli.numeric.rng import stream
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
+
+
+def splits_by_score(
+    score: FloatArray,
+    label: IntArray,
+    count: int,
+    seed: int,
+    purpose: str,
+    beside: Sequence[FloatArray] = (),
+    units: Units | None = None,
+    most: int | None = None,
+) -> list[Split]:
+    """The splits of `folds_by_score`, or of units where there are any; at most so many of them."""
+    if units is not None:
+        return splits_of_units(units, count, stream(seed, purpose), most)
+    return in_turn(folds_by_score(score, label, count, seed, purpose, beside), most or count)
 
 
 def folds_by_score(

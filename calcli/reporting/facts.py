@@ -28,6 +28,8 @@ def data_facts(data: DataFacts, positive: object) -> list[Pair]:
     parts.append(f"{data.rows:,} rows")
     if data.rows_bad:
         parts.append(f"{data.rows_bad:,} of them left out as bad")
+    if data.units is not None and not data.units["in_order"]:
+        parts.append(f"{data.units['count']:,} units by {data.units['column']}")
     parts += _rates(data.label_rate, positive)
     return [("data", ", ".join(parts))]
 
@@ -123,11 +125,17 @@ def origin(source: Mapping[str, Any]) -> str:
 def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
     """How rows were held out, as a manifest says it."""
     scheme, rows = str(holdout["scheme"]), holdout["rows"]
+    units = holdout.get("units")
     if scheme == "none":
         return ("held out", "no rows; fitted on all")
+    if units is not None and units["in_order"]:
+        spans = f", in up to {scheme[3:]} spans, each" if scheme.startswith("cv:") else ""
+        all_too = "; then fitted on all" if spans else ""
+        return ("held out", f"the last {rows:,} rows by {units['column']}{spans} from those before{all_too}")
+    whole = "" if units is None else f" of whole units by {units['column']}"
     if scheme.startswith("cv:"):
-        return ("held out", f"all rows, in {scheme[3:]} folds; then fitted on all")
-    return ("held out", f"{rows:,} rows; fitted on the others")
+        return ("held out", f"all rows, in {scheme[3:]} folds{whole}; then fitted on all")
+    return ("held out", f"{rows:,} rows{whole}; fitted on the others")
 
 
 def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:

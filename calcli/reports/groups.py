@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 import polars as pl
 
-from calcli.batch import Edges, IntArray
+from calcli.batch import Edges, IntArray, Units
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.tables.arrays import check_comparable, check_years
 from calcli.tables.edges import load_nodes
 from calcli.tables.io_errors import reading
+from calcli.tables.load import Loaded
 from calcli.tables.source import Source
 
 MOST_GROUPS = 1000
@@ -31,6 +33,22 @@ def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
     if values.null_count():
         raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
     return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def in_units(loaded: Loaded, source: Source, resample_by: str | None, order_by: str | None) -> Loaded:
+    """The rows with the units that they belong to by one of these columns, if one is given."""
+    units = _units(source, loaded, resample_by, order_by)
+    return loaded if units is None else replace(loaded, batch=replace(loaded.batch, units=units))
+
+
+def _units(source: Source, loaded: Loaded, resample_by: str | None, order_by: str | None) -> Units | None:
+    if resample_by is not None and order_by is not None:
+        raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
+    if order_by is not None:
+        return Units(ranks(source, order_by, loaded, "--order-by"), in_order=True, column=order_by)
+    if resample_by is None:
+        return None
+    return Units(ranks(source, resample_by, loaded, "--resample-by"), column=resample_by)
 
 
 def distinct_texts(source: Source, column: str) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Batch, FloatArray, IntArray, LabelArray
+from calcli.batch import Batch, FloatArray, IntArray, LabelArray, Units
 from calcli.diagrams.curves import Curve, Kind
 from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.groups import adjusted, by_group
-from calcli.metrics.paired import Paired, paired_sums
+from calcli.metrics.paired import Paired, paired
 from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
 from calcli.reports.curves import CurveBuilder
@@ -51,6 +51,8 @@ class Labelled(Protocol):
     def labels(self) -> LabelArray: ...
     @property
     def weight(self) -> FloatArray | None: ...
+    @property
+    def together(self) -> IntArray | None: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Candidate:
         folds: Folds | None = None,
     ) -> Scored:
         """With the labels of its rows, their clusters, pairs of linked rows, and held-out folds."""
-        return Scored(rows.labels, self.prob, rows.weight, clusters, edges, self.odds, folds)
+        return Scored(rows.labels, self.prob, rows.weight, clusters, edges, self.odds, folds, rows.together)
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,10 @@ def measure_all(
 ) -> Measurements:
     """Every metric of every score, their differences to the scores `against`, and their curves, on the same rows.
 
-    The default of `against` is the first score. Intervals of differences come from `resampling`; without, from normal
-    theory where the metric is a mean over rows. `kinds` are those of the curves. Where several calibrators have
-    predicted the rows, `folds` says which: metrics of the order then compare rows of one fold, so that they are the
-    same for every calibrator that keeps the order.
+    The default of `against` is the first score. Intervals of differences come from `resampling`; without, and where
+    rows belong to units, from normal theory where the metric is a mean over rows. `kinds` are those of the curves.
+    Where several calibrators have predicted the rows, `folds` says which: metrics of the order then compare rows of one
+    fold, so that they are the same for every calibrator that keeps the order.
     """
     # The metrics. A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
     options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
@@ -125,12 +127,13 @@ def measure_all(
     # The differences.
     def difference(metric: MetricSpec, name: str, versus: str) -> Difference:
         value = less(measured[name][metric.name], measured[versus][metric.name])
-        if replicates is not None and value is not None:
+        per_row = None if value is None else metric.load_rows()
+        by_unit = per_row is not None and rows.together is not None
+        if replicates is not None and value is not None and not by_unit:
             interval = replicates.difference(place[name], place[versus], metric.name)
             return Difference(name, versus, metric.name, value, *map(finite, interval))
-        per_row = None if value is None else metric.load_rows()
-        paired = None if per_row is None else paired_sums(scored[name], scored[versus], per_row).difference()
-        return normal_difference((name, versus), metric.name, value, paired)
+        found = None if per_row is None else paired(scored[name], scored[versus], per_row)
+        return normal_difference((name, versus), metric.name, value, found)
 
     first = candidates[0].name
     differences = tuple(
@@ -180,11 +183,11 @@ def score_row(
     return ScoreRow(name, source, metrics, seconds=seconds)
 
 
-def normal_difference(names: tuple[str, str], metric: str, value: float | None, paired: Paired | None) -> Difference:
+def normal_difference(names: tuple[str, str], metric: str, value: float | None, found: Paired | None) -> Difference:
     """A difference with its interval from normal theory, if there is one."""
-    if value is None or paired is None:
+    if value is None or found is None:
         return Difference(*names, metric, value)
-    return Difference(*names, metric, value, finite(paired.lo), finite(paired.hi), finite(paired.p))
+    return Difference(*names, metric, value, finite(found.lo), finite(found.hi), finite(found.p))
 
 
 def measure_groups(
@@ -294,11 +297,14 @@ def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
     """The report's `data`."""
     if binding.regression:
         return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, loaded.batch.weights)
+    units = loaded.batch.units
     share = class_weights(loaded.batch.labels, loaded.batch.weight, len(binding.classes))
-    return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, share)
+    return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, share, units)
 
 
-def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray) -> DataFacts:
+def facts_of(
+    source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray, units: Units | None = None
+) -> DataFacts:
     """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
     return DataFacts(
         files=tuple(
@@ -309,7 +315,13 @@ def facts_of(source: Source, binding: Binding, rows: int, rows_bad: int, share: 
         rows_bad=rows_bad,
         weight_sum=float(share.sum()),
         label_rate=label_rate(share, binding),
+        units=None if units is None else units_fact(units),
     )
+
+
+def units_fact(units: Units) -> dict[str, Json]:
+    """The report's `data.units`."""
+    return {"column": units.column, "count": len(np.unique(units.rank)), "in_order": units.in_order}
 
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:

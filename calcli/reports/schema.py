@@ -144,13 +144,17 @@ class ReportWarning:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """The rows that were measured."""
+    """The rows that were measured.
+
+    `units` says by which column rows belong together, how many units there are, and whether they are moments in order.
+    """
 
     files: tuple[Mapping[str, Json], ...]
     rows: int
     rows_bad: int
     weight_sum: float
     label_rate: float | Mapping[str, float] | None
+    units: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ def evaluate(
 ) -> Report:
     """Measure every score, in the metrics that follow from sums over the rows."""
     # Flags that need all rows in one place.
-    more = {"--clusters-from": request.clusters_from, "--resample-by": request.resample_by, "--edges": request.edges}
+    more = {"--clusters-from": request.clusters_from, "--edges": request.edges}
     _refuse(request.whole_for() or next((flag for flag, value in more.items() if value is not None), None))
     paths = paths_of(request.data, request.input_format, request.delimiter)
     name = ", ".join(paths)

@@ -42,6 +42,9 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     # What is asked, before Spark is started.
     chosen, guard = request.check()
     spec = _spec(request.method)
+    for flag, column in (("--resample-by", request.resample_by), ("--order-by", request.order_by)):
+        if column is not None:
+            raise UsageError(f"{flag} needs all rows at once, and --engine spark fits from sums over them")
     params = request.resolve(spec)
     paths = paths_of(request.data, request.input_format, request.delimiter)
     if request.output is None:

@@ -33,6 +33,7 @@ def bind(
     known: Binding | None = None,
     need_label: bool = True,
     features: bool = True,
+    held_out_by: str | None = None,
 ) -> Binding:
     """Find the label, score, weight, node id and features of a table.
 
@@ -50,6 +51,8 @@ def bind(
     features
         Whether features are wanted. If not, passes over the rows are saved: the ones that tell ids from features, and
         for text files the one that infers the types. An artifact's features are looked up by name.
+    held_out_by
+        A column of groups or times: it is no feature unless ``--features`` names it.
     """
     # 1. label and classes
     check_flags(source.columns, flags, known)
@@ -92,7 +95,7 @@ def bind(
     if features and known is not None:
         binding = replace(binding, features=known_features(source, known, flags))
     elif features:
-        columns, dropped = find_features(source, flags, binding)
+        columns, dropped = find_features(source, flags, binding, held_out_by)
         notes += label_like(columns)
         binding = replace(binding, features=columns, dropped=dropped)
     if need_label:

@@ -32,7 +32,9 @@ def role_of(dtype: pl.DataType) -> Role | None:
     return "number" if dtype.is_numeric() else None
 
 
-def find_features(source: Source, flags: Flags, binding: Binding) -> tuple[tuple[Feature, ...], tuple[Dropped, ...]]:
+def find_features(
+    source: Source, flags: Flags, binding: Binding, held_out_by: str | None = None
+) -> tuple[tuple[Feature, ...], tuple[Dropped, ...]]:
     """The features that ``--features`` names, or else all columns that can be features."""
     schema = source.schema
     if flags.features is not None:
@@ -43,6 +45,8 @@ def find_features(source: Source, flags: Flags, binding: Binding) -> tuple[tuple
     reasons: dict[str, str] = {}
     for name in free:
         reason = "named by --ignore" if name in flags.ignore else _reason(name, schema[name], binding)
+        if name == held_out_by:
+            reason = "rows are held out by it"
         if reason is not None:
             reasons[name] = reason
     # 2. values

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from calcli.batch import Batch, IntArray
+from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
@@ -26,7 +26,7 @@ from calcli.fitting.model_selection import (
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, load_side_inputs
-from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
+from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
@@ -34,7 +34,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.standing import standings
-from calcli.reports.groups import ranks
+from calcli.reports.groups import in_units
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Candidate,
@@ -49,8 +49,8 @@ from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
-from calcli.tables.load import Loaded, load
-from calcli.tables.source import Data, Source, open_source
+from calcli.tables.load import load
+from calcli.tables.source import Data, open_source
 from calcli.verbs.fit import fit
 
 
@@ -123,7 +123,8 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         # Bind columns to roles.
         with stage(listener, "looking at the columns"):
-            binding = bind(source, request.flags, features=features)
+            held_out_by = request.resample_by or request.order_by
+            binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
         asked, not_installed = _installed(specs, request, params, len(binding.features))
         for note in binding.notes:
             listener.note(note)
@@ -131,8 +132,9 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         # Load.
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-            units = _units(request, source, loaded)
-            splits = _splits(request, source, loaded, units)
+            loaded = in_units(loaded, source, request.resample_by, request.order_by)
+            batch = loaded.batch
+            splits = split_rows(len(batch), Holdout("cv", folds=request.folds), request.seed, batch.units)
             side_inputs = load_side_inputs(request.sides, binding)
 
         # Predict held-out rows with every method, and choose one.
@@ -169,7 +171,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             replace(
                 measured,
                 scores=(
-                    *_with_standings(measured.scores, outcomes, metric, rows, units, splits, request.seed),
+                    *_with_standings(measured.scores, outcomes, metric, rows, request.seed),
                     *_without_predictions(outcomes),
                 ),
             ),
@@ -215,28 +217,11 @@ def _installed(
     return catalog.installed(asked, features, request.sides.roles)
 
 
-def _units(request: CompareRequest, source: Source, loaded: Loaded) -> IntArray | None:
-    """The unit of each row that is drawn and held out together, if there are any."""
-    if request.resample_by is None:
-        return None
-    return ranks(source, request.resample_by, loaded, "--resample-by")
-
-
-def _splits(request: CompareRequest, source: Source, loaded: Loaded, units: IntArray | None) -> Splits:
-    if units is not None and request.order_by is not None:
-        raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
-    if request.order_by is not None:
-        return split_by_time(ranks(source, request.order_by, loaded, "--order-by"), request.folds)
-    return split_rows(len(loaded.batch), Holdout("cv", folds=request.folds), request.seed, units)
-
-
 def _with_standings(
     scores: tuple[ScoreRow, ...],
     outcomes: tuple[Outcome, ...],
     metric: MetricSpec,
     rows: Batch,
-    units: IntArray | None,
-    splits: Splits,
     seed: int,
 ) -> Iterator[ScoreRow]:
     """The report's entries of methods that have predictions, with how likely each is the best by the criterion."""
@@ -245,8 +230,7 @@ def _with_standings(
         for outcome in outcomes
         if outcome.predicted is not None
     ]
-    drawn = None if units is None else units[splits.predicted]
-    for score, standing in zip(scores, standings(losses, rows.weight, drawn, seed), strict=True):
+    for score, standing in zip(scores, standings(losses, rows.weight, rows.together, seed), strict=True):
         yield replace(score, best=standing.best, as_good=standing.as_good)
 
 
@@ -273,7 +257,8 @@ def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
 
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
-    shared = ("data", "metrics", "options", "flags", "sides", "input_format", "delimiter", "bad_rows", "seed")
+    table = ("data", "flags", "sides", "input_format", "delimiter", "bad_rows", "resample_by", "order_by")
+    shared = (*table, "metrics", "options", "seed")
     return FitRequest(
         method=choice.name,
         output=request.select,

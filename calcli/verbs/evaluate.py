@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calcli.batch import Edges
+from calcli.batch import Edges, Units
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
 from calcli.errors import UsageError, unknown_name
@@ -99,7 +99,8 @@ def _here(
             # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
             clusters = _clustering(request, source, scores, named_scores, chosen)
             buffer = _read(request, source, scores, tally, chosen, clusters)
-            resampling = _resampling(request, source, tally)
+            units = _units(request, source, tally)
+            resampling = Resampling(request.bootstrap, request.seed, None if units is None else units.rank)
             groupings = [(column, groups(source, column, tally)) for column in request.by]
             node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
             linked = None if edges is None else linked_rows(source, node_id, edges, tally)
@@ -107,6 +108,8 @@ def _here(
             # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
             names = class_names(binding)
             rows = buffer.done()
+            if isinstance(rows, BufferedScores) and units is not None:
+                rows = replace(rows, together=units.rank)
             grouped: list[dict[str, Json]] = []
             rejected: list[dict[str, Json]] = []
             if isinstance(rows, Measurements):
@@ -119,7 +122,7 @@ def _here(
                     request.options,
                     names,
                     against=against,
-                    resampling=resampling,
+                    resampling=resampling if request.bootstrap else None,
                     clusters=rows.clusters,
                     edges=linked,
                     kinds=request.kinds,
@@ -133,7 +136,7 @@ def _here(
         report = report_on(
             "evaluate",
             request.seed,
-            facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share),
+            facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share, units),
             replace(binding, features=all_features(scores)),
             measured,
             warnings=() if request.options.in_sample else _seen_before(source, named_scores),
@@ -213,16 +216,11 @@ def _read(
     return buffer
 
 
-def _resampling(request: EvaluateRequest, source: Source, rows: Numbered) -> Resampling | None:
-    """How rows are drawn for intervals, if they are to be."""
-    if request.bootstrap == 0:
-        if request.resample_by is not None:
-            raise UsageError("--resample-by says what is drawn, but nothing is", hint="add --bootstrap 1000")
+def _units(request: EvaluateRequest, source: Source, rows: Numbered) -> Units | None:
+    """The unit of each row, if rows belong together."""
+    if request.resample_by is None:
         return None
-    units = None
-    if request.resample_by is not None:
-        units = ranks(source, request.resample_by, rows, "--resample-by")
-    return Resampling(request.bootstrap, request.seed, units)
+    return Units(ranks(source, request.resample_by, rows, "--resample-by"), column=request.resample_by)
 
 
 def _drift(

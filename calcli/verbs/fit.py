@@ -10,6 +10,7 @@ from calcli.fitting.learn import learn
 from calcli.fitting.manifest import keep, target_of
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import load_side_inputs
+from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts, measure_all, raw_candidate, raw_probabilities, report_on
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
@@ -32,7 +33,8 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         # Bind columns to roles.
         target = target_of(source, request.output, request.method)
         with stage(listener, "looking at the columns"):
-            binding = bind(source, request.flags, features=features)
+            held_out_by = request.resample_by or request.order_by
+            binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
         request.check_installed(request.sides.roles, len(binding.features))
         for note in binding.notes:
             listener.note(note)
@@ -43,6 +45,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         # Load.
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
+            loaded = in_units(loaded, source, request.resample_by, request.order_by)
             side_inputs = load_side_inputs(request.sides, binding)
         classes = class_names(binding)
 

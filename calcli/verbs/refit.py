@@ -31,6 +31,7 @@ from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.reports.groups import in_units
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
@@ -71,6 +72,8 @@ class RefitRequest:
         The metric in which the new calibrator must not be worse.
     strict
         Whether it must be shown not to be worse: the upper end of the difference's interval is asked.
+    resample_by, order_by
+        As for `fit`; None are those of the recipe.
     sides
         What the method may use beside the rows; what the artifact keeps need not be named again.
     """
@@ -79,6 +82,8 @@ class RefitRequest:
     data: Data
     guard: str = "nll"
     strict: bool = False
+    resample_by: str | None = None
+    order_by: str | None = None
     options: Options = Options()
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
@@ -117,6 +122,8 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     # Open the artifact, and check its recipe before any rows are read.
     old, path = load_model(request.artifact), Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
+    if (request.resample_by, request.order_by) != (None, None):
+        recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)
     recipe.check_settings(request.sides)
     sides = {*request.sides.roles, *old.calibrator.sides.roles}
     recipe.check_installed(sides)
@@ -133,6 +140,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         # Load.
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
+            loaded = in_units(loaded, source, recipe.resample_by, recipe.order_by)
             seen = _seen_before(source, loaded, old)
             side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
 

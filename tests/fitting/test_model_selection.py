@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs, Units
 from calcli.engines import workers
 from calcli.engines.listener import SILENT, Listener
 from calcli.engines.workers import Finished
 from calcli.fitting import model_selection
 from calcli.fitting.cross_validation import HeldOutPredictions
 from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
-from calcli.fitting.splits import Holdout, Splits, split_by_time, split_rows
+from calcli.fitting.splits import Holdout, Splits, split_rows
 from calcli.methods import catalog
 from calcli.methods.calibrator import PLAIN
 from calcli.methods.spec import MethodSpec
@@ -91,7 +91,8 @@ def named(*names: str) -> list[MethodSpec]:
 def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the linear algebra on one thread in both: on several it adds up in another order."""
     batch = of_four_classes() if kind == "four classes" else binary()
-    splits = split_by_time(np.arange(len(batch)), 2) if kind == "in time" else split_rows(len(batch), HALVES, 0)
+    units = Units(np.arange(len(batch)), in_order=True) if kind == "in time" else None
+    splits = split_rows(len(batch), HALVES, 0, units)
     methods = catalog.specs() if kind != "in time" else named("identity", "platt", "bbq", "heterogeneous")
     rows, sides = [*methods, misfits.row("behave")], SideInputs(blobs={"model": b"123"})
     with threadpool_limits(1):

@@ -12,7 +12,7 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import Calibrator
-from calcli.methods.trees.held_out_choice import held_out_folds
+from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
 from calcli.numeric.score_folds import class_order
 from tests.support.cases import ordinary
@@ -124,8 +124,8 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
     boosting = boost._Boosting.of(ROW.resolve(), train, 0)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
-    for test in held_out_folds(train):
-        seen, unseen = train.take(~test), train.take(test)
+    for split in held_out_splits(train):
+        seen, unseen = train.take(split.train), train.take(split.test)
         for count in rounds:
             params = ROW.resolve({"rounds": count})
             prob = boost.predict(boost.fit(seen, NO_SIDE_INPUTS, params, 0), unseen, NO_SIDE_INPUTS)

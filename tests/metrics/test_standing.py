@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calcli.metrics.standing import MOST_UNITS, standings
+from calcli.metrics.standing import standings
+from calcli.metrics.unit_signs import MOST_UNITS
 
 
 def test_two_scores_are_the_normal_distribution_of_their_difference():

@@ -10,7 +10,7 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError
 from calcli.metrics.paired import paired_difference
 from tests.support.samples import breeds, clicks
 from tests.support.scored import GOLDEN
@@ -90,6 +90,25 @@ def test_units_that_are_drawn_together_widen_the_interval(fitted: Path) -> None:
     assert (units.hi - units.lo) / (single.hi - single.lo) == pytest.approx(np.sqrt(2), rel=0.2)
 
 
+def test_units_count_as_one_without_a_bootstrap_too(fitted: Path) -> None:
+    """Every row three times: differences and groups know as much as from each row once."""
+    frame = clicks(seed=1).with_columns(half=pl.col("row_id").cast(pl.String).str.slice(-1).is_in(list("13579")))
+    options = {"artifacts": ("m",), "by": ("half",)}
+    once = calcli.evaluate(frame, **options)
+    by_unit = calcli.evaluate(pl.concat([frame] * 3), resample_by="row_id", **options)
+    assert by_unit.data.units == {"column": "row_id", "count": len(frame), "in_order": False}
+    for one, other in zip(once.differences, by_unit.differences, strict=True):
+        if one.lo is not None:
+            assert other.hi - other.lo == pytest.approx(one.hi - one.lo, rel=2e-3)
+    for one, other in zip(once.groups, by_unit.groups, strict=True):
+        if one["score"] == "m":  # which is about as good as it says, so that its gaps are what it expects
+            assert other["detectable"] == pytest.approx(one["detectable"], rel=0.1)
+    shifts = [
+        next(curve for curve in report.curves if curve.score == "raw").diagnosis.shift_p for report in (once, by_unit)
+    ]
+    assert shifts[1] == pytest.approx(shifts[0], abs=0.05)
+
+
 def test_gates_are_judged(fitted: Path) -> None:
     expressions = ("nll.diff > 0", "ece > 0.2 or auc < 0.99", "raw.nll > 0")
     report = calcli.evaluate(towns(), artifacts=("m",), fail_if=expressions)
@@ -108,8 +127,6 @@ def test_a_gate_sets_the_exit_code(fitted: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_what_is_asked_wrongly_is_named(fitted: Path) -> None:
-    with pytest.raises(UsageError, match="--bootstrap"):
-        calcli.evaluate("test.parquet", resample_by="age")
     with pytest.raises(DataError, match="'age'"):
         calcli.evaluate("test.parquet", by=("agee",))
     with pytest.raises(DataError, match="different values"):

@@ -204,3 +204,69 @@ def test_a_dry_run_refuses_what_the_fit_would(here: Path) -> None:
     for dry_run in (True, False):
         with pytest.raises(DataError, match=r"'score' looks like logits, not probabilities: .* pass --logit score"):
             calcli.fit("logits.csv", method="platt", dry_run=dry_run)
+
+
+def users(count: int = 30, each: int = 20) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    user, logit = np.repeat(np.arange(count), each), rng.normal(size=count * each)
+    label = (rng.random(len(user)) < 1 / (1 + np.exp(-0.5 * logit))).astype(int)
+    frame = pl.DataFrame({"user_name": user, "day": user * each + np.arange(len(user)) % each, "logit": logit})
+    return frame.with_columns(label=pl.Series(label), x=pl.Series(rng.normal(size=len(user)))).sample(
+        fraction=1.0, shuffle=True, seed=0
+    )
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Scores of the rows that each platt was fitted on, and that it predicted right after."""
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    predicted = calibrator.Calibrator.predict
+    fit = calibrator.fit
+
+    def fitting(spec, batch, params, **more):
+        fitted = fit(spec, batch, params, **more)
+        seen.append((batch.score, np.empty(0)))
+        return fitted
+
+    def predicting(self, batch, *more):
+        if seen and not len(seen[-1][1]):
+            seen[-1] = (seen[-1][0], batch.score)
+        return predicted(self, batch, *more)
+
+    monkeypatch.setattr(calibrator, "fit", fitting)
+    monkeypatch.setattr(calibrator.Calibrator, "predict", predicting)
+    return seen
+
+
+@pytest.mark.parametrize("holdout", ["cv:5", "0.3"])
+@pytest.mark.parametrize("how", [{"resample_by": "user_name"}, {"order_by": "day"}], ids=["user", "day"])
+def test_units_are_on_one_side(how: dict[str, str], holdout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = users()
+    splits = spied(monkeypatch)
+    result = calcli.fit(frame, method="platt", holdout=holdout, seed=2, **how)
+    column = next(iter(how.values()))
+    of_score = dict(zip(frame["logit"].to_list(), frame[column].to_list(), strict=True))
+    checked = [[{of_score[score] for score in side.tolist()} for side in one] for one in splits if len(one[1])]
+    assert len(checked) == (5 if holdout == "cv:5" else 1)
+    for train, test in checked:
+        assert not train & test
+        assert column == "user_name" or max(train) < min(test)
+    facts = {"column": column, "count": frame[column].n_unique(), "in_order": column == "day"}
+    assert result.report.to_json()["data"]["units"] == facts
+    assert result.model.manifest.fit["holdout"]["units"] == facts
+
+
+def test_the_column_of_units_is_no_feature_unless_it_is_named() -> None:
+    frame = users()
+    unasked = calcli.fit(frame, method="boost", resample_by="user_name", dry_run=True).binding
+    assert {one.column: one.reason for one in unasked.dropped}["user_name"] == "rows are held out by it"
+    asked = calcli.fit(
+        frame, method="boost", resample_by="user_name", flags=calcli.Flags(features=("user_name", "x")), dry_run=True
+    )
+    assert [one.name for one in asked.binding.features] == ["user_name", "x"]
+
+
+def test_one_of_two_orders() -> None:
+    with pytest.raises(UsageError, match="--resample-by and --order-by are both given"):
+        calcli.fit(users(), method="platt", resample_by="user_name", order_by="day")
+    with pytest.raises(FitError, match="one group"):
+        calcli.fit(users().with_columns(day=pl.lit(1)), method="platt", resample_by="day")

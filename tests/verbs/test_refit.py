@@ -179,3 +179,18 @@ def test_more_classes_are_guarded_too(here: Path) -> None:
     assert run(breeds(3000, seed=1)).kept is None
     shuffled = frame.with_columns(label=pl.Series(np.random.default_rng(0).permutation(frame["label"].to_numpy())))
     assert "right labels" in (run(shuffled).kept or "")
+
+
+def test_units_are_those_of_the_recipe_or_others(here: Path) -> None:
+    def table(seed: int, shift: float = 0.0) -> pl.DataFrame:
+        return night(seed, shift=shift).with_columns(
+            user=pl.Series(np.arange(4000) % 80), minute=pl.Series(np.arange(4000))
+        )
+
+    calcli.fit(table(0), method="platt", output="m", resample_by="user")
+    by_user, by_minute = run(table(1)), run(table(2, shift=1.0), order_by="minute")
+    assert by_minute.kept is None
+    assert by_user.report.data.units == {"column": "user", "count": 80, "in_order": False}
+    assert by_minute.report.data.units == {"column": "minute", "count": 4000, "in_order": True}
+    recipe = calcli.load("m").manifest.recipe
+    assert (recipe["resample_by"], recipe["order_by"]) == (None, "minute")

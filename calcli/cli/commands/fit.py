@@ -27,6 +27,8 @@ calcli fit days/ -m platt -o nightly --engine spark"""
     options.CRITERION,
     options.BUDGET,
     options.HOLDOUT,
+    options.RESAMPLE_BY,
+    options.ORDER_BY,
     options.GUARD,
     options.METRICS,
     *options.BINNED,

@@ -21,6 +21,8 @@ calcli refit clicks.platt --rollback"""
     options.DELIMITER,
     options.REFIT_GUARD,
     options.STRICT,
+    options.RESAMPLE_BY,
+    options.ORDER_BY,
     *options.SIDES,
     *options.BINNED,
     options.SEED,

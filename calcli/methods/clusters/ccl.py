@@ -32,9 +32,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     inner = Inner(catalog.find(name), seed, number(params, "rows"), number(params, "prior"))
     temperatures, taus = candidates(params, "temperature", TEMPERATURES), candidates(params, "tau", TAUS)
     chosen = temper(batch, clusters, near, inner, temperatures, taus, seed)
-    bare = Batch(batch.score, batch.label, batch.weight)
     belongs = shares(near, chosen.temperature, clusters.spread)
-    mixture = Mixture.fit(inner, bare, belongs, len(clusters))
+    mixture = Mixture.fit(inner, batch.bare, belongs, len(clusters))
     # Statistics of the clusters, for `explain`.
     cluster = near.place[:, 0]
     probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}

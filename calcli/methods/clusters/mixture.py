@@ -64,7 +64,7 @@ class Inner:
         if np.count_nonzero(mass) < 2 or total < self.least:
             return rates
         try:
-            fitted = self.fit(Batch(batch.score, batch.label, weight))
+            fitted = self.fit(replace(batch.bare, weight=weight))
         except FitError:  # one label has next to no weight
             return rates
         return replace(fitted, rows=max(1, round(float(share.sum()))))

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, IntArray
+from calcli.batch import Batch, FloatArray
 from calcli.learners.points import NearestCentroids
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, Shares, shares
+from calcli.numeric.folds import Split
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import folds_by_score
+from calcli.numeric.score_folds import splits_by_score
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
 TAUS = (math.inf, 100.0, 30.0, 10.0, 3.0, 0.0)
@@ -49,19 +50,21 @@ def temper(
 
     Clusters do not depend on the labels, so they are not formed anew for each fold.
     """
-    bare = Batch(batch.score, batch.label, batch.weight)
     # Rows with the same score and clusters share a fold.
     beside = [*near.place.T.astype(np.float64), *near.distance.T]
-    fold = folds_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside)
+    splits = splits_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units)
+    judged = np.logical_or.reduce([split.test for split in splits]) if splits else np.ones(len(batch), dtype=np.bool_)
+    if not judged.all():  # nothing is before the first rows: they are predicted from the others, and not judged by
+        splits.append(Split(judged, ~judged))
 
     def predict(temperature: float, taus: Sequence[float]) -> list[FloatArray]:
-        return _held_out(inner, bare, shares(near, temperature, partition.spread), len(partition), fold, taus)
+        return _held_out(inner, batch.bare, shares(near, temperature, partition.spread), len(partition), splits, taus)
 
     # The loss of each pair; at tau = inf the temperature does not matter.
     losses: dict[tuple[float, float], float] = {}
     for temperature in temperatures:
         for tau, prob in zip(taus, predict(temperature, taus), strict=True):
-            loss = float(np.average(log_loss(prob, batch.labels), weights=batch.weights))
+            loss = float(np.average(log_loss(prob, batch.labels)[judged], weights=batch.weights[judged]))
             losses.setdefault((math.inf, 0.0) if math.isinf(tau) else (tau, temperature), loss)
     # Of the best ones, the strongest shrinkage.
     least = min(losses.values())
@@ -71,17 +74,15 @@ def temper(
 
 
 def _held_out(
-    inner: Inner, batch: Batch, belongs: Shares, clusters: int, fold: IntArray, taus: Sequence[float]
+    inner: Inner, batch: Batch, belongs: Shares, clusters: int, splits: Sequence[Split], taus: Sequence[float]
 ) -> list[FloatArray]:
     """For each tau the out-of-fold predictions of all rows."""
-    if fold.max() == 0:  # all rows are in one fold: none can be held out
+    if not splits:  # all rows are in one fold: none can be held out
         everyone = inner.fit(batch).predict(batch)
         return [everyone for _ in taus]
     probs = [np.empty(batch.score.shape) for _ in taus]
-    for test in (fold == index for index in range(FOLDS)):
-        if not test.any():
-            continue
-        mixture = Mixture.fit(inner, batch.take(~test), belongs[~test], clusters)
+    for train, test in splits:
+        mixture = Mixture.fit(inner, batch.take(train), belongs[train], clusters)
         predicted = mixture.predict_each(batch.take(test), belongs[test], taus)
         for prob, of_fold in zip(probs, predicted, strict=True):
             prob[test] = of_fold

@@ -25,8 +25,10 @@ from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Netw
 from calcli.methods.graphs.scheme import Scheme
 from calcli.methods.progress import tell
 from calcli.methods.scaling import temperature
+from calcli.numeric.folds import Split
 from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import folds_by_score
+from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.sums import totals
 from calcli.state import Json
 
 if TYPE_CHECKING:
@@ -108,21 +110,34 @@ def _choose(trainer: _Trainer, batch: Batch, params: Params, seed: int) -> tuple
     """No epochs, and the best rate, lambda and epochs by held-out log-loss: again none where the gain is too small."""
     rates, penalties = candidates(params, "rate", RATES), candidates(params, "lambda", PENALTIES)
     # Which rows each fold holds out and trains on; rows of weight 0 do neither.
-    fold, counted = np.full(len(batch), -1), batch.weights > 0
-    fold[counted] = folds_by_score(batch.score[counted], batch.labels[counted], FOLDS, seed, "recal folds")
-    folds = FOLDS if len(batch) * len(penalties) <= MOST_FOLDED else 1
-    tests = [fold == index for index in range(folds)]
+    splits = _splits(batch, seed, FOLDS if len(batch) * len(penalties) <= MOST_FOLDED else 1)
+    tests = [split.test for split in splits]
     shares = _shares(np.where(np.any(tests, axis=0), batch.weights, 0.0))
-    train_on = np.column_stack([_shares(np.where(test, 0.0, batch.weights)) for test in tests])
+    train_on = np.column_stack([_shares(np.where(split.train, batch.weights, 0.0)) for split in splits])
     # Train for each rate, from the temperature of the training rows of each fold.
-    starts = [_temperature(batch.take(~test)) for test in tests]
+    starts = [_temperature(batch.take(split.train)) for split in splits]
     epochs, held_out = int(number(params, "epochs")), np.column_stack(tests).astype(np.float64)
     attempts = [_attempts(trainer, held_out, shares, train_on, starts, rate, penalties, epochs) for rate in rates]
     before, best = attempts[0][0], min((best for _, best in attempts), key=lambda attempt: attempt.mean)
     # Is the gain over that temperature greater than so many standard errors?
     gain = before.loss - best.loss
-    error = float(np.sqrt(np.square(shares * (gain - shares @ gain)).sum()))
+    noise = shares * (gain - shares @ gain)
+    if batch.together is not None:
+        noise = totals(batch.together, noise, int(batch.together.max()) + 1)
+    error = float(np.sqrt(np.square(noise).sum()))
     return before, best if before.mean - best.mean > number(params, "margin") * error else before
+
+
+def _splits(batch: Batch, seed: int, most: int) -> list[Split]:
+    """At most so many of `FOLDS` folds; where none can be held out, one of all rows."""
+    counted = np.flatnonzero(batch.weights > 0)
+    rows = batch.bare.take(counted)
+    splits = splits_by_score(rows.score, rows.labels, FOLDS, seed, "recal folds", units=rows.units, most=most)
+    nothing, everything = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
+    return [
+        Split(*(np.isin(np.arange(len(batch)), counted[side]) for side in split))
+        for split in splits or [Split(nothing, everything)]
+    ]
 
 
 def _attempts(

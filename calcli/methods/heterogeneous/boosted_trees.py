@@ -8,7 +8,7 @@ weight of a cell and the strength of the shrinkage are chosen by cross-validatio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -19,10 +19,11 @@ from calcli.methods.heterogeneous import cell_calibrators as cells
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.coding import Codes, Coding
 from calcli.methods.heterogeneous.partition import Partition
-from calcli.methods.heterogeneous.tree import Mask, Tree, grow
+from calcli.methods.heterogeneous.tree import Tree, grow
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.held_out_choice import held_out_folds, least_loss
+from calcli.methods.trees.held_out_choice import held_out_rows, held_out_splits, least_loss
+from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.sums import totals
@@ -73,7 +74,7 @@ class Boosting:
             return None
         # Calibrate the current scores in each of its cells.
         leaf, count = tree.leaf_of(self.codes), int(tree.is_leaf.sum())
-        current = Batch(self.score, self.rows.label, self.rows.weight)
+        current = replace(self.rows.bare, score=self.score)
         own = cells.fit_each(self.shared.spec, current, leaf, [self.shared] * count, rising=True)
         in_cell = totals(leaf, information(prob, self.rows.weights), count)
         fitted = cells.summarise(own, plan.rate * own_share(in_cell, tau), current, leaf)
@@ -95,24 +96,24 @@ def fit(rows: Batch, method: MethodSpec, plan: Plan) -> Partition:
 
 def _chosen(rows: Batch, method: MethodSpec, plan: Plan) -> tuple[int, float, float]:
     """The number of trees, the least weight of a cell and tau, by held-out loss."""
-    tests = held_out_folds(rows)
+    splits = held_out_splits(rows)
     no_trees = 0, plan.least[0], plan.taus[0]
-    if not tests:
+    if not splits:
         return no_trees
-    weight = np.concatenate([rows.weights[test] for test in tests])
+    tested = held_out_rows(rows, splits)
     losses: dict[tuple[int, float, float], FloatArray] = {}
     for least, tau in product(plan.least, plan.taus):
-        for count, loss in enumerate(_held_out(rows, tests, method, plan, least, tau)):
+        for count, loss in enumerate(_held_out(rows, splits, method, plan, least, tau)):
             losses.setdefault((count, least, tau) if count else no_trees, loss)
-    return list(losses)[least_loss(list(losses.values()), weight)]
+    return list(losses)[least_loss(list(losses.values()), tested.weights, tested.together)]
 
 
 def _held_out(
-    rows: Batch, tests: Sequence[Mask], method: MethodSpec, plan: Plan, least: float, tau: float
+    rows: Batch, splits: Sequence[Split], method: MethodSpec, plan: Plan, least: float, tau: float
 ) -> Iterator[FloatArray]:
     """The held-out losses with 0, 1, .. trees, until they no longer fall."""
-    runs = [_losses(rows.take(~test), rows.take(test), method, plan, least, tau) for test in tests]
-    weight = np.concatenate([rows.weights[test] for test in tests])
+    runs = [_losses(rows.take(split.train), rows.take(split.test), method, plan, least, tau) for split in splits]
+    weight = held_out_rows(rows, splits).weights
     best, best_count = np.inf, 0
     for count in range(plan.trees + 1):
         loss = np.concatenate([next(run) for run in runs])

@@ -77,7 +77,7 @@ def fit_by_score(method: MethodSpec, rows: Batch) -> Calibrator:
 
     It counts as many rows as they weigh, for equal rows have been merged.
     """
-    fitted = calibrator.fit(method, Batch(rows.score, rows.label, rows.weight), method.resolve())
+    fitted = calibrator.fit(method, rows.bare, method.resolve())
     return replace(fitted, rows=max(1, round(float(rows.weights.sum()))))
 
 

@@ -60,7 +60,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     # The settings, and the trees on all rows.
     chosen = Chosen(candidates[0], most_trees(params))
     if params["trees"] == "auto" or len(candidates) > 1:
-        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed, average)
+        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed, average, batch.units)
     growth, rate = chosen.boosting.growth, chosen.boosting.rate
     forest = Forest.of(
         fit_trees(rows, coder.offsets, chosen.boosting, chosen.trees, seed), growth.link, rate, average=average

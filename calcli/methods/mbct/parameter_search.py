@@ -12,14 +12,15 @@ from itertools import islice
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, IntArray, Units
 from calcli.methods.mbct.boosting import Boosted, Boosting
 from calcli.methods.mbct.forest import Forest, score_of
 from calcli.methods.mbct.kernels import Places, predict
-from calcli.methods.mbct.nodes import Mask, Rows
+from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.row_losses import search_for
 from calcli.methods.trees.compiled import on_threads
-from calcli.numeric.score_folds import folds_by_score, share_by_score
+from calcli.numeric.folds import Split
+from calcli.numeric.score_folds import share_by_score, splits_by_score
 
 CAUTION = 1.5
 
@@ -54,34 +55,40 @@ def choose(
     most: int,
     seed: int,
     average: float | None = None,
+    units: Units | None = None,
 ) -> Chosen:
     """The best of the candidates, and up to `most` trees; `score` is the rows' own, before any calibration.
 
-    `average` is the label rate of all rows, if leaves are held within what their rows support.
+    `average` is the label rate of all rows, if leaves are held within what their rows support; `units` are the rows
+    that belong together.
     """
     # A sample of many rows, with leaves of the same share of them.
     share = 1.0
     if len(rows) > MOST_ROWS:
         part = share_by_score(score, MOST_ROWS / len(rows), seed, "mbct/sample")
         rows, score, share = rows.take(part), score[part], float(part.mean())
+        units = None if units is None else units.take(part)
 
     # Boost each candidate on the rows outside each test set, and sum the test losses by number of trees.
-    tests = _test_sets(score, rows, seed)
-    if not tests:
+    splits = _splits(score, rows, seed, units)
+    if not splits:
         return Chosen(candidates[0], 0)  # rows that are all the same
-    tasks = [(_on_a_share(boosting, share), test) for boosting in candidates for test in tests]
+    tasks = [(_on_a_share(boosting, share), split) for boosting in candidates for split in splits]
+    together = None if units is None or units.in_order else units.rank
 
-    def work(task: tuple[Boosting, Mask]) -> FloatArray:
-        boosting, test = task
-        return _loss_curve(rows.take(~test), rows.take(test), offsets, boosting, most, seed, average)
+    def work(task: tuple[Boosting, Split]) -> FloatArray:
+        boosting, (train, test) = task
+        unit = None if together is None else together[test]
+        return _loss_curve(rows.take(train), rows.take(test), offsets, boosting, most, seed, average, unit)
 
     curves = on_threads(work, tasks)
 
     # The candidate and the number of trees with the least bound.
-    mass = sum(rows.take(test).mass for test in tests)
+    mass = sum(rows.take(split.test).mass for split in splits)
+    worth = mass if together is None else len(np.unique(together[np.any([split.test for split in splits], axis=0)]))
     best = (0.0, 0, 0)
     for place in range(len(candidates)):
-        bound = _upper_bound(_summed(curves[place * len(tests) : (place + 1) * len(tests)]), mass)
+        bound = _upper_bound(_summed(curves[place * len(splits) : (place + 1) * len(splits)]), worth)
         best = min(best, (float(bound.min()), place, int(bound.argmin())))
     return Chosen(candidates[best[1]], best[2])
 
@@ -92,21 +99,30 @@ def _on_a_share(boosting: Boosting, share: float) -> Boosting:
     return replace(boosting, growth=replace(growth, min_weight=max(1.0, share * growth.min_weight)))
 
 
-def _test_sets(score: FloatArray, rows: Rows, seed: int) -> list[Mask]:
-    """The rows that are held out each time. Rows that are the same are held out together."""
-    if len(rows) > CROSS_VALIDATED_ROWS:
-        tests = [share_by_score(score, 1 / FOLDS, seed, "mbct")]
-    else:
-        features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
-        fold = folds_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features])
-        tests = [fold == index for index in range(FOLDS)]
-    return [test for test in tests if test.any() and not test.all()]
+def _splits(score: FloatArray, rows: Rows, seed: int, units: Units | None) -> list[Split]:
+    """The rows that are fitted on and held out each time. Rows that are the same, or of a unit, are on one side."""
+    most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
+    if most == 1 and units is None:
+        test = share_by_score(score, 1 / FOLDS, seed, "mbct")
+        return [split for split in [Split(~test, test)] if split.both]
+    features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
+    return splits_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most)
 
 
 def _loss_curve(
-    train: Rows, test: Rows, offsets: Places, boosting: Boosting, most: int, seed: int, average: float | None
+    train: Rows,
+    test: Rows,
+    offsets: Places,
+    boosting: Boosting,
+    most: int,
+    seed: int,
+    average: float | None,
+    unit: IntArray | None = None,
 ) -> FloatArray:
-    """Sums over the test rows after 0, 1, .. trees grown on the others: `LOSS`, `CHANGE` and `SQUARE`."""
+    """Sums over the test rows after 0, 1, .. trees grown on the others: `LOSS`, `CHANGE` and `SQUARE`.
+
+    Where the `unit` of each row is given, the squares are those of the units' sums.
+    """
     # Without trees.
     link, weight = boosting.growth.link, test.weights
     score = score_of(test.prob, link)
@@ -122,7 +138,8 @@ def _loss_curve(
         Forest.of([tree], link, boosting.rate, average=average).calibrate(test.codes, score)
         predict.row_losses(score, test.label, link, loss)
         change = loss - before
-        curve.append((float(weight @ loss), float(weight @ change), float(weight @ change**2)))
+        square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
+        curve.append((float(weight @ loss), float(weight @ change), float(square)))
         if curve[-1][LOSS] < curve[lowest][LOSS]:
             lowest = len(curve) - 1
         if len(curve) - lowest > PATIENCE:
@@ -138,6 +155,6 @@ def _summed(curves: Sequence[FloatArray]) -> FloatArray:
 
 
 def _upper_bound(curve: FloatArray, mass: float) -> FloatArray:
-    """The change of the summed loss against no trees, plus `CAUTION` standard errors."""
+    """The change of the summed loss against no trees, plus `CAUTION` standard errors; `mass` rows or units add up."""
     variance = np.maximum(curve[:, SQUARE] - curve[:, CHANGE] ** 2 / mass, 0.0)
     return curve[:, CHANGE] + CAUTION * np.sqrt(variance)

@@ -19,7 +19,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.methods.base import Params
 from calcli.numeric.links import log_softmax
 from calcli.numeric.multinomial import Multinomial, with_constant
-from calcli.numeric.score_folds import folds_by_score
+from calcli.numeric.score_folds import folds_by_score, splits_by_score
 
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """The candidates for c, from the strongest: each fit starts from the one before."""
@@ -40,7 +40,7 @@ def fit(x: FloatArray, batch: Batch, params: Params, seed: int, *, diagonal: boo
     regularised = ("bias",) if diagonal else ("off_diagonal", "bias")
     strength, near = 0.0, np.zeros(problem.free.shape)
     if any(params[name] is None for name in regularised):
-        strength, near = _chosen(problem, batch.score, params, seed)
+        strength, near = _chosen(problem, batch.bare, params, seed)
     coefficients = replace(problem, penalty=_penalty(problem, params, strength)).minimise(near)
     return coefficients[:, :-1], coefficients[:, -1]
 
@@ -75,21 +75,21 @@ def _path(problem: Multinomial, params: Params) -> list[FloatArray]:
     return fits[1:]
 
 
-def _chosen(problem: Multinomial, score: FloatArray, params: Params, seed: int) -> tuple[float, FloatArray]:
+def _chosen(problem: Multinomial, batch: Batch, params: Params, seed: int) -> tuple[float, FloatArray]:
     """The strength of least held-out log-loss, and coefficients to start from.
 
     If all rows have the same score, none can be held out, and the strongest is chosen.
     """
-    if len(score) > CHOSEN_ON:
-        parts = -(-len(score) // CHOSEN_ON)
-        some = folds_by_score(score, problem.label, parts, seed, "odir sample") == 0
-        problem, score = _rows(problem, some), score[some]
-    fold = folds_by_score(score, problem.label, FOLDS, seed, "odir folds")
-    held_out = FOLDS if len(problem.free) <= MANY else 1
+    if len(batch) > CHOSEN_ON:
+        parts = -(-len(batch) // CHOSEN_ON)
+        some = folds_by_score(batch.score, problem.label, parts, seed, "odir sample") == 0
+        problem, batch = _rows(problem, some), batch.take(some)
+    most = FOLDS if len(problem.free) <= MANY else 1
     loss, fits = np.zeros(len(STRENGTHS)), [np.zeros(problem.free.shape)]
-    for index in range(min(held_out, int(fold.max()) + 1) if fold.max() > 0 else 0):
-        fits = _path(_rows(problem, fold != index), params)
-        unseen = _rows(problem, fold == index)
+    splits = splits_by_score(batch.score, problem.label, FOLDS, seed, "odir folds", units=batch.units, most=most)
+    for train, test in splits:
+        fits = _path(_rows(problem, train), params)
+        unseen = _rows(problem, test)
         loss += [_log_loss(unseen, coefficients) for coefficients in fits]
     best = int(np.argmin(loss))
     return STRENGTHS[best], fits[best]

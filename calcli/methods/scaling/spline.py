@@ -6,24 +6,27 @@ scaling. The penalty is chosen by cross-validation, Platt scaling among the cand
 rows is monotone.
 
 The fit needs only moments of the scores in narrow cells. A fold of the cross-validation is every fifth of the cells
-that hold rows: rows with equal scores stay together, and neither chance nor the order of the rows comes in.
+that hold rows: rows with equal scores stay together, and neither chance nor the order of the rows comes in. Where rows
+belong to units, folds are of units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, SideInputs
+from calcli.batch import Batch, FloatArray, SideInputs, Units
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, number
 from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
+from calcli.numeric.folds import splits_of_units
 from calcli.numeric.links import sigmoid
 from calcli.numeric.natural_spline import NaturalSpline, locate
+from calcli.numeric.rng import stream
 from calcli.numeric.solve import Expansion, newton
 from calcli.state import State
 
@@ -39,7 +42,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sums = gather(batch, params)
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
-    strength = _chosen(curve, sums)
+    strength = _chosen(curve, sample, _of_cells(sums) if batch.units is None else _of_units(batch, batch.units, seed))
     coefficients = curve.fitted(sample, strength)
     if sample.coarseness(curve.basis, coefficients) > curves.COARSE:
         coefficients = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
@@ -53,7 +56,7 @@ def gather(batch: Batch, params: Params) -> Sums:
 def finish(sums: Sums, params: Params) -> State:
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
-    return curve.state(curve.fitted(sample, _chosen(curve, sums)))
+    return curve.state(curve.fitted(sample, _chosen(curve, sample, _of_cells(sums))))
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -158,17 +161,31 @@ def _penalised(loss: Callable[[FloatArray], Expansion], penalty: FloatArray) -> 
     return penalised
 
 
-def _chosen(curve: _Curve, sums: Sums) -> float:
-    """The strength of least log-loss on held-out cells, among those with a monotone curve."""
-    if not curve.flexible:
-        return np.inf
-    sample = Sample.of_cells(sums.arrays)
+def _of_cells(sums: Sums) -> Iterator[tuple[Sample, Sample]]:
+    """Each fold of the cells: what is seen, and what is held out."""
     filled = sums.arrays["all"][0] > 0
     fold = np.where(filled, np.cumsum(filled) % FOLDS, -1)
-    loss = np.zeros(len(STRENGTHS))
     for index in range(FOLDS):
-        seen = Sample.of_cells({name: array * (fold != index) for name, array in sums.arrays.items()})
-        unseen = Sample.of_cells({name: array * (fold == index) for name, array in sums.arrays.items()})
+        seen, unseen = (
+            {name: array * side for name, array in sums.arrays.items()} for side in (fold != index, fold == index)
+        )
+        yield Sample.of_cells(seen), Sample.of_cells(unseen)
+
+
+def _of_units(batch: Batch, units: Units, seed: int) -> Iterator[tuple[Sample, Sample]]:
+    """The same for folds of units."""
+    for split in splits_of_units(units, FOLDS, stream(seed, "spline")):
+        seen, unseen = (gather(batch.take(side), {}).arrays for side in split)
+        if seen["all"][0].any() and unseen["all"][0].any():  # rows of weight 0 are none
+            yield Sample.of_cells(seen), Sample.of_cells(unseen)
+
+
+def _chosen(curve: _Curve, sample: Sample, folds: Iterable[tuple[Sample, Sample]]) -> float:
+    """The strength of least log-loss on held-out folds, among those with a monotone curve."""
+    if not curve.flexible:
+        return np.inf
+    loss = np.zeros(len(STRENGTHS))
+    for seen, unseen in folds:
         loss_of = unseen.log_loss(curve.basis, smooth=False)
         loss += [unseen.everyone.weight * loss_of(coefficients).value for coefficients in curve.path(seen)]
     monotone = [curve.spline.is_monotone(curve.combined @ coefficients) for coefficients in curve.path(sample)]

@@ -1,13 +1,14 @@
 """A canonical form of a table, so that a fit does not depend on the order of its rows or columns.
 
 Trees sum over rows in order and break ties by what comes first, so rounding and order would show in what they learn.
-Here equal rows are merged into one with their total weight, rows are ordered by a hash of their values, and columns by
-name. A row of weight two is then the same as the row twice.
+Here equal rows (of one unit) are merged into one with their total weight, rows are ordered by a hash of their values,
+and columns by name. A row of weight two is then the same as the row twice.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ def distinct(batch: Batch, seed: int) -> Batch:
     weight: FloatArray = np.bincount(place, weights=batch.weights, minlength=len(first)).astype(np.float64)
     rows = batch.take(first)
     features = {name: _sorted_levels(rows.features[name]) for name in sorted(rows.features)}
-    return Batch(rows.score, rows.label, weight, features)
+    return replace(rows.bare, weight=weight, features=features)
 
 
 def _sorted_levels(column: Column) -> Column:
@@ -39,6 +40,7 @@ def _keys(batch: Batch, seed: int) -> NDArray[np.uint64]:
     score, rank = in_class_order(batch.score)
     columns = [*score.reshape(len(batch), -1).T]
     columns += [] if batch.label is None else [rank[batch.label].astype(np.float64)]
+    columns += [] if batch.units is None else [batch.units.rank.astype(np.float64)]
     features = [_hashable(batch.features[name]) for name in sorted(batch.features)]
     return column_keys([*columns, *features], seed, "distinct rows")
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch, FloatArray, IntArray
+from calcli.numeric.folds import Split, in_turn, splits_of_units
+from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import in_class_order
 
 FOLDS = 5
@@ -17,18 +18,21 @@ CROSS_VALIDATED_ROWS = 20_000
 """Up to so many rows each fold is held out in turn, above it one: 4,000 rows tell candidates apart well enough."""
 
 
-def held_out_folds(rows: Batch) -> list[NDArray[np.bool_]]:
-    """Which rows each fold holds out; no folds where there are fewer rows than these, and one where there are many.
+def held_out_splits(rows: Batch) -> list[Split]:
+    """Each fold predicted from the others; none where there are fewer rows than folds, one where there are many.
 
     Every class is dealt out evenly in the order of the rows, which `distinct_rows` makes canonical, as it does that of
-    the classes.
+    the classes. Where rows belong to units these are dealt out.
     """
     if len(rows) < FOLDS:
         return []
+    most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
+    if rows.units is not None:
+        return splits_of_units(rows.units, FOLDS, stream(0, "units of trees"), most)
     fold = np.empty(len(rows), dtype=np.int64)
     _, rank = in_class_order(rows.score)
     fold[np.argsort(rank[rows.labels], kind="stable")] = np.arange(len(rows)) % FOLDS
-    return [fold == index for index in range(FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1)]
+    return in_turn(fold, most)
 
 
 def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]) -> int:
@@ -37,22 +41,32 @@ def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]
     `losses_of` is given rows to fit on and rows that are held out, and returns the losses of the latter: an array for
     each candidate.
     """
-    tests = held_out_folds(rows)
-    if not tests:
+    splits = held_out_splits(rows)
+    if not splits:
         return 0
-    losses = [losses_of(rows.take(~test), rows.take(test)) for test in tests]
-    return least_loss(np.concatenate(losses, axis=1), np.concatenate([rows.weights[test] for test in tests]))
+    losses = [losses_of(rows.take(split.train), rows.take(split.test)) for split in splits]
+    tested = held_out_rows(rows, splits)
+    return least_loss(np.concatenate(losses, axis=1), tested.weights, tested.together)
 
 
-def least_loss(losses: Sequence[FloatArray] | FloatArray, weight: FloatArray) -> int:
+def held_out_rows(rows: Batch, splits: Sequence[Split]) -> Batch:
+    """The rows that are predicted, split after split, without their features."""
+    return rows.bare.take(np.concatenate([np.flatnonzero(split.test) for split in splits]))
+
+
+def least_loss(losses: Sequence[FloatArray] | FloatArray, weight: FloatArray, units: IntArray | None = None) -> int:
     """The candidate of least mean loss, if it beats the first by more than a standard error, else the first.
 
     `losses` has, for each candidate, the loss of each held-out row. The standard error is that of the paired difference
-    over rows. The best of several candidates owes part of its lead to chance; the first, which does nothing, is safe.
+    over rows, or over units of them. The best of several candidates owes part of its lead to chance; the first, which
+    does nothing, is safe.
     """
     total = float(weight.sum())
     mean = np.array([float(weight @ loss) for loss in losses]) / total
     best = int(np.argmin(mean))
     lead = losses[0] - losses[best]
-    error = math.sqrt(float(np.square(weight * (lead - (mean[0] - mean[best]))).sum())) / total
+    noise = weight * (lead - (mean[0] - mean[best]))
+    if units is not None:
+        noise = np.bincount(units, noise)
+    error = math.sqrt(float(np.square(noise).sum())) / total
     return best if mean[0] - mean[best] > error else 0

@@ -53,7 +53,7 @@ def test_a_penalty_without_limit_is_platt_scaling(weighted: bool, monkeypatch: p
 def test_no_other_spline_is_better(strength: float, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The penalised log-loss of scipy's natural spline through any values, its roughness by quadrature."""
     monkeypatch.setattr(spline, "STRENGTHS", (np.inf, strength))
-    monkeypatch.setattr(spline, "_chosen", lambda curve, sums: strength)
+    monkeypatch.setattr(spline, "_chosen", lambda *_: strength)
     batch = winding(300, weighted=weighted)
     model = fitted(batch, knots=5)
     knots = model.state.array("knots")

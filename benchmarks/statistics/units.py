@@ -1,0 +1,175 @@
+"""Rows of units that share what no score knows: coverage of intervals, and how often calibrated scores are called off.
+
+``python benchmarks/statistics/units.py [--quick]``
+
+A unit's rows share an effect on the log-odds. Scores are calibrated on average over it, p = E sigmoid(z + effect), with
+z ~ N(-1, 1.2), or N(-4.5, 1.2) where positives are rare. The first column counts rows as if they were independent.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from calcli.batch import Batch, FloatArray, IntArray, Units
+from calcli.fitting.splits import Holdout, split_rows
+from calcli.methods import calibrator, catalog
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.cox import intercept, slope
+from calcli.metrics.diagnosis import diagnose
+from calcli.metrics.groups import adjusted, by_group
+from calcli.metrics.joint_test import GapSums
+from calcli.metrics.paired import paired
+from calcli.metrics.proper import nll_rows
+from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
+from calcli.numeric.links import logit, sigmoid
+
+LEVEL = 0.05
+
+NODES, MASSES = np.polynomial.hermite_e.hermegauss(40)
+"""Of the normal distribution of the effect."""
+
+
+class Table(NamedTuple):
+    """Units of these sizes, and the standard deviation of what each shares."""
+
+    name: str
+    sizes: IntArray
+    spread: float
+    centre: float = -1.0
+
+    def draw(self, seed: int) -> tuple[FloatArray, IntArray, IntArray]:
+        """The calibrated probabilities of the rows, their labels and units."""
+        rng = np.random.default_rng([seed, len(self.sizes)])
+        unit = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        z = rng.normal(self.centre, 1.2, len(unit))
+        effect = rng.normal(0.0, self.spread, len(self.sizes))
+        return on_average(z, self.spread), (rng.random(len(z)) < sigmoid(z + effect[unit])).astype(np.int64), unit
+
+
+def on_average(z: FloatArray, spread: float) -> FloatArray:
+    """E sigmoid(z + effect)."""
+    each: FloatArray = sigmoid(z[:, None] + spread * NODES) @ (MASSES / MASSES.sum())
+    return each
+
+
+def tables() -> list[Table]:
+    uneven = np.maximum(1, np.random.default_rng(5).exponential(50, 40)).astype(np.int64)
+    kinds = {
+        "40 units of 50 rows": np.full(40, 50),
+        "200 units of 10 rows": np.full(200, 10),
+        "40 units of 1 to 109 rows": uneven,
+        "50 units of 12 to 600 rows": np.maximum(2, 600 // (1 + np.arange(50))),
+        "10 units of 200 rows": np.full(10, 200),
+    }
+    made = [Table(name, sizes, spread) for name, sizes in kinds.items() for spread in (0.5, 1.0)]
+    return [*made, Table("40 units of 50 rows, rare", kinds["40 units of 50 rows"], 1.0, -4.5)]
+
+
+def worse(prob: FloatArray) -> FloatArray:
+    """Another score: log-odds that are too high and too sure."""
+    return sigmoid(1.2 * logit(prob) + 0.3)
+
+
+def gain(table: Table) -> float:
+    """By how much its log-loss is greater on all rows."""
+    p = on_average(np.random.default_rng(0).normal(table.centre, 1.2, 400_000), table.spread)
+    q = worse(p)
+    return float((p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).mean())
+
+
+def share(hits: list[bool]) -> str:
+    rate = float(np.mean(hits))
+    return f"{rate:.3f} ± {np.sqrt(max(rate * (1 - rate), 1 / len(hits)) / len(hits)):.3f}"
+
+
+def coverage(repeats: int) -> None:
+    print("# Intervals: 0.950 is right\n")
+    print("| units | spread of their log-odds | `nll.diff`, rows | by unit | `slope` by unit | `intercept` by unit |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for table in tables():
+        truth, held = gain(table), [[], [], [], []]
+        for seed in range(repeats):
+            prob, label, unit = table.draw(seed)
+            one, other = Scored(label, worse(prob), units=unit), Scored(label, prob, units=unit)
+            found = [
+                paired(replace(one, units=None), replace(other, units=None), nll_rows),
+                paired(one, other, nll_rows),
+            ]
+            ends = [(each.lo, truth, each.hi) for each in found]
+            ends += [
+                (metric.lo, at, metric.hi)
+                for metric, at in ((slope(other, Options()), 1.0), (intercept(other, Options()), 0.0))
+            ]
+            for place, (lo, at, hi) in enumerate(ends):
+                held[place].append(lo is not None and hi is not None and lo <= at <= hi)
+        print(f"| {table.name} | {table.spread:g} | {' | '.join(map(share, held))} |", flush=True)
+
+
+def alarms(repeats: int) -> None:
+    print("\n# Calibrated scores that are called off at 5 %\n")
+    print("| units | spread | all gaps, rows | by unit | off on average | `hosmer_lemeshow` | `spiegelhalter_z` "
+          "| `--by` 8 groups of units, any | `--by` 8 groups of rows, any |")  # fmt: skip
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for table in tables():
+        off: list[list[bool]] = [[] for _ in range(7)]
+        for seed in range(repeats):
+            prob, label, unit = table.draw(seed)
+            alone, scored = Scored(label, prob), Scored(label, prob, units=unit)
+            by_row, by_unit = diagnose(GapSums.of(alone)), diagnose(GapSums.of(scored))
+            rng = np.random.default_rng(seed)
+            ps = [by_row.p, by_unit.p, by_unit.shift_p]
+            ps += [metric(scored, Options()).p for metric in (hosmer_lemeshow, spiegelhalter_z)]
+            for place in (rng.integers(0, 8, len(table.sizes))[unit], rng.integers(0, 8, len(unit))):
+                tests = by_group(scored, place, 8)
+                found = [p for p in adjusted([(one.p, one.least) for one in tests]) if p is not None]
+                ps.append(min(found, default=1.0))
+            for place, p in enumerate(ps):
+                off[place].append(p is not None and p <= LEVEL)
+        print(f"| {table.name} | {table.spread:g} | {' | '.join(map(share, off))} |", flush=True)
+
+
+def fits(repeats: int) -> None:
+    print("\n# What `fit --method platt` reports, beside the gain of such fits on fresh units\n")
+    print("Scores that are over-confident, 1.4 z. 0.950 is right.\n")
+    print("| units | spread | rows held out | units held out, by unit |\n| --- | --- | --- | --- |")
+    for table in tables()[:4]:
+        held: list[list[bool]] = [[], []]
+        for seed in range(repeats // 4):
+            prob, label, unit = table.draw(seed)
+            batch = Batch(1.4 * logit(prob), label, units=Units(unit))
+            for place, rows in enumerate((replace(batch, units=None), batch)):
+                lo, hi, truth = _reported(rows, table)
+                held[place].append(lo <= truth <= hi)
+        print(f"| {table.name} | {table.spread:g} | {' | '.join(map(share, held))} |", flush=True)
+
+
+def _reported(batch: Batch, table: Table) -> tuple[float, float, float]:
+    spec = catalog.find("platt")
+    splits = split_rows(len(batch), Holdout("cv", folds=5), 0, batch.units)
+    prob, true = np.empty(len(batch)), []
+    fresh = on_average(np.random.default_rng(1).normal(table.centre, 1.2, 20_000), table.spread)
+    for index, test in enumerate(splits.tests):
+        fitted = calibrator.fit(spec, batch.take(splits.train(index)), spec.resolve())
+        prob[test] = fitted.predict(batch.take(test))
+        after, before = fitted.predict(Batch(1.4 * logit(fresh))), sigmoid(1.4 * logit(fresh))
+        true.append(float((fresh * np.log(before / after) + (1 - fresh) * np.log((1 - before) / (1 - after))).mean()))
+    one, none = (Scored(batch.labels, each, units=batch.together) for each in (prob, sigmoid(batch.score)))
+    found = paired(one, none, nll_rows)
+    return found.lo or 0.0, found.hi or 0.0, float(np.mean(true))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    coverage(20 if quick else 600)
+    alarms(10 if quick else 250)
+    fits(40 if quick else 800)
+
+
+if __name__ == "__main__":
+    main()
