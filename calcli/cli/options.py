@@ -166,7 +166,13 @@ GUARD = check(
     complete=complete.metric,
 )
 REFIT_GUARD = GUARD._replace(default="nll")
-STRICT = check("--strict", "Replace only if the difference's 95 % interval shows that it is not worse.", False)
+POOL_NIGHTS = check(
+    "--pool-nights N",
+    "Use only the last N files of DATA, a night each, in the order of their names.",
+    kind=int,
+    min=1,
+    max=10_000,
+)
 FOLDS = check("--folds N", "In how many parts rows are predicted from the others.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
