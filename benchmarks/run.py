@@ -120,6 +120,11 @@ BENCHMARKS = (
         "Simulated nights, whose rows share an effect or do not.",
     ),
     Benchmark(
+        "refit", "statistics/refit.py", "Refit: a year of nights",
+        "Simulated nights, with and without drift: the log-loss with `refit`, beside never and always refitting.",
+        ("--out", "{scratch}"),
+    ),
+    Benchmark(
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
         "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",
     ),

@@ -54,17 +54,30 @@ def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.Ca
     assert contents("m") == before
 
 
+def test_a_quiet_night_says_nothing_to_cron(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is shown, as on most nights: exit code 1, a note without --quiet, no mail with it."""
+    assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
+    clicks(300, seed=5).write_parquet("next.parquet")
+    capsys.readouterr()
+    assert main(["refit", "m", "next.parquet"]) == 1
+    assert "not shown to be better than the one in place" in " ".join(capsys.readouterr().err.split())
+    assert main(["refit", "-q", "m", "next.parquet"]) == 1
+    assert capsys.readouterr() == ("", "")
+    assert main(["refit", "-q", "m", "noise.parquet"]) == 1
+    assert "right labels?" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
     before = Path("m/manifest.json").read_bytes()
-    clicks(3500, seed=5).write_parquet("next.parquet")
+    clicks(3500, seed=5).with_columns(pl.col("logit") + 0.8).write_parquet("next.parquet")
     capsys.readouterr()
     assert main(["refit", "m", "next.parquet"]) == 0
     said = capsys.readouterr()
     assert said.out == "m\n"
     opening, text = said.err.partition("\n\n")[0], " ".join(said.err.split())
     assert opening.startswith("m is replaced: ")
-    assert "0.1 % of no calibration's" in text
+    assert re.search(r"log-likelihood of all these rows by \+[1-9][0-9.]+; from \+[1-9][0-9.]+ on it is replaced", text)
     assert "moved the new probabilities of these rows by 0.0" in text
     assert "m --rollback puts it back" in text
     assert Path("m/manifest.json").read_bytes() != before

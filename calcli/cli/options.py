@@ -165,7 +165,13 @@ GUARD = check(
     complete=complete.metric,
 )
 REFIT_GUARD = GUARD._replace(default="nll")
-STRICT = check("--strict", "Replace only if the difference's 95 % interval shows that it is not worse.", False)
+POOL_NIGHTS = check(
+    "--pool-nights N",
+    "Use only the last N files of DATA, in the order of their names: one file a night.",
+    kind=int,
+    min=1,
+    max=10_000,
+)
 FOLDS = check("--folds N", "The number of cross-validation folds.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",

@@ -91,16 +91,16 @@ def refitted(result: RefitResult, form: Form, console: Console) -> None:
     else:
         _report(result.report, form, console)
     if result.kept is not None:
-        refuse(result.kept, console)
+        refuse(result.kept, console, usual=result.usual)
     if form == "table":
         write_path(result.path)
 
 
-def refuse(reason: str, console: Console) -> NoReturn:
-    """A warning and exit code 1: the command ran, and the answer is no."""
+def refuse(reason: str, console: Console, *, usual: bool = False) -> NoReturn:
+    """A warning, or a note of what is usual, and exit code 1: the command ran, and the answer is no."""
     import typer
 
-    console.warn(reason)
+    (console.note if usual else console.warn)(reason)
     raise typer.Exit(1)
 
 

@@ -168,8 +168,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         if not Recipe(**settings).needs_features:
             rows = replace(rows, features=None)
         table, flags, group = rows.table()
-        if "resample_by" in FitRequest.__dataclass_fields__:
-            settings["resample_by"] = group
+        settings["resample_by"] = group
         seed = seed_of(self.random_state)
         return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, flags=flags, seed=seed, **settings))
 

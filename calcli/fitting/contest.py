@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -77,8 +78,8 @@ class Contest:
         one, none = (Scored(self.labels, prob, self.weight) for prob in (self.predicted(chosen), self.prob[IDENTITY]))
         return EVIDENCE * self._evidence(one, none).effect / one.total_weight
 
-    def _evidence(self, scored: Scored, none: Scored) -> _Evidence:
-        return _Evidence.of(
+    def _evidence(self, scored: Scored, none: Scored) -> Evidence:
+        return Evidence.of(
             log_loss(none.prob, none.label) - log_loss(scored.prob, scored.label), self.weight, self._units
         )
 
@@ -132,25 +133,32 @@ class Contest:
         )
 
 
-class _Evidence(NamedTuple):
-    """By how many nats labels are likelier, and how many times a sum over dependent rows varies as one over others."""
+class Evidence(NamedTuple):
+    """How many nats likelier labels are with one score than with another.
+
+    Attributes
+    ----------
+    effect
+        How many times the variance of this sum is that over rows which are independent of each other (Rao & Scott).
+    error
+        Its standard error.
+    """
 
     nats: float
-    effect: float = 1.0
+    effect: float
+    error: float
 
     @property
     def shown(self) -> bool:
-        """Whether that is enough. Where rows of a unit share what they are, each tells so much less (Rao & Scott)."""
+        """Whether that is enough to change scores. Where rows of a unit depend on each other, each tells less."""
         return self.nats >= EVIDENCE * self.effect
 
     @classmethod
-    def of(cls, gain: FloatArray, weight: FloatArray | None, units: IntArray | None) -> _Evidence:
+    def of(cls, gain: FloatArray, weight: FloatArray | None, units: IntArray | None) -> Evidence:
         """From the gain of each row."""
         w = np.ones(len(gain)) if weight is None else weight
         nats = float((w * gain).sum())
-        if units is None:
-            return cls(nats)
         noise = w * (gain - nats / w.sum())
         alone = float(np.square(noise).sum())
-        together = float(np.square(unit_sums(units, noise)[0]).sum())
-        return cls(nats, max(1.0, together / alone) if alone > 0 else 1.0)
+        together = alone if units is None else float(np.square(unit_sums(units, noise)[0]).sum())
+        return cls(nats, max(1.0, together / alone) if alone > 0 else 1.0, math.sqrt(together))

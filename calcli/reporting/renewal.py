@@ -14,21 +14,19 @@ if TYPE_CHECKING:
 
 
 def opening(result: RefitResult) -> str:
-    """Whether the artifact was replaced, the two numbers that decided it, and how much worse is still allowed."""
-    from calcli.verbs.refit import IN_PLACE, MARGIN  # not at the top: `apply` shows no report and must start fast
+    """Whether the artifact was replaced, the numbers that decided it, and what was asked of them."""
+    from calcli.verbs.refit import IN_PLACE  # not at the top: `apply` shows no report
 
     metric = result.guard.metric.name
     new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)
     digits = findings.of_report(result.report).digits  # as in the table below
     words = DECISIVE.get(metric, metric)
     first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
-    margin = number(result.guard.margin, digits)
-    rule = f"up to {margin} worse, {100 * MARGIN:g} % of no calibration's, counts as no worse"
-    if result.guard.strict:
-        rule = f"the 95 % interval of the difference must not reach more than {margin} to the worse"
     return (
         f"{first}: on held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
-        f"{number(old, digits)} with the one in place; {rule}. Against no calibration:"
+        f"{number(old, digits)} with the one in place. That changes the log-likelihood of all these rows by "
+        f"{result.evidence.evidence:+.1f}; from {result.evidence.threshold:+.1f} on it is replaced, which chance alone "
+        "reaches in one of twenty years of nights at most. Against no calibration:"
     )
 
 

@@ -23,33 +23,25 @@ class Guard:
         Its specification in the catalog.
     margin
         The tolerance: a difference up to it is not worse.
-    strict
-        Whether the worse end of the difference's interval decides, not the difference itself.
     """
 
     metric: metrics.MetricSpec
     margin: float = EVEN
-    strict: bool = False
 
     @classmethod
-    def of(cls, name: str, measured: Sequence[metrics.MetricSpec], *, strict: bool = False) -> Guard:
+    def of(cls, name: str, measured: Sequence[metrics.MetricSpec]) -> Guard:
         """The guard of a metric that must be among the measured ones."""
         metric = metrics.find(name)
         if metric not in measured:
             raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
         if metric.direction == "target":
             raise UsageError(f"--guard {name}: neither more nor less of it is better", hint="try: --guard nll")
-        if strict and metric.rows is None:
-            raise UsageError(f"--strict: {name} has no interval", hint="try: --guard nll")
-        return cls(metric, strict=strict)
+        return cls(metric)
 
     def worse(self, difference: Difference) -> bool:
         """Whether a difference, score minus reference, exceeds the margin; an undefined one does not."""
-        lower = self.metric.direction == "lower"
         value = difference.value
-        if self.strict:
-            value = difference.hi if lower else difference.lo
-        return value is not None and (value if lower else -value) > self.margin
+        return value is not None and (value if self.metric.direction == "lower" else -value) > self.margin
 
     def violation(self, report: Report, score: str) -> Difference | None:
         """The first difference of a report in which the score is worse than a reference."""

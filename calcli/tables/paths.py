@@ -53,14 +53,16 @@ class Inputs:
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
 
-def find_inputs(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], given: str | None) -> Inputs:
-    """The files that paths, globs, directories and ``-`` stand for, in order."""
+def find_inputs(
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], given: str | None, last: int | None = None
+) -> Inputs:
+    """The files that paths, globs, directories and ``-`` stand for, in order: all, or the last ones."""
     items = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not items:
         raise UsageError("no input", hint="name a file, a glob, a directory, or - for standard input")
     if "" in map(str, items):
         raise UsageError("the name of the table is empty", hint="is a variable of the shell not set?")
-    files = [file for item in items for file in _find(os.fspath(item), given)]
+    files = [file for item in items for file in _find(os.fspath(item), given)][-(last or 0) :]
     _check_together(files)
     alone = len(files) == 1 and files[0].path is not None and not Path(items[0]).is_dir()
     return Inputs(tuple(files), stem_of(files[0].path) if alone and files[0].path else None)

@@ -156,16 +156,22 @@ class Source:
 
     def rows_in(self, sha256: Collection[str]) -> NDArray[np.bool_]:
         """Which rows come from files with these hashes."""
-        inside, start = np.zeros(self.rows(), dtype=np.bool_), 0
-        if any(file.sha256 in sha256 for file in self.files()):
-            for file in self.files():
-                count = self.rows()  # standard input comes alone
-                if file.path is not None and len(self.files()) > 1:
-                    with open_source(file.path, format=self.format) as part:
-                        count = part.rows()
-                inside[start : start + count] = file.sha256 in sha256
-                start += count
-        return inside
+        inside = [file.sha256 in sha256 for file in self.files()]
+        return np.repeat(inside, self.rows_of_files()) if any(inside) else np.zeros(self.rows(), dtype=np.bool_)
+
+    def rows_of_files(self) -> tuple[int, ...]:
+        """How many rows each of `files` has."""
+        return self._rows_of_files
+
+    @cached_property
+    def _rows_of_files(self) -> tuple[int, ...]:
+        if len(self.paths) < 2:  # standard input comes alone
+            return tuple(self.rows() for _ in self.files())
+        separator, counts = None if self.dialect is None else self.dialect.separator, []
+        for path in self.paths:
+            with _from_files(find_inputs(path, self.format), Spool(), separator) as part:  # it may have no rows
+                counts.append(part.rows())
+        return tuple(counts)
 
     def files(self) -> tuple[FileFact, ...]:
         """Size and hash of each input file (compressed, if it is); the first call reads them all."""
@@ -186,6 +192,7 @@ def open_source(
     *,
     format: str | None = None,  # noqa: A002 the word of the command line
     delimiter: str | None = None,
+    last: int | None = None,
 ) -> Source:
     """Open a table.
 
@@ -198,12 +205,14 @@ def open_source(
         Of the files, if their suffixes do not tell.
     delimiter
         What stands between the fields of text files, if their first lines do not tell.
+    last
+        Of the files so many, the last ones; a frame and standard input are one.
     """
     if isinstance(data, pl.LazyFrame):
         return _checked_names(Source(data, name="the lazy frame"))
     if not isinstance(data, str | os.PathLike | Sequence):
         return _from_memory(data)
-    inputs = find_inputs(data, format)
+    inputs = find_inputs(data, format, last)
     spool = Spool()
     try:
         source = _from_files(inputs, spool, check_delimiter(delimiter, inputs.files[0].format))
