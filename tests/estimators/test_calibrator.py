@@ -170,7 +170,7 @@ def test_labels_that_are_none_are_refused(y: Any, text: str) -> None:
         ({"method": "platt", "holdout": "cv:1"}, "at least 2 folds"),
         ({"method": "platt", "guard": "nul"}, "no metric"),
         ({"method": "platt", "input": "odds"}, "none of 'auto'"),
-        ({"method": "ccl"}, "the table has none"),
+        ({"method": "ccl"}, "no columns that can be features"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], text: str) -> None:
