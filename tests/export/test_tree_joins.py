@@ -60,6 +60,7 @@ def sorted_in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFram
 @pytest.mark.parametrize("branches", [500, 0], ids=["cases", "joins"])
 @pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.slow
 def test_a_query_predicts_the_same(
     here: Path, monkeypatch: pytest.MonkeyPatch, classes: int, link: str, branches: int
 ) -> None:
@@ -93,6 +94,7 @@ def test_probabilities_on_a_cut_fall_on_its_same_side(here: Path, binning: str) 
     assert_same(sorted_in_duckdb(table, ExportRequest("kept", **QUERY)), applied("kept", table))
 
 
+@pytest.mark.slow
 def test_another_dialect_gets_its_own_tables(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sqlglot
 

@@ -38,6 +38,7 @@ def crowded(draw) -> Scored:
 
 @given(crowded(), st.integers(1, 8), st.sampled_from(["sklearn", "kumar", "pycalib", "netcal", "mcgrad", "probcal"]))
 @settings(max_examples=400)
+@pytest.mark.slow
 def test_the_error_is_as_near_as_its_bound_says(rows, bins, convention):
     options = Options(bins=bins, binning="mass", convention=convention)
     (found,) = ECE_MASSES.finish([ECE_MASSES.gather(rows, options)], options)

@@ -63,6 +63,7 @@ def test_the_report_keeps_to_the_schema(here: Path) -> None:
         jsonschema.validate(json.loads(json.dumps(report.to_json(), allow_nan=False)), REPORT_SCHEMA)
 
 
+@pytest.mark.slow
 def test_nothing_beats_scores_that_are_right() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(-1, 1.5, 3000)
@@ -72,6 +73,7 @@ def test_nothing_beats_scores_that_are_right() -> None:
     assert "no calibration" in result.choice.why
 
 
+@pytest.mark.slow
 def test_the_simplest_within_one_standard_error_is_chosen() -> None:
     """A factor is what was done to the scores: nothing with more than a slope and an intercept is worth it."""
     rng = np.random.default_rng(1)

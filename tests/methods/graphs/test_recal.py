@@ -432,6 +432,7 @@ def run(code: str, **values: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_torch_geometric_is_imported_for_its_layer_alone_and_leaves_no_file(tmp_path: Path) -> None:
     scratch = str(tmp_path / "tmp")
     assert run(FIT, relation="column:place", scratch=scratch) == "False"
