@@ -21,7 +21,7 @@ def test_the_picture_goes_to_stdout(here: Path, run: Run) -> None:
     code, out, err = run(*DIAGRAM)
     assert (code, err) == (0, "")
     assert out.count("1.0 ┤") == 2
-    assert "█ how often it is 1" in out
+    assert "█ observed rate" in out
     assert ESCAPE not in out
     assert max(map(len, out.splitlines())) <= 80
 
@@ -131,7 +131,7 @@ def test_fit_and_evaluate_end_with_a_picture_on_a_terminal(here: Path) -> None:
         code, seen = on_terminal(*words, cwd=here)
         assert code == 0
         picture = seen[seen.rindex("1.0 ┤") :]
-        assert "how often it is 1" in picture
+        assert "observed rate" in picture
         assert "38;5;166" in picture
 
 
