@@ -74,9 +74,7 @@ def _weight(binding: Mapping[str, Any]) -> str:
     if binding["weight"] is None:
         return "none, all rows count the same"
     meaning = (
-        "number of rows that each row stands for"
-        if binding.get("weight_kind") == "counts"
-        else "importance of each row"
+        "number of rows that each stands for" if binding.get("weight_kind") == "counts" else "importance of each row"
     )
     return f"{binding['weight']}: {meaning}"
 

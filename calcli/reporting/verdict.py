@@ -119,9 +119,8 @@ def alone(findings: Findings) -> Verdict:
     power = "" if test.detectable is None else f", with 80 % power to detect a mean error of {test.detectable:.2g}"
     if groups:
         answer = f"miscalibrated in {groups}"
-        return Verdict(
-            "unclear", f"The raw score is {glued(answer)}; no miscalibration over all rows is detected.", answer
-        )
+        text = f"The raw score is {glued(answer)}; over all rows no miscalibration is detected."
+        return Verdict("unclear", text, answer)
     answer = "No miscalibration"
     return Verdict("same", f"{glued(answer)} of the raw score is detected: {told(test)}{power}.", answer)
 

@@ -103,14 +103,15 @@ def test_a_perfect_raw_score_has_no_percentage() -> None:
         (
             "shape",
             "1",
-            "The raw score is non-linearly miscalibrated: no intercept and slope on its log-odds correct it (p < 0.005).",
+            "The raw score is non-linearly miscalibrated: no intercept and slope on its log-odds correct it "
+            "(p < 0.005).",
         ),
         ("high", None, "The raw score is over-confident: mean confidence 0.50, accuracy 0.40 (p < 0.005)."),
         (
             None,
             "1",
-            "No miscalibration of the raw score is detected: joint test of all gaps at 5 %, p = 0.4, with 80 % power to "
-            "detect a mean error of 0.012.",
+            "No miscalibration of the raw score is detected: joint test of all gaps at 5 %, p = 0.4, with 80 % power "
+            "to detect a mean error of 0.012.",
         ),
     ],
 )
@@ -123,7 +124,7 @@ def test_the_raw_score_alone_in_groups() -> None:
     entry = {"by": "country", "score": "raw", "rows": 10, "metrics": {}, "detectable": 0.1, "p": 0.0}
     groups = [entry | {"group": str(place), "p_adjusted": p} for place, p in enumerate((0.0, 0.9, None))]
     made = replace(report(), scores=(score("raw"),), curves=(bars(*OVER, fault=None),), groups=groups)
-    assert first(made).startswith("The raw score is miscalibrated in 1 of 3 groups of country; no miscalibration over")
+    assert first(made).startswith("The raw score is miscalibrated in 1 of 3 groups of country; over all rows no")
     made = replace(made, curves=(bars(*OVER, fault="low"),))
     assert first(made).endswith("(p < 0.005). It is miscalibrated in 1 of 3 groups of country.")
 

@@ -67,7 +67,7 @@ def evaluated(report: Report, screen: Screen) -> list[str]:
 
 
 def _sentence(score: ScoreRow) -> str:
-    """How well knowledge uncertainty detects out-of-distribution rows; without such rows, how well the total finds errors."""
+    """How well knowledge uncertainty detects out-of-distribution rows, or, without them, the total finds errors."""
     values = {name: metric.value for name, metric in score.metrics.items()}
     if values.get("ood_auc_knowledge") is not None:
         knowledge, total = values["ood_auc_knowledge"], values["ood_auc_total"]
@@ -78,8 +78,8 @@ def _sentence(score: ScoreRow) -> str:
     if values["prr_total"] is None:
         return f"The gain of {score.name} from rejecting rows is undefined: {score.metrics['prr_total'].reason}."
     return (
-        f"Rejecting the rows with the highest total uncertainty first, {score.name} reaches {values['prr_total']:.0f} % "
-        "of the gain of an oracle."
+        f"Rejecting the rows with the highest total uncertainty first, {score.name} reaches "
+        f"{values['prr_total']:.0f} % of the gain of an oracle."
     )
 
 
