@@ -23,7 +23,7 @@ FINDINGS: Mapping[str, tuple[Finding, str]] = {
 CONFIDENCES = {"high": FINDINGS["over"], "low": FINDINGS["under"]}
 """By what is wrong with the confidence in the predicted class."""
 
-SIDES = {"over": "less often than predicted", "under": "more often than predicted"}
+SIDES = {"over": "lower than predicted", "under": "higher than predicted"}
 """The two directions in which a prediction can be wrong."""
 
 
@@ -35,7 +35,7 @@ class Caption(NamedTuple):
     answer
         The first words, to be shown in colour: "Over-confident".
     because
-        The numbers that show it, to follow at once: ": says 0.90, happens 0.81".
+        The numbers that show it, to follow at once: ": predicted 0.90, observed 0.81".
     """
 
     finding: Finding
@@ -55,28 +55,37 @@ class Caption(NamedTuple):
 def caption(curve: Curve) -> Caption:
     """The caption of a curve."""
     if not curve.points:
-        return Caption("nothing", "Nothing to see", ": there are no rows")
+        return Caption("nothing", "No data", ": there are no rows")
     if curve.kind == "rejection":
         return _rejecting(curve)
     test = curve.diagnosis
     if test is None:
-        return Caption("nothing", "Not judged", ": the score was fitted on these rows")
+        return Caption("nothing", "Not tested", ": the score was fitted on these rows")
     if test.chance:
-        return Caption("chance", "No error beyond chance", f": {told(test)}, {amount(curve.total)} rows")
+        return Caption("chance", "No miscalibration detected", f": {told(test)}, {amount(curve.total)} rows")
     finding, answer = _finding(test, curve.of)
     shown = [_worst(curve, side) for side in _sides(curve, finding)]
-    happens = "right" if curve.of is None else "happens"
+    x_name, y_name = names(curve.of)
     pairs = [pair(point.x, point.y) for point in shown if point is not None]
-    numbers = "; ".join(f"says {predicted}, {happens} {came}" for predicted, came in pairs)
-    if not numbers:
-        predicted, came = pair(test.predicted, test.happened)
-        numbers = f"says {predicted} on average, {happens} {came}"
-    return Caption(finding, answer, f": {numbers} ({p_text(test.p)})")
+    numbers = "; ".join(f"{x_name} {predicted}, {y_name} {observed}" for predicted, observed in pairs)
+    return Caption(finding, answer, f": {numbers or means(test, curve.of)} ({p_text(test.p)})")
+
+
+def names(of: str | None) -> tuple[str, str]:
+    """The names of a prediction and of the rate to compare it with, for a class or for the predicted one."""
+    return ("confidence", "accuracy") if of is None else ("predicted", "observed")
+
+
+def means(test: Diagnosis, of: str | None) -> str:
+    """The mean prediction and the observed rate of all rows."""
+    predicted, observed = pair(test.predicted, test.happened)
+    what = ("mean confidence", "accuracy") if of is None else ("mean prediction", "observed rate")
+    return f"{what[0]} {predicted}, {what[1]} {observed}"
 
 
 def told(test: Diagnosis) -> str:
     """The result of the joint test that finds nothing: what was tested, and at which level."""
-    return f"one test of all gaps at {percent(test.level)}, {p_text(test.p)}"
+    return f"joint test of all gaps at {percent(test.level)}, {p_text(test.p)}"
 
 
 def p_text(p: float) -> str:
@@ -110,7 +119,7 @@ def _rejecting(curve: Curve) -> Caption:
     before = curve.points[0]
     after = min(curve.points, key=lambda point: abs(point.x - 0.2))
     change = f"the {curve.loss} is {percent(after.y)} instead of {percent(before.y)}"
-    text = f": without the least sure {percent(after.x)} {change}"
+    text = f": without the least certain {percent(after.x)} {change}"
     if after.y >= before.y:
         return Caption("mixed", "Rejecting does not help", text)
     return Caption("rejects", "Rejecting helps", text)
@@ -156,10 +165,10 @@ def fullest(curve: Curve) -> str:
 def axes(curve: Curve, label: str) -> tuple[str, str]:
     """The labels of the x and the y axis."""
     if curve.kind == "rejection":
-        return "share of rows rejected, the least sure first", f"{curve.loss} of the rows kept"
+        return "share of rows rejected, least certain first", f"{curve.loss} of the rows kept"
     if curve.of is None:
-        return "confidence in the predicted class", "how often it is right"
-    return f"predicted probability that {label} is {curve.of}", f"how often {label} is {curve.of}"
+        return "confidence in the predicted class", "accuracy"
+    return f"predicted probability that {label} is {curve.of}", f"observed rate of {label} = {curve.of}"
 
 
 def axis_end(curves: Sequence[Curve]) -> float:
@@ -200,20 +209,17 @@ def error_name(curve: Curve) -> str:
 
 def rate_text(curves: Sequence[Curve]) -> str:
     """The name of the y value of bars."""
-    classes = {curve.of for curve in curves}
-    if len(classes) > 1:
-        return "how often it happened"
-    return "how often it is right" if curves[0].of is None else f"how often it is {curves[0].of}"
+    return "accuracy" if all(curve.of is None for curve in curves) else "observed rate"
 
 
 def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
     """The entries of a legend: mark and meaning."""
     points = [point for curve in curves for point in curve.points]
-    entries = [("rate", rate_text(curves)), ("bar", "as often as predicted")]
+    entries = [("rate", rate_text(curves)), ("bar", "as predicted")]
     sides = {point.side for point in points if point.y != point.x}
     entries += [(side, text) for side, text in SIDES.items() if side in sides]
     if not all(point.off for point in points):
-        entries.append(("chance", "perhaps by chance"))
+        entries.append(("chance", "not significant"))
     if bands != "none":
         entries.append(("band", band_text(bands)))
     return entries
@@ -222,5 +228,5 @@ def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
 def band_text(bands: Bands) -> str:
     """The meaning of the bands, in words."""
     if bands == "consistency":
-        return "a calibrated score's range (95 %)"
-    return "range over rows drawn anew (95 %)"
+        return "95 % range of a calibrated score"
+    return "95 % bootstrap interval"

@@ -40,8 +40,8 @@
   const percent = (value) => `${(100 * value).toFixed(1)} %`;
   const words = {
     reliability: (p, its) =>
-      `says ${digits(p.x)}, ${its.happens} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
-    smooth: (p, its) => `says ${digits(p.x)}, ${its.happens} ${digits(p.y)}`,
+      `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
+    smooth: (p, its) => `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}`,
     rejection: (p, its, score) => `${score}: ${percent(p.y)} of the rows kept are wrong`,
   };
   const named = ([x, y, n, lo, hi, begin, end]) => ({ x, y, n, lo, hi, begin, end });

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from calcli.diagrams.captions import axes, axis_end, caption, fullest, tick_labels, ticks
+from calcli.diagrams.captions import axes, axis_end, caption, fullest, names, tick_labels, ticks
 from calcli.diagrams.curves import Bands, Curve, Point
 
 # In units of the picture.
@@ -17,7 +17,11 @@ SPACE, COUNTS = 10.0, 46.0
 WIDE, HIGH = 600.0, 340.0
 RIGHT, BELOW = 18.0, 46.0
 
-BANDS: dict[Bands, str] = {"consistency": "if calibrated", "bootstrap": "rows drawn anew", "none": ""}
+BANDS: dict[Bands, str] = {
+    "consistency": "95 % range if calibrated",
+    "bootstrap": "95 % bootstrap interval",
+    "none": "",
+}
 
 LINES = 6
 """So many colours there are for curves."""
@@ -153,11 +157,12 @@ def _rate(curve: Curve, place: int, frame: PlotArea) -> str:
 def _picture(
     size: tuple[float, float], frame: PlotArea, curve: Curve, description: str, bands: Bands, *parts: str
 ) -> str:
-    happens = "right" if curve.of is None else "happens"
+    predicted, observed = names(curve.of)
     shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
     size_text = f"0 0 {_number(size[0])} {_number(size[1])}"
     box = f'viewBox="{size_text}" role="img" tabindex="0" aria-label="{escape(description)}"'
-    data = f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-happens="{happens}"'
+    data = f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}"'
+    data += f' data-predicted="{predicted}" data-observed="{observed}"'
     return f"<svg {box} {data}>{''.join(parts)}</svg>\n"
 
 

@@ -330,7 +330,7 @@ def _legend(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[L
             entries.append([_legend_mark(side, style), Piece(f" {text}")])
     if not all(point.off for point in points):
         signs = [_legend_mark(f"{side}-chance", style) for side in SIDES]
-        entries.append([*(signs if style.color else signs[:1]), Piece(" perhaps by chance")])
+        entries.append([*(signs if style.color else signs[:1]), Piece(" not significant")])
     return _in_rows(entries, style.width)
 
 

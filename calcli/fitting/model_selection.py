@@ -317,12 +317,12 @@ def _why(name: str, best: str, gap: tuple[float, float], metric: MetricSpec) -> 
         return f"no method has a better {what} than no calibration on held-out rows"
     if name == IDENTITY:
         return (
-            f"{best} betters the {what} of no calibration by {gap[0]:.5f} on held-out rows, "
+            f"{best} improves the {what} of no calibration by {gap[0]:.5f} on held-out rows, "
             f"less than half a standard error ({STANDARD_ERRORS * gap[1]:.5f})"
         )
     if name == best:
-        return f"{name} has the {most} {what} on held-out rows, of all methods and no calibration"
+        return f"{name} has the {most} {what} on held-out rows of all methods, no calibration included"
     return (
         f"{name} is the simplest method within half a standard error ({STANDARD_ERRORS * gap[1]:.5f}) of the {most} "
-        f"{what} on held-out rows, that of {best}"
+        f"{what} on held-out rows, which {best} has"
     )

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from calcli.reports.schema import DataFacts
 
 Pair = tuple[str, str]
-FLOOR: Pair = ("floor", "what a calibrated score would show on these rows, by chance alone")
+FLOOR: Pair = ("floor", "value of a calibrated score on these rows, from noise alone")
 
-UNCLUSTERED = "no features here"
+UNCLUSTERED = "no features"
 """Why there are no clusters, where a line must do."""
 
 MANY = 8
@@ -57,11 +57,11 @@ def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
     pairs: list[Pair] = []
     classes = [spelled(each) for each in binding["classes"]]
     if not classes:
-        pairs.append(("label", f"{binding['label'] or 'none'}: an amount"))
+        pairs.append(("label", f"{binding['label'] or 'none'}: a number"))
     elif binding["label"] is not None:
         pairs.append(("label", f"{binding['label']}: {_classes(classes, binding['positive'])}"))
     else:
-        pairs.append(("label", f"none; of the artifact: {_classes(classes, binding['positive'])}"))
+        pairs.append(("label", f"none; from the artifact: {_classes(classes, binding['positive'])}"))
     if binding["score"]["columns"]:
         pairs.append(("score", _score(binding["score"], binding["positive"])))
     pairs.append(("weight", _weight(binding)))
@@ -75,7 +75,9 @@ def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
 def _weight(binding: Mapping[str, Any]) -> str:
     if binding["weight"] is None:
         return "none, all rows count the same"
-    meaning = "how many rows each stands for" if binding.get("weight_kind") == "counts" else "how much each row matters"
+    meaning = (
+        "number of rows that each stands for" if binding.get("weight_kind") == "counts" else "importance of each row"
+    )
     return f"{binding['weight']}: {meaning}"
 
 
@@ -105,7 +107,7 @@ def origin(source: Mapping[str, Any]) -> str:
     """The source of a score; of an artifact also the data of its fit."""
     match source["kind"]:
         case "raw":
-            return "the score as it came, without calibration"
+            return "the score in the table, without calibration"
         case "column":
             return f"the column {source['column']}"
         case "method":
@@ -118,7 +120,7 @@ def origin(source: Mapping[str, Any]) -> str:
     preset = f"preset {fitted['preset']}" if fitted["preset"] else ""
     how = ", ".join(part for part in (preset, params) if part)
     rows = f"{fitted['rows']:,} rows"
-    of = f" of {names_of_files(fitted['files'])}" if fitted["files"] else ""
+    of = f" from {names_of_files(fitted['files'])}" if fitted["files"] else ""
     return f"{parts}{f' ({how})' if how else ''}, fitted {fitted['created'][:10]} on {rows}{of}"
 
 
@@ -127,15 +129,15 @@ def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
     scheme, rows = str(holdout["scheme"]), holdout["rows"]
     units = holdout.get("units")
     if scheme == "none":
-        return ("held out", "no rows; fitted on all")
+        return ("held out", "no rows; fitted on all rows")
     if units is not None and units["in_order"]:
         spans = f", in up to {scheme[3:]} spans, each" if scheme.startswith("cv:") else ""
-        all_too = "; then fitted on all" if spans else ""
+        all_too = "; then fitted on all rows" if spans else ""
         return ("held out", f"the last {rows:,} rows by {units['column']}{spans} from those before{all_too}")
     whole = "" if units is None else f" of whole units by {units['column']}"
     if scheme.startswith("cv:"):
-        return ("held out", f"all rows, in {scheme[3:]} folds{whole}; then fitted on all")
-    return ("held out", f"{rows:,} rows{whole}; fitted on the others")
+        return ("held out", f"all rows, in {scheme[3:]} cross-validation folds{whole}; then fitted on all rows")
+    return ("held out", f"{rows:,} rows{whole}; fitted on the other rows")
 
 
 def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
@@ -149,7 +151,7 @@ def _details(one: Mapping[str, Any]) -> list[str]:
     if one["bins"] is not None:
         details.append(_bins(one))
     if one["clusters"] is not None:
-        details.append(f"{one['clusters']['k']:,} of {one['clusters']['source']}")
+        details.append(f"{one['clusters']['k']:,} clusters from {one['clusters']['source']}")
     elif one["binning"] == "clusters":
         details.append(UNCLUSTERED)
     if one["reduction"] not in {None, "positive class"}:
@@ -161,9 +163,9 @@ def _details(one: Mapping[str, Any]) -> list[str]:
 
 def _bins(one: Mapping[str, Any]) -> str:
     if one["binning"] == "shuffled":
-        return f"{one['bins']:,} of {one['bin_size']:,.0f} rows"
+        return f"{one['bins']:,} bins of {one['bin_size']:,.0f} rows"
     kinds = {"width": "equal width", "mass": "equal weight"}
-    return f"{one['bins']:,} of {kinds.get(one['binning'], one['binning'])}"
+    return f"{one['bins']:,} bins of {kinds.get(one['binning'], one['binning'])}"
 
 
 def drift(verdict: Mapping[str, Any]) -> str:

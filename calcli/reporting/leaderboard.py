@@ -16,9 +16,12 @@ IDENTITY = "identity"
 MANY = 6
 """Of methods that are as good no more are named."""
 
-GAIN = ("gain", "how much the log-loss is below that of no calibration, with a 95 % interval")
-BEHIND = ("behind", "how much the log-loss is above that of the chosen method, with a 95 % interval")
-BEST = ("best", "in how many of 100 tables like this one it has the best number; * the best may be any of these (95 %)")
+GAIN = ("gain", "decrease of the log-loss from that of no calibration, with a 95 % interval")
+BEHIND = ("behind", "increase of the log-loss from that of the chosen method, with a 95 % interval")
+BEST = (
+    "best",
+    "share of bootstrap samples in which the method is best; * in the 95 % confidence set of the best",
+)
 
 
 def ranked(report: Report) -> list[ScoreRow]:
@@ -35,19 +38,19 @@ def ranked(report: Report) -> list[ScoreRow]:
 
 
 def certainty(report: Report) -> str:
-    """How sure the choice is, and which methods are as good; empty where the report does not say."""
+    """How certain the choice is, and which methods are as good; empty if the report has no such numbers."""
     chosen = next((row for row in report.scores if row.name == report.chosen), None)
     if chosen is None or chosen.best is None:
         return ""
     others = [row.name for row in ranked(report) if row.as_good and row is not chosen]
     named = f"{', '.join(others[:MANY])}{f' and {len(others) - MANY} more' if len(others) > MANY else ''}"
-    as_good = f"as good, as far as these rows can tell: {named}" if others else "no other method is as good"
+    as_good = f"not significantly worse: {named}" if others else "all other methods are significantly worse"
     name = "No calibration" if chosen.name == IDENTITY else chosen.name
-    return f"{name} is the best in {percent(chosen.best)} of tables drawn from these rows; {as_good}"
+    return f"{name} is the best in {percent(chosen.best)} of bootstrap samples; {as_good}"
 
 
 def floors(report: Report, metrics: Sequence[str]) -> list[Pair]:
-    """What a calibrated score would show in these metrics, on the predictions of the chosen method."""
+    """The floors of these metrics, for the predictions of the chosen method."""
     chosen = next((row for row in report.scores if row.name == report.chosen), None)
     known = {} if chosen is None else {name: chosen.metrics[name].floor for name in metrics if name in chosen.metrics}
     digits = decimals([floor for floor in known.values() if floor is not None])

@@ -1,4 +1,4 @@
-"""What so few rows of a class can tell: said first, where there are few."""
+"""The warning that a class has few rows, which comes first in a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from calcli.reports.schema import Report
 
 FEW = 50
-"""Rows of the rarest class below which little can be said."""
+"""Below so many rows of the rarest class, reports warn of low power."""
 
 POWER = 1.959963984540054 + 0.8416212335729143
 """An error of so many standard errors is found in 4 of 5 tables by a test at 5 %."""
@@ -35,8 +35,8 @@ def warning(report: Report) -> str:
     what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
     many = "no row is" if count == 0 else f"only {count:,} row{'s are' if count > 1 else ' is'}"
     return (
-        f"{many[0].upper()}{many[1:]} {name}: little can be said. An error of {what} by {glued(size)} or more would "
-        "most likely have been seen, a smaller one not."
+        f"{many[0].upper()}{many[1:]} {name}, so the power of tests is low: for 80 % power, an error of {what} must be "
+        f"at least {glued(size)}."
     )
 
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from calcli.reports.schema import Difference, Report
 
 GROUPS = (
-    ("detectable", "the least mean error (prediction less label) that so many rows would show in 4 of 5 cases"),
+    ("detectable", "smallest mean error (prediction minus label) that would be detected with 80 % power"),
     (
         "p-value",
-        "how often a calibrated score would be off by as much on average, adjusted for all groups, columns and scores; "
-        "too few: rows that could show nothing, whatever their labels were, and do not count among them",
+        "test of the mean error, adjusted for the number of groups, columns and scores; too few: so few rows that no "
+        "labels would be significant, so the group is not tested",
     ),
 )
 """What the last two columns of the tables by group are."""

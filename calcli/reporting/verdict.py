@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from calcli.diagrams.captions import p_text, pair, told
+from calcli.diagrams.captions import means, p_text, told
 from calcli.reporting.findings import Findings, Numbers
 from calcli.reporting.typesetting import decimals, glued, interval, signed
 
@@ -23,11 +23,16 @@ WRONG = {
     "low": "too low on average",
     "over": "over-confident",
     "under": "under-confident",
-    "shape": "wrong in shape",
+    "shape": "non-linearly miscalibrated",
 }
 """By the fault."""
 
-WRONG_OF_THE_PREDICTED = {"high": "over-confident", "low": "under-confident", "over": "too steep", "under": "too flat"}
+WRONG_OF_THE_PREDICTED = {
+    "high": "over-confident",
+    "low": "under-confident",
+    "over": "too extreme",
+    "under": "too moderate",
+}
 """The same of the confidence in the predicted class."""
 
 
@@ -62,8 +67,8 @@ def verdict(findings: Findings, score: Numbers) -> Verdict:
         if difference is not None and difference.value is not None and before is not None and after is not None:
             return _judged(score.name, (words, findings.place), (before, after), difference)
     if any(metric in findings.metrics for metric in DECISIVE):
-        return Verdict("unknown", f"Whether {score.name} is better cannot be said: its log-loss is not defined here.")
-    return Verdict("unknown", f"Whether {score.name} is better cannot be said: add nll to --metrics.")
+        return Verdict("unknown", f"{score.name} cannot be compared with no calibration: its log-loss is undefined.")
+    return Verdict("unknown", f"{score.name} cannot be compared with no calibration: add nll to --metrics.")
 
 
 def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], difference: Difference) -> Verdict:
@@ -82,7 +87,7 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
         "better": f"{name} {glued(answer)}{moved}.",
         "worse": f"{name} is {glued(answer)}: it raises the {words}{moved}.",
         "same": f"{name} {glued(answer)}: the {words}{place} stays {before}.",
-    }.get(kind, f"{name} is {glued(answer)} than no calibration: the {words} goes{moved}.")
+    }.get(kind, f"{name} is {glued(answer)} than no calibration: the {words} changes{moved}.")
     return Verdict(kind, text, answer, "" if kind == "same" else size)
 
 
@@ -96,40 +101,36 @@ def _kind(before: float, difference: Difference) -> Kind:
 
 
 def alone(findings: Findings) -> Verdict:
-    """The verdict on a raw score without any other: whether it is calibrated, and else what is wrong with it."""
+    """The verdict on a raw score without any other: whether it is calibrated, and what is wrong if it is not."""
     curve = findings.curve
     test = None if curve is None else curve.diagnosis
     if curve is not None and curve.points and test is None:
-        return Verdict("unknown", "Not judged: on the rows that it was fitted on, every score looks calibrated.")
+        return Verdict("unknown", "Not tested: a score always looks calibrated on the rows that it was fitted on.")
     if curve is None or test is None:
-        return Verdict("unknown", "Only the raw score was measured; --with ARTIFACT measures another beside it.")
+        return Verdict("unknown", "Only the raw score was measured; add --with ARTIFACT to compare a calibrator.")
     groups = _listed([f"{off} of {count} groups of {by}" for by, (off, count) in findings.groups.items() if off])
     if not test.chance:
         words = WRONG if curve.of is not None else WRONG | WRONG_OF_THE_PREDICTED
         answer, *others = [words[fault] for fault in test.faults]
-        also = f"; it is also {_listed(others)}" if others else ""
-        within = f" It is off in {groups}." if groups else ""
-        shown = f"{_shown(test)} ({glued(p_text(test.p))}){also}"
-        return Verdict("unclear", f"The raw score is {glued(answer)}: {shown}.{within}", answer)
-    seen = (
-        ""
-        if test.detectable is None
-        else f"; a mean error of {test.detectable:.2g} would have been seen in 4 of 5 cases"
-    )
+        also = f" It is also {_listed(others)}." if others else ""
+        within = f" It is miscalibrated in {groups}." if groups else ""
+        shown = f"{_shown(test, curve.of)} ({glued(p_text(test.p))})"
+        return Verdict("unclear", f"The raw score is {glued(answer)}: {shown}.{also}{within}", answer)
+    power = "" if test.detectable is None else f", with 80 % power to detect a mean error of {test.detectable:.2g}"
     if groups:
-        answer = f"off in {groups}"
-        return Verdict("unclear", f"The raw score is {glued(answer)}; over all rows it is not shown to be off.", answer)
-    answer = "not shown to be off"
-    return Verdict("same", f"The raw score is {glued(answer)}: {told(test)}{seen}.", answer)
+        answer = f"miscalibrated in {groups}"
+        text = f"The raw score is {glued(answer)}; over all rows no miscalibration is detected."
+        return Verdict("unclear", text, answer)
+    answer = "No miscalibration"
+    return Verdict("same", f"{glued(answer)} of the raw score is detected: {told(test)}{power}.", answer)
 
 
-def _shown(test: Diagnosis) -> str:
+def _shown(test: Diagnosis, of: str | None) -> str:
     """The number that shows what is wrong most."""
     if test.faults[0] in {"high", "low"}:
-        predicted, came = pair(test.predicted, test.happened)
-        return f"it says {predicted}, and {came} comes true"
+        return means(test, of)
     if test.faults[0] == "shape":
-        return "its curve bends where a shift and a slope cannot follow"
+        return "no intercept and slope on its log-odds correct it"
     slope = test.slope or 0.0
     told = f"the slope of the labels on its log-odds is {slope:.2f}, not 1"
     return told if slope >= 0 else f"{told}: it ranks backwards"
@@ -144,7 +145,7 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
     """A sentence over several verdicts."""
     metric = next((name for name in DECISIVE if name in findings.metrics), None)
     if metric is None:
-        return "Which is best cannot be said: add nll to --metrics."
+        return "The best score cannot be determined: add nll to --metrics."
     words = DECISIVE[metric]
     values = [score.values.get(metric) for score in findings.calibrated]
     better = [
@@ -158,7 +159,7 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
     value, name = min(better)
     digits = decimals([before, value])
     lowest = f"{name} has the lowest {words}{findings.place}, {value:.{digits}f}"
-    return f"{lowest}; the raw score has {before:.{digits}f}. Against that:"
+    return f"{lowest}; the raw score has {before:.{digits}f}. Against raw:"
 
 
 def _size(before: float, difference: Difference) -> str:

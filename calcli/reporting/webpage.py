@@ -42,9 +42,9 @@ def webpage(report: Report) -> str:
         _pictures(report),
         _groups(report),
         _changes(report),
-        section("What was measured", terms(_measured(report)), *map(paragraph, notes)),
-        section("What the scores are", terms(_origins(report))),
-        section("What the numbers mean", terms(_definitions(report, numbers))),
+        section("Data", terms(_measured(report)), *map(paragraph, notes)),
+        section("Scores", terms(_origins(report))),
+        section("Definitions", terms(_definitions(report, numbers))),
     ]
     about = f"calcli {report.version}, {report.command}, seed {report.seed}"
     return page.document(_title(report), about, "".join(body))
@@ -52,7 +52,7 @@ def webpage(report: Report) -> str:
 
 def _title(report: Report) -> str:
     of = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
-    return ("Methods compared" if report.command == "compare" else "Calibration") + of
+    return ("Comparison of methods" if report.command == "compare" else "Calibration") + of
 
 
 def _choice(report: Report) -> str:
@@ -93,7 +93,7 @@ def _gates(report: Report) -> str:
             + (NOTHING if one["value"] is None else f"{one['value']:.6g}")
             for one in failed
         )
-        outcome = f"{gate['expr']} is {'not true' if gate['passed'] else 'true'}{f' ({why})' if why else ''}"
+        outcome = f"{gate['expr']} is {'false' if gate['passed'] else 'true'}{f' ({why})' if why else ''}"
         lines.append(f"<li>{answer}: {escape(outcome)}</li>\n")
     return f'<ul class="gates">\n{"".join(lines)}</ul>\n' if lines else ""
 
@@ -135,7 +135,7 @@ def _pictures(report: Report) -> str:
     if not curves:
         return ""
     figures = page.figures(curves, str(report.binding["label"]), "consistency")
-    return f"<h2>What was predicted, and what happened</h2>\n{page.switches(curves)}{figures}"
+    return f"<h2>Reliability diagrams</h2>\n{page.switches(curves)}{figures}"
 
 
 def _drawn(report: Report) -> list[Curve]:
@@ -158,7 +158,7 @@ def _groups(report: Report) -> str:
 def _columns() -> str:
     """The explanation of the last columns and of bold numbers."""
     detectable, (name, meaning) = tables.GROUPS
-    return terms((detectable, (name, f"{meaning}; bold where that is less than one time in twenty")))
+    return terms((detectable, (name, f"{meaning}; bold below 0.05")))
 
 
 def _changes(report: Report) -> str:
@@ -167,7 +167,7 @@ def _changes(report: Report) -> str:
         return ""
     shown, reasons = changes
     return section(
-        f"Since {shown.title}",
+        f"Changes since {shown.title}",
         table(shown.header, shown.rows, words=2),
         *(paragraph(reason, "note") for reason in reasons),
     )

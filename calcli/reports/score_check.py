@@ -23,16 +23,16 @@ def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Bindin
         least, greatest = ends
         yield ReportWarning(
             "two-values",
-            f"the score holds {least:.6g} and {greatest:.6g} and nothing else: if these are predicted classes, name "
+            f"the score has only the values {least:.6g} and {greatest:.6g}: if these are predicted classes, name "
             "their probabilities with --prob COL",
         )
 
 
 def _meant(binding: Binding) -> str:
     if not binding.binary:
-        return "are its columns in the order of the classes? --classes A,B,... says which is which"
+        return "if its columns are not in the order of the classes, give that order with --classes A,B,..."
     other = next(class_text(label) for label in binding.classes if label != binding.positive)
-    return f"is it of the class {other}? then fit with --positive {other}"
+    return f"if it predicts {other}, fit with --positive {other}"
 
 
 def _two_values(prob: FloatArray) -> tuple[float, float] | None:

@@ -200,7 +200,7 @@ def test_inspect_shows_the_prior_shift(here: Path, run: Run) -> None:
     assert run(*words)[0] == 0
     out = " ".join(run("inspect", "shifted")[1].split())
     rate = pl.read_parquet("train.parquet")["label"].mean()
-    assert f"prior made for a share of 0.05 of 1; the rows of the fit have {rate:.3g}" in out
+    assert f"prior probabilities are for a base rate of 0.05 of 1; the calibration rows have {rate:.3g}" in out
 
 
 def test_rows_of_the_fit_flatter_and_it_says_so(here: Path, run: Run) -> None:
@@ -255,7 +255,7 @@ def test_every_verb_that_meets_labels_says_so(here: Path, run: Run) -> None:
     pl.DataFrame({"label": label, "prob": 1 - prob}).write_csv("back.csv")
     pl.DataFrame({"label": label, "prob": np.round(prob)}).write_csv("hard.csv")
     for words in (("fit", "-m", "platt", "-o", "kept"), ("evaluate",), ("compare", "--methods", "platt")):
-        for name, sentence in (("back.csv", "ranks backwards (auc 0."), ("hard.csv", "holds 0 and 1 and nothing else")):
+        for name, sentence in (("back.csv", "ranks backwards (auc 0."), ("hard.csv", "has only the values 0 and 1:")):
             code, _, err = run(*words, name)
             assert code == 0
             assert sentence in " ".join(err.split())

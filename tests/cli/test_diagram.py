@@ -21,7 +21,7 @@ def test_the_picture_goes_to_stdout(here: Path, run: Run) -> None:
     code, out, err = run(*DIAGRAM)
     assert (code, err) == (0, "")
     assert out.count("1.0 ┤") == 2
-    assert "█ how often it is 1" in out
+    assert "█ observed rate" in out
     assert ESCAPE not in out
     assert max(map(len, out.splitlines())) <= 80
 
@@ -131,7 +131,7 @@ def test_fit_and_evaluate_end_with_a_picture_on_a_terminal(here: Path) -> None:
         code, seen = on_terminal(*words, cwd=here)
         assert code == 0
         picture = seen[seen.rindex("1.0 ┤") :]
-        assert "how often it is 1" in picture
+        assert "observed rate" in picture
         assert "38;5;166" in picture
 
 
@@ -150,5 +150,5 @@ def test_there_is_none_in_a_pipe_or_on_a_dumb_terminal(here: Path, run: Run) -> 
 def test_more_scores_than_fit_side_by_side_are_counted(here: Path) -> None:
     words = [word for name in "abcd" for word in ("--with", f"{name}=train.platt")]
     seen = on_terminal("evaluate", "test.csv", *words, cwd=here)[1]
-    assert "calcli diagram shows the other 2 too" in seen
+    assert "calcli diagram also shows the other 2" in seen
     assert seen.count("1.0 ┤") == 3

@@ -57,7 +57,7 @@ def test_fit_prints_the_path_and_nothing_else(here: Path, run: Run) -> None:
 def test_a_dry_run_shows_the_binding(here: Path, run: Run) -> None:
     code, out, err = run("fit", "regression.parquet", "--dry-run")
     assert code == 0
-    assert "label: an amount" in out
+    assert "label: a number" in out
     assert "score" not in out
     assert "taken for an amount" in err
 
@@ -89,11 +89,11 @@ def test_evaluate_for_people(task: str, here: Path, run: Run) -> None:
     code, out, err = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--ood", "ood.parquet")
     assert (code, err) == (0, "")
     told = " ".join(out.split())
-    assert told.startswith(f"Knowledge uncertainty of {task}.sglb tells rows from elsewhere with an AUC of 0.")
-    assert ("RMSE" if task == "regression" else "error") + " of the rows that are left" in out
+    assert told.startswith(f"Knowledge uncertainty of {task}.sglb detects out-of-distribution rows with an AUC of 0.")
+    assert ("RMSE" if task == "regression" else "error") + " of the remaining rows" in out
     assert max(map(len, out.splitlines())) <= 80
     several = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--with", f"twin={task}.sglb")[1]
-    assert "twin gains" in " ".join(several.split())
+    assert "twin reaches" in " ".join(several.split())
 
 
 def test_evaluate_for_machines(here: Path, run: Run) -> None:
@@ -109,7 +109,7 @@ def test_inspect_says_what_it_is(here: Path, capfd: pytest.CaptureFixture[str]) 
     assert main(["inspect", "regression.sglb"]) == 0
     out = capfd.readouterr().out
     assert out.startswith("regression.sglb is an ensemble (sglb), fitted ")
-    assert "label: an amount" in out
+    assert "label: a number" in out
     assert main(["inspect", "binary.sglb", "--format", "json"]) == 0
     jsonschema.validate(json.loads(capfd.readouterr().out), ANSWERS_SCHEMA)
 

@@ -11,11 +11,19 @@ from tests.support.curves import OVER, bars, diagnosis, line, rejection
 @pytest.mark.parametrize(
     ("fault", "finding", "text"),
     [
-        ("over", "over", "Over-confident: says 0.90, happens 0.70; says 0.10, happens 0.30 (p < 0.005)."),
-        ("under", "under", "Under-confident: says 0.90, happens 0.70; says 0.10, happens 0.30 (p < 0.005)."),
-        ("high", "high", "Too high: says 0.90, happens 0.70 (p < 0.005)."),
-        ("low", "low", "Too low: says 0.10, happens 0.30 (p < 0.005)."),
-        ("shape", "mixed", "Too high and too low: says 0.90, happens 0.70; says 0.10, happens 0.30 (p < 0.005)."),
+        ("over", "over", "Over-confident: predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005)."),
+        (
+            "under",
+            "under",
+            "Under-confident: predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005).",
+        ),
+        ("high", "high", "Too high: predicted 0.90, observed 0.70 (p < 0.005)."),
+        ("low", "low", "Too low: predicted 0.10, observed 0.30 (p < 0.005)."),
+        (
+            "shape",
+            "mixed",
+            "Too high and too low: predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005).",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_score_is_what_the_tests_say(fault, finding: str, text: str) -> None:
@@ -26,58 +34,58 @@ def test_what_is_wrong_with_a_score_is_what_the_tests_say(fault, finding: str, t
 
 def test_confidence_in_the_predicted_class_is_too_much_or_too_little() -> None:
     over = caption(bars((0.6, 0.5, 10), (0.9, 0.81, 90), of=None, fault="high"))
-    assert over.text == "Over-confident: says 0.90, right 0.81 (p < 0.005)."
+    assert over.text == "Over-confident: confidence 0.90, accuracy 0.81 (p < 0.005)."
     under = caption(bars((0.6, 0.7, 10), (0.8, 0.9, 90), of=None, fault="low"))
-    assert under.text == "Under-confident: says 0.80, right 0.90 (p < 0.005)."
+    assert under.text == "Under-confident: confidence 0.80, accuracy 0.90 (p < 0.005)."
 
 
 def test_gaps_that_are_off_only_together_show_the_mean() -> None:
     curve = dataclasses.replace(
         bars(*OVER, off=False), diagnosis=diagnosis("high", p=0.031, predicted=0.348, happened=0.31)
     )
-    assert caption(curve).text == "Too high: says 0.35 on average, happens 0.31 (p = 0.031)."
+    assert caption(curve).text == "Too high: mean prediction 0.35, observed rate 0.31 (p = 0.031)."
 
 
 def test_what_chance_can_do_is_no_finding_and_says_which_test_at_which_level() -> None:
     found = caption(bars(*OVER, fault=None))
-    assert found.text == "No error beyond chance: one test of all gaps at 5 %, p = 0.4, 130 rows."
+    assert found.text == "No miscalibration detected: joint test of all gaps at 5 %, p = 0.4, 130 rows."
     assert found.good
 
 
 def test_the_example_is_one_beyond_chance_and_of_many_rows() -> None:
     few_rows = bars((0.3, 0.1, 1000), (0.9, 0.5, 5), fault="high")
-    assert caption(few_rows).text == "Too high: says 0.30, happens 0.10 (p < 0.005)."
+    assert caption(few_rows).text == "Too high: predicted 0.30, observed 0.10 (p < 0.005)."
     by_chance = dataclasses.replace(few_rows.points[0], off=False)
     assert caption(dataclasses.replace(few_rows, points=(by_chance, few_rows.points[1]))).text.endswith(
-        "0.90, happens 0.50 (p < 0.005)."
+        "0.90, observed 0.50 (p < 0.005)."
     )
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "shown"), [(0.9, 0.81, "0.90, happens 0.81"), (0.01, 0.013, "0.010, happens 0.013")]
+    ("x", "y", "shown"), [(0.9, 0.81, "0.90, observed 0.81"), (0.01, 0.013, "0.010, observed 0.013")]
 )
 def test_as_many_decimals_as_it_takes_to_tell_numbers_apart(x: float, y: float, shown: str) -> None:
-    assert f"says {shown}" in caption(bars((x, y, 10), fault="low" if y > x else "high")).text
+    assert f"predicted {shown}" in caption(bars((x, y, 10), fault="low" if y > x else "high")).text
 
 
 def test_what_is_gained_by_rejecting() -> None:
     found = caption(rejection(0.2, 0.15, 0.1, 0.05, 0.01))
-    assert found.text == "Rejecting helps: without the least sure 20 % the error rate is 15 % instead of 20 %."
+    assert found.text == "Rejecting helps: without the least certain 20 % the error rate is 15 % instead of 20 %."
     assert caption(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
 
 
 def test_on_rows_of_the_fit_there_is_no_verdict() -> None:
     curve = dataclasses.replace(bars(*OVER), diagnosis=None)
-    assert caption(curve).text == "Not judged: the score was fitted on these rows."
+    assert caption(curve).text == "Not tested: the score was fitted on these rows."
 
 
 def test_nothing() -> None:
-    assert caption(dataclasses.replace(bars(*OVER), points=())).text == "Nothing to see: there are no rows."
+    assert caption(dataclasses.replace(bars(*OVER), points=())).text == "No data: there are no rows."
 
 
 def test_axes_say_what_is_shown() -> None:
-    assert axes(bars(*OVER), "clicked") == ("predicted probability that clicked is 1", "how often clicked is 1")
-    assert axes(bars(*OVER, of=None), "clicked") == ("confidence in the predicted class", "how often it is right")
+    assert axes(bars(*OVER), "clicked") == ("predicted probability that clicked is 1", "observed rate of clicked = 1")
+    assert axes(bars(*OVER, of=None), "clicked") == ("confidence in the predicted class", "accuracy")
     assert axes(rejection(0.1), "clicked")[1] == "error rate of the rows kept"
 
 

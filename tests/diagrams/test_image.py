@@ -88,17 +88,17 @@ def test_what_is_written() -> None:
         "raw",
         "platt",
         "ECE 0.1538",
-        "Over-confident: says 0.90, happens 0.70; says\n0.10, happens 0.30 (p < 0.005).",
-        "No error beyond chance: one test of all gaps\nat 5 %, p = 0.4, 130 rows.",
+        "Over-confident: predicted 0.90, observed 0.70;\npredicted 0.10, observed 0.30 (p < 0.005).",
+        "No miscalibration detected: joint test of all\ngaps at 5 %, p = 0.4, 130 rows.",
         "predicted probability that clicked is 1",
-        "how often clicked is 1",
-        "how often it is 1",
-        "less often than predicted",
-        "more often than predicted",
-        "a calibrated score's range (95 %)",
+        "observed rate of clicked = 1",
+        "observed rate",
+        "lower than predicted",
+        "higher than predicted",
+        "95 % range of a calibrated score",
     ):
         assert text in found, text
-    assert found.count("how often clicked is 1") == 1
+    assert found.count("observed rate of clicked = 1") == 1
 
 
 def test_a_smooth_curve_goes_through_its_points() -> None:
@@ -119,7 +119,7 @@ def test_rejection_curves_share_a_plot() -> None:
     assert [one.get_ydata().tolist() for one in axes.lines] == [[0.19, 0.15, 0.1, 0.05], [0.12, 0.1, 0.05, 0.01]]
     assert len({one.get_color() for one in axes.lines}) == len({str(one.get_linestyle()) for one in axes.lines}) == 2
     assert axes.get_ylim() == (0.0, 0.2)
-    assert words(found)[-3].startswith("raw: without the least sure")
+    assert words(found)[-3].startswith("raw: without the least certain")
 
 
 def test_panels_are_in_rows_of_four_and_classes_below_each_other() -> None:

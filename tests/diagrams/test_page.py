@@ -148,10 +148,10 @@ def test_a_smooth_curve_goes_through_its_points() -> None:
 
 def test_what_is_written() -> None:
     text = Parsed(written(three_kinds())).text
-    for words in ("raw", "platt", "Over-confident", "No error beyond chance", "less often than predicted", "numbers"):
+    for words in ("raw", "platt", "Over-confident", "No miscalibration detected", "lower than predicted", "numbers"):
         assert words in text
     assert "predicted probability that clicked is 1" in text
-    assert any("without the least sure 20 %" in words for words in text)
+    assert any("without the least certain 20 %" in words for words in text)
 
 
 def test_each_choice_has_its_buttons() -> None:
@@ -188,7 +188,7 @@ def test_names_are_text_and_nothing_else() -> None:
 
 def test_curves_without_points() -> None:
     empty = [Curve("raw", "1", "reliability"), Curve("raw", "1", "smooth"), Curve("raw", None, "rejection")]
-    assert "Nothing to see" in Parsed(written(empty)).text
+    assert "No data" in Parsed(written(empty)).text
 
 
 def test_classes_have_titles() -> None:

@@ -25,10 +25,10 @@ def picture(*curves: Curve, **look) -> str:
 SMALL = """\
 1.0 ┤                  ⡠⠊
     │                ░░░░      raw
-    │              ⡠⠊░░░░      Over-confident: says 0.90,
-    │            ░░░░████      happens 0.70; says 0.10,
-    │          ⡠⠊████████      happens 0.30 (p < 0.005).
-0.5 ┤        ████████████
+    │              ⡠⠊░░░░      Over-confident: predicted
+    │            ░░░░████      0.90, observed 0.70;
+    │          ⡠⠊████████      predicted 0.10, observed 0.30
+0.5 ┤        ████████████      (p < 0.005).
     │    ▒▒▒▒████████████
     │▒▒▒▒████████████████
     │▒▒▒▒████████████████
@@ -38,16 +38,16 @@ SMALL = """\
     └─────────┴─────────┴
    0.0       0.5       1.0
 
-█ how often it is 1   ░ less often than predicted
-▒ more often than predicted"""
+█ observed rate   ░ lower than predicted
+▒ higher than predicted"""
 
 ASCII = """\
 1.0 +                                      ..
     |                                    ..        raw                ECE 0.1538
-    |                                ::::::::      Over-confident: says 0.90,
-    |                                ::::::::      happens 0.70; says 0.10,
-0.8 +                              ..::::::::      happens 0.30 (p < 0.005).
-    |                            ..  ::::::::
+    |                                ::::::::      Over-confident: predicted
+    |                                ::::::::      0.90, observed 0.70;
+0.8 +                              ..::::::::      predicted 0.10, observed 0.30
+    |                            ..  ::::::::      (p < 0.005).
     |                        ::::::::########
     |                        ::::::::########
 0.6 +                      ..################
@@ -70,12 +70,12 @@ ASCII = """\
    0.0     0.2     0.4     0.6     0.8     1.0
      predicted probability that clicked is 1
 
-# how often it is 1   : less often than predicted   % more often than predicted"""
+# observed rate   : lower than predicted   % higher than predicted"""
 
 TWO = """\
 raw                                  ECE 0.1538    platt                                ECE 0.1538
-Over-confident: says 0.90, happens 0.70; says      No error beyond chance: one test of all gaps at
-0.10, happens 0.30 (p < 0.005).                    5 %, p = 0.4, 130 rows.
+Over-confident: predicted 0.90, observed 0.70;     No miscalibration detected: joint test of all
+predicted 0.10, observed 0.30 (p < 0.005).         gaps at 5 %, p = 0.4, 130 rows.
 1.0 ┤                                      ⡠⠊      1.0 ┤                                      ⡠⠊
     │                                    ⡠⠊            │                                    ⡠⠊
     │                                ░░░░░░░░          │                                ········
@@ -95,7 +95,7 @@ def test_two_scores_side_by_side_and_gaps_of_chance_as_dots() -> None:
     by_chance = bars(*OVER, score="platt", off=False, fault=None)
     found = picture(bars(*OVER), by_chance, width=110)
     assert found.startswith(TWO)
-    assert "· perhaps by chance" in found.splitlines()[-1]
+    assert "· not significant" in found.splitlines()[-1]
 
 
 def test_the_same_two_below_each_other_on_80_columns() -> None:
@@ -180,9 +180,9 @@ def test_a_smooth_curve_is_as_high_as_it_should_be() -> None:
 def test_the_curves_of_rejection_have_names_where_there_are_no_colours() -> None:
     first, second = rejection(*(0.2 - 0.02 * step for step in range(10))), rejection(*[0.1] * 10, score="platt")
     plain = picture(first, second, width=70)
-    assert re.search(r"^a = raw: without the least sure 20 %", plain, flags=re.MULTILINE)
+    assert re.search(r"^a = raw: without the least certain 20 %", plain, flags=re.MULTILINE)
     assert re.search(r"^b = platt: ", plain, flags=re.MULTILINE)
-    plot = plain.split("least sure first")[0]
+    plot = plain.split("least certain first")[0]
     assert plot.count("a") >= 3
     assert plot.count("b") >= 3
     colored = draw([first, second], "y", TerminalStyle(color=True))

@@ -108,7 +108,7 @@ def test_what_was_fitted_on_what() -> None:
         "params": {"trees": 8, "link": "linear"},
     }
     made = report(replace(score("x"), source=ScoreSource("artifact", "old.mbct", None, "mbct", "0", fitted)))
-    said = "old.mbct, mbct (preset paper, trees=8, link=linear), fitted 2026-01-31 on 30,000 rows of train.parquet"
+    said = "old.mbct, mbct (preset paper, trees=8, link=linear), fitted 2026-01-31 on 30,000 rows from train.parquet"
     assert said in words(made)
 
 
@@ -148,9 +148,9 @@ def test_gates_drift_baseline_and_warnings() -> None:
     )
     found = words(made)
     assert "FAILED: ece > 0.05 is true (ece of x, de is 0.0776)" in found
-    assert "passed: nll > 1 is not true" in found
+    assert "passed: nll > 1 is false" in found
     assert "Drift: too high, most likely since night 3, 2026-11-01 (evidence 44 after 5 nights; 20 is enough)" in found
-    assert "Since old.json" in found
+    assert "Changes since old.json" in found
     assert ["raw", "nll", "0.4300", "0.4321", "+0.0021"] in read(made).tables[-1]
     assert "these look like probabilities" in found
 
@@ -184,10 +184,7 @@ def test_compared() -> None:
         ),
         differences=(*made.differences, Difference("beta", "platt", "nll", -0.01, -0.02, 0.005, None)),
     )
-    assert (
-        "platt is the best in 40 % of tables drawn from these rows; as good, as far as these rows can tell: beta"
-        in (words(sure))
-    )
+    assert "platt is the best in 40 % of bootstrap samples; not significantly worse: beta" in (words(sure))
     assert read(sure).tables[0] == [
         ["", "nll", "gain", "95 % interval", "behind", "95 % interval", "best", "fit"],
         ["beta *", "0.3900", "", "", "-0.0100", "-0.0200 to +0.0050", "60 %", ""],

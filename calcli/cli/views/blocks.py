@@ -52,7 +52,7 @@ def fit_data(manifest: Manifest) -> facts.Pair:
     """The rows that an artifact was fitted on."""
     rows = f"{cast('dict[str, Any]', manifest.fit)['rows']:,} rows"
     files = cast("list[dict[str, Any]]", manifest.data.get("files", []))
-    return ("data", f"{rows} of {facts.names_of_files(files)}" if files else rows)
+    return ("data", f"{rows} from {facts.names_of_files(files)}" if files else rows)
 
 
 def settings(values: dict[str, Any], sign: str = "=") -> str:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from calcli.metrics import catalog as metrics
 
 _ORDER = {
-    "kept": "kept, but for ties",
-    "kept or reversed": "kept, or turned round where the scores are worse than chance",
+    "kept": "kept, except for ties",
+    "kept or reversed": "kept, or reversed if the scores rank worse than chance",
     "changed": "may change",
 }
 _SUMS = {"yes": "sums over rows", "binary": "sums over rows, for two classes", "no": "rows"}
@@ -39,7 +39,7 @@ def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Sc
     for family in dict.fromkeys(family for family, _, _ in entries):
         pairs = [(name, summary) for owner, name, summary in entries if owner == family]
         lines += [screen.bold(family), *described(pairs, screen.prose, least=least), ""]
-    return [*lines, f"calcli {command} NAME says more."]
+    return [*lines, f"For details, run calcli {command} NAME."]
 
 
 def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
@@ -48,10 +48,10 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     native = spec.multiclass == "native"
     pairs = [
         ("family", spec.family),
-        ("classes", "two or more" if native else "two; of more, each against the rest"),
+        ("classes", "two or more" if native else "two; more are calibrated one-vs-rest"),
         ("ranking", _ORDER[spec.order]),
         ("weights", "yes" if spec.weights else "no"),
-        ("features", "looks at them" if spec.needs_features else "looks at the score only"),
+        ("features", "needed" if spec.needs_features else "not used"),
         ("export", "to SQL and JSON" if spec.closed_form else "no"),
         ("fitted from", _SUMS[spec.sums]),
     ]
@@ -62,7 +62,7 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     if packages := spec.packages:
         pairs.append(("needs", f"{', '.join(packages)}, to be fitted: {install_line(packages)}"))
     if spec.contains_rows:
-        pairs.append(("its artifact", "holds rows of the data that it was fitted on"))
+        pairs.append(("its artifact", "contains rows of the calibration data"))
     if spec.reference:
         pairs.append(("reference", spec.reference))
     lines = [*wrapped(f"{spec.name}: {spec.summary}", screen.prose), "", *described(pairs, screen.prose)]
@@ -102,9 +102,9 @@ def metric(spec: metrics.MetricSpec, screen: Screen) -> list[str]:
     pairs = [
         ("family", spec.family),
         ("better", spec.direction),
-        ("by default", "shown" if spec.default else "shown if asked for"),
-        ("differences", "have intervals" if spec.rows else "have none: it is no mean over rows"),
+        ("by default", "shown" if spec.default else "shown with --metrics"),
+        ("differences", "have intervals" if spec.rows else "have none, because it is not a mean over rows"),
     ]
     if spec.kind == "gap":
-        pairs.append(("zero", "never reached on finite data, by a calibrated score neither"))
+        pairs.append(("zero", "never reached on finite data, even by a calibrated score"))
     return [*wrapped(f"{spec.name}: {spec.summary}", screen.prose), "", *described(pairs, screen.prose)]

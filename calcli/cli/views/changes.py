@@ -19,4 +19,4 @@ def table(report: Report, screen: Screen) -> list[str]:
         return []
     changes, reasons = comparison
     lines = blocks.table([changes.header, *changes.rows], "llrrr", screen)
-    return ["", screen.bold(f"since {changes.title}"), *lines, *blocks.remarks(reasons, screen)]
+    return ["", screen.bold(f"changes since {changes.title}"), *lines, *blocks.remarks(reasons, screen)]

@@ -24,7 +24,7 @@ def metrics(report: Report, screen: Screen) -> list[str]:
         shown = [screen.bad(row) if tables.is_off(one) else row for row, one in zip(rows, entries, strict=True)]
         lines += ["", screen.bold(table.title), screen.dim(header), *shown]
     if lines:
-        more = [("more", f"{', '.join(hidden)}: on a wider screen, or with --format")] if hidden else []
+        more = [("more", f"{', '.join(hidden)} are shown on a wider screen or with --format")] if hidden else []
         lines += ["", *blocks.notes([*tables.GROUPS, *more], screen)]
     return lines
 
@@ -47,7 +47,7 @@ def verdicts(report: Report, screen: Screen) -> list[str]:
     for gate in (cast("Mapping[str, Any]", gate) for gate in report.gates):
         passed = gate["passed"]
         answer = screen.good("passed") if passed else screen.bad("FAILED")
-        lines += wrapped(f"{answer}: {gate['expr']} is {'not true' if passed else 'true'}", screen.prose)
+        lines += wrapped(f"{answer}: {gate['expr']} is {'false' if passed else 'true'}", screen.prose)
         for failure in gate["failed"]:
             group = f", {failure['group']}" if failure["group"] is not None else ""
             value = NOTHING if failure["value"] is None else f"{failure['value']:.6g}"

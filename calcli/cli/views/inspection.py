@@ -95,8 +95,12 @@ def _shifted(manifest: Manifest) -> list[facts.Pair]:
     if shift is None:
         return []
     here = ", ".join(f"{name}={share:.3g}" for name, share in rate.items()) if isinstance(rate, dict) else f"{rate:.3g}"
-    there = f"the shares {shift}" if isinstance(rate, dict) else f"a share of {shift} of {manifest.label['positive']}"
-    return [("prior", f"made for {there}; the rows of the fit have {here}")]
+    there = (
+        f"the class shares {shift}"
+        if isinstance(rate, dict)
+        else f"a base rate of {shift} of {manifest.label['positive']}"
+    )
+    return [("prior", f"probabilities are for {there}; the calibration rows have {here}")]
 
 
 def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
@@ -110,11 +114,11 @@ def _files(manifest: Manifest) -> list[facts.Pair]:
     """The payload of the artifact, and the versions that wrote it."""
     size = sum(payload.bytes for payload in manifest.payloads)
     count = len(manifest.payloads)
-    files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes right"
+    files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes valid"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version)
     pairs = [("files", files), ("seed", str(manifest.seed)), ("made with", versions)]
     if manifest.contains_rows:
-        pairs.append(("rows", "holds rows of the data that it was fitted on: share it as you would share them"))
+        pairs.append(("rows", "contains rows of the calibration data: treat it as confidentially as them"))
     if manifest.previous is not None:
-        pairs.append(("before", "the generation before this one is kept beside it"))
+        pairs.append(("before", "the previous generation is kept"))
     return pairs

@@ -61,7 +61,7 @@ def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
     fitting = bars[: terminal.abreast(bars, look)]
     lines = ["", *_colored(terminal.draw(fitting, "", look), screen)]
     if len(fitting) < len(bars):
-        lines.append(screen.dim(f"calcli diagram shows the other {len(bars) - len(fitting)} too"))
+        lines.append(screen.dim(f"calcli diagram also shows the other {len(bars) - len(fitting)}"))
     return lines
 
 

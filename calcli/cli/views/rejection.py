@@ -17,10 +17,10 @@ TENTHS = tuple(place / 10 for place in range(10))
 """The table has every tenth; all points are in the JSON."""
 
 TITLES = {
-    "rate": ("rejected", "Errors among the rows that are left when a share is rejected, the least sure first"),
+    "rate": ("rejected", "Error rate of the remaining rows by share rejected, least certain first"),
     "threshold": (
         "threshold",
-        "Errors among the rows whose uncertainty is no more than a threshold, 0 sure and 1 none",
+        "Error rate of the rows with an uncertainty up to a threshold, from 0 (certain) to 1",
     ),
 }
 

@@ -59,7 +59,7 @@ def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), o
 
 
 def scarce(report: Report, screen: Screen) -> list[str]:
-    """A paragraph on how little can be said, where that is so."""
+    """The warning that a class has few rows."""
     text = scarcity.warning(report)
     return [*map(screen.doubtful, wrapped(text, screen.prose)), ""] if text else []
 
@@ -69,7 +69,7 @@ def headline(numbers: findings.Findings, screen: Screen, opening: str | None = N
     if not numbers.scores:
         return []
     if numbers.place and not numbers.calibrated:
-        return wrapped("Not checked: no rows were held out. These are the numbers of the raw score.", screen.prose)
+        return wrapped("Not evaluated: no rows were held out. The numbers are those of the raw score.", screen.prose)
     if len(numbers.calibrated) < 2:
         verdict = judge.verdict(numbers, numbers.calibrated[0]) if numbers.calibrated else judge.alone(numbers)
         answer = _colored(verdict, verdict.answer, screen)

@@ -25,13 +25,13 @@ KINDS = {
 }
 
 MEANINGS = {
-    "nll": "log-loss in nats; of amounts, of the mixture of the members' distributions",
+    "nll": "log-loss in nats; for regression, that of the mixture of the members' distributions",
     "error": "how often the most probable class is wrong",
     "rmse": "root mean squared error of the mean",
-    "prr_total": "percent of an oracle's gain from rejecting the rows of most total uncertainty first",
-    "prr_knowledge": "the same by knowledge uncertainty",
-    "ood_auc_total": "how often a row from elsewhere has more total uncertainty than one of these",
-    "ood_auc_knowledge": "the same of knowledge uncertainty",
+    "prr_total": "gain from rejecting the rows with the highest total uncertainty first, in percent of an oracle's",
+    "prr_knowledge": "the same with knowledge uncertainty",
+    "ood_auc_total": "how often an out-of-distribution row has a higher total uncertainty than one of these",
+    "ood_auc_knowledge": "the same with knowledge uncertainty",
 }
 
 REJECTED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -67,19 +67,19 @@ def evaluated(report: Report, screen: Screen) -> list[str]:
 
 
 def _sentence(score: ScoreRow) -> str:
-    """How well knowledge uncertainty finds rows from elsewhere; without such rows, how well the total finds errors."""
+    """How well knowledge uncertainty detects out-of-distribution rows, or, without them, the total finds errors."""
     values = {name: metric.value for name, metric in score.metrics.items()}
     if values.get("ood_auc_knowledge") is not None:
         knowledge, total = values["ood_auc_knowledge"], values["ood_auc_total"]
         return (
-            f"Knowledge uncertainty of {score.name} tells rows from elsewhere with an AUC of {knowledge:.3f}, "
+            f"Knowledge uncertainty of {score.name} detects out-of-distribution rows with an AUC of {knowledge:.3f}, "
             f"total uncertainty with {total:.3f}."
         )
     if values["prr_total"] is None:
-        return f"What {score.name} gains by rejecting rows cannot be said: {score.metrics['prr_total'].reason}."
+        return f"The gain of {score.name} from rejecting rows is undefined: {score.metrics['prr_total'].reason}."
     return (
-        f"Rejecting the rows of most total uncertainty first, {score.name} gains {values['prr_total']:.0f} % "
-        "of what an oracle would."
+        f"Rejecting the rows with the highest total uncertainty first, {score.name} reaches "
+        f"{values['prr_total']:.0f} % of the gain of an oracle."
     )
 
 
@@ -103,7 +103,7 @@ def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) ->
             points = _points(report.curves, score.name, by)
             losses = [points.get(round(100 * share)) for share in REJECTED]
             columns.append([score.name, f"by {by}", *(_loss(value, amounts=amounts) for value in losses)])
-    title = "RMSE of the rows that are left" if amounts else "error of the rows that are left"
+    title = "RMSE of the remaining rows" if amounts else "error of the remaining rows"
     lines = blocks.table(list(zip(*columns, strict=True)), "r" * len(columns), screen, headers=2)
     return [screen.dim(f"  {title}"), *lines]
 
