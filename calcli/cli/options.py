@@ -170,7 +170,8 @@ STRICT = check("--strict", "Replace only if the difference's 95 % interval shows
 FOLDS = check("--folds N", "In how many parts rows are predicted from the others.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
-    "Rows that agree in it belong together: they are drawn together, and never on both sides of a split.",
+    "Rows that agree in it belong together: they are never on both sides of a split, and intervals and p-values count "
+    "them as one.",
 )
 ORDER_BY = check("--order-by COLUMN", "A time: rows are predicted from those before them.")
 METRICS = check(
