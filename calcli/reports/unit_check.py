@@ -14,6 +14,7 @@ from calcli.reports.groups import codes
 from calcli.reports.schema import ReportWarning
 from calcli.tables.binding_types import Binding
 from calcli.tables.features import named_like_units
+from calcli.tables.infer import TEXT_TYPES
 from calcli.tables.load import Loaded
 from calcli.tables.source import Source
 
@@ -28,7 +29,8 @@ MOST_ROWS = 20_000
 def unit_warnings(source: Source, loaded: Loaded, binding: Binding) -> Iterator[ReportWarning]:
     """The columns of ids by which rows should be held out, where no column says how."""
     taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
-    names = [name for name in source.columns if named_like_units(name) and name not in taken]
+    ids = (name for name, dtype in source.raw.collect_schema().items() if dtype.is_integer() or dtype in TEXT_TYPES)
+    names = [name for name in ids if named_like_units(name) and name not in taken]
     if loaded.batch.units is not None or not names:
         return
     residual = _residuals(loaded.batch)

@@ -51,5 +51,6 @@ def test_users_that_share_more_than_their_scores_are_named_with_the_flag() -> No
     assert "(10 on average)" in first
     assert not warned(table(1.0), resample_by="user_id")
     assert not warned(table(0.0))
+    assert not warned(table(1.0).with_columns(user_id=pl.struct("user_id")))
     assert not warned(table(1.0).with_columns(user_id=pl.int_range(1000)))
     assert len(warned(table(1.0).with_columns(user_id=pl.when(pl.col("user_id") > 0).then("user_id")))) == 2
