@@ -175,7 +175,7 @@ POOL_NIGHTS = check(
 FOLDS = check("--folds N", "The number of cross-validation folds.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
-    "Rows with the same value, such as a user, stay together in folds and in bootstrap samples.",
+    "Rows with the same value, such as a user, stay together in folds, and count as one in intervals and p-values.",
 )
 ORDER_BY = check("--order-by COLUMN", "A time: rows are predicted only from earlier rows.")
 METRICS = check(

@@ -19,6 +19,9 @@ _SYMMETRIC = 1e-9
 Z975 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
+_ALONE = 1e-6
+"""Units that are worth no more than one and this leave no degree of freedom."""
+
 _FURTHEST = 1e6
 """Ends of intervals are looked for within so many standard errors."""
 
@@ -150,14 +153,14 @@ def of_units(total: FloatArray, weight: FloatArray) -> Paired:
     if count == 0:
         return Paired(None, None, None, None)
     mean = float(total.sum()) / mass
-    if count == 1:
+    worth = mass**2 / float(np.square(weight).sum())
+    if worth - 1.0 < _ALONE:  # one unit, or one that leaves nothing to the others
         return Paired(mean, None, None, None)
     residual = total - mean * weight
     freed = residual / (1.0 - weight / mass)
     error = math.sqrt(float(np.square(freed).sum()) * (count - 1) / count) / mass
     if error <= _SYMMETRIC * abs(mean):
         return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
-    worth = mass**2 / float(np.square(weight).sum())
     scale = float(np.square(residual).sum()) ** 1.5
     skew = float((residual**3).sum()) / scale * worth / count if scale > 0 else 0.0
     lo, hi, t = _skewed(mean, error, skew, float(stdtrit(worth - 1.0, 0.975)))
@@ -179,7 +182,7 @@ def student(rows: Scored) -> float:
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     mass = unit_sums(rows.units, weight)[0]
     worth = float(mass.sum()) ** 2 / float(np.square(mass).sum())
-    return float(stdtrit(worth - 1.0, 0.975)) if worth > 1.0 else math.inf
+    return float(stdtrit(worth - 1.0, 0.975)) if worth - 1.0 >= _ALONE else math.inf
 
 
 def paired(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]) -> Paired:

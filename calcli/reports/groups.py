@@ -77,6 +77,15 @@ def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | N
     return texts, codes["place"].to_numpy().astype(np.int64)
 
 
+def codes(source: Source, column: str, loaded: Numbered) -> IntArray:
+    """The dense rank of each row's value, from 0; a row without a value is alone."""
+    rank = _values(source, column, loaded, "--resample-by").rank("dense").to_numpy()
+    missing = np.isnan(rank)
+    place = np.where(missing, 0, rank).astype(np.int64)
+    place[missing] = int(place.max(initial=0)) + 1 + np.arange(int(missing.sum()))
+    return np.unique(place, return_inverse=True)[1].astype(np.int64)
+
+
 def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:
     """The pairs of loaded rows that an edge links, each once."""
     from calcli.methods.graphs.relation import links_within

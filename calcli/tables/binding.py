@@ -10,9 +10,9 @@ import numpy as np
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
-from calcli.tables.binding_types import NO_FLAGS, Binding, Feature, Flags, Score
+from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Score
 from calcli.tables.checks import encode
-from calcli.tables.features import find_features, known_features
+from calcli.tables.features import UNIT, find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
 from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
@@ -96,7 +96,7 @@ def bind(
         binding = replace(binding, features=known_features(source, known, flags))
     elif features:
         columns, dropped = find_features(source, flags, binding, held_out_by)
-        notes += label_like(columns)
+        notes += [*label_like(columns), *left_out(dropped)]
         binding = replace(binding, features=columns, dropped=dropped)
     if need_label:
         binding = weighed(source, binding, flags, known, notes)
@@ -266,6 +266,16 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
                     hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
                 )
             row += len(frame)
+
+
+def left_out(dropped: Sequence[Dropped]) -> list[str]:
+    """Notes on columns that could be features, and that only their names keep from being so."""
+    names = [one.column for one in dropped if one.reason == UNIT]
+    if not names:
+        return []
+    what = "is" if len(names) == 1 else "are"
+    listed = ", ".join(map(repr, names))
+    return [f"{listed} {what} {UNIT}, and no feature, for new ones tell nothing; --features can name them all the same"]
 
 
 def label_like(features: Sequence[Feature]) -> list[str]:

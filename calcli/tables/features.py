@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -16,9 +17,18 @@ from calcli.tables.scores import score_named
 from calcli.tables.source import Source
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
+ID_WORDS: Final = frozenset(["id", "ids", "uuid", "guid", "key", "hash", "no", "nr", "number", "code"])
+UNITS: Final = frozenset(["customer", "household", "participant", "patient", "person", "session", "subject", "user"])
+UNITS_WITH_IDS: Final = UNITS | {
+    *("account", "author", "borrower", "buyer", "candidate", "client", "device", "driver", "employee", "member"),
+    *("passenger", "player", "seller", "student", "subscriber", "visitor"),
+}
+"""What has several rows that may share what no score knows; some of these words say so only of ids."""
+
 HEADS: Final = (10_000, 1_000_000)
 """So many rows are looked at first; only columns that they do not show to be features are looked at further."""
 
+UNIT = "named like the id of a group of rows"
 EMPTY, TIME, ID = "no value in any row", "a date or time", "every value is different, as in an id"
 """Why the values of a column are none of a feature. Of several reasons the first counts."""
 
@@ -82,7 +92,17 @@ def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
         return "written by calcli"
     if name.lower() in ID_NAMES:
         return "named like an id"
+    if named_like_units(name) and (dtype.is_integer() or dtype in TEXT_TYPES):
+        return UNIT
     return None if role_of(dtype) else _no_role(dtype)
+
+
+def named_like_units(name: str) -> bool:
+    """Whether a column is named like the id of a unit: ``user_id``, ``customerKey``, ``session``."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    if len(words) == 1:
+        return words[0].removesuffix("s") in UNITS
+    return bool(words) and words[-1] in ID_WORDS and not UNITS_WITH_IDS.isdisjoint(words)
 
 
 def _no_role(dtype: pl.DataType) -> str:

@@ -19,6 +19,7 @@ from calcli.tables.binding import (
     classes_of,
     label_column,
     label_like,
+    left_out,
     weighed,
     weight_column,
     weight_kind,
@@ -97,7 +98,9 @@ def bind_unscored(
             f"{source.name} has no features: all of its columns are labels, scores, ids, dates or named by --ignore",
             hint="name some with --features A,B",
         )
-    return replace(binding, features=features, dropped=dropped, notes=(*notes, *label_like(features)))
+    return replace(
+        binding, features=features, dropped=dropped, notes=(*notes, *label_like(features), *left_out(dropped))
+    )
 
 
 def model_features(

@@ -47,6 +47,7 @@ from calcli.reports.measuring import (
 )
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
+from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
@@ -179,6 +180,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
             chosen=choice.name,
             warnings=(
                 *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch), binding),
+                *unit_warnings(source, loaded, binding),
                 *choice_warnings(choice),
             ),
         )

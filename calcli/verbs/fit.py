@@ -13,6 +13,7 @@ from calcli.fitting.side_inputs import load_side_inputs
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts, measure_all, raw_candidate, raw_probabilities, report_on
 from calcli.reports.score_check import score_warnings
+from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.load import judge_scale, load
 from calcli.tables.source import open_source
@@ -70,6 +71,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
             chosen=learned.spec.name,
             warnings=(
                 *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
+                *unit_warnings(source, loaded, binding),
                 *learned.warnings(measured.differences),
             ),
         )

@@ -85,6 +85,8 @@ def test_units_of_nothing_do_not_count() -> None:
     found = paired_difference(values, np.zeros(4), weight, np.array([0, 1, 2, 3]))
     assert found == paired_difference(values[:2], np.zeros(2), None, np.array([4, 7]))
     assert paired_difference(values, np.zeros(4), None, np.zeros(4, dtype=np.int64)) == (5.5, None, None, None)
+    heavy = paired_difference(values, np.zeros(4), np.array([1e12, 1.0, 1.0, 1.0]), np.arange(4))
+    assert heavy == (pytest.approx(1.0), None, None, None)
     assert paired_difference(values[:0], np.zeros(0), None, np.zeros(0, dtype=np.int64)).value is None
 
 

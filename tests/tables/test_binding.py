@@ -481,3 +481,18 @@ def test_json_round_trip() -> None:
     )
     assert Binding.from_json(json.loads(json.dumps(boolean.to_json()))) == boolean
     assert Binding.from_json({**boolean.to_json(), "from the future": 1}) == boolean
+
+
+def test_ids_of_groups_are_features_only_when_they_are_named() -> None:
+    frame = pl.DataFrame(
+        {"label": [0, 1, 0, 1], "logit": [0.1, 0.2, 0.3, 0.4], "user_id": [1, 1, 2, 2], "x": [1.0] * 4}
+    )
+    with open_source(frame) as source:
+        unasked, asked = bind(source), bind(source, Flags(features=("user_id", "x")))
+    assert [one.name for one in unasked.features] == ["x"]
+    assert unasked.notes == (
+        "'user_id' is named like the id of a group of rows, and no feature, for new ones tell nothing; --features can "
+        "name them all the same",
+    )
+    assert [one.name for one in asked.features] == ["user_id", "x"]
+    assert not asked.notes
