@@ -125,6 +125,10 @@ BENCHMARKS = (
         ("--out", "{scratch}"),
     ),
     Benchmark(
+        "gates", "statistics/gates.py", "Gates: how often they are wrong",
+        "Simulated tables whose scores are right or wrong by a known amount: how often each gate fails.",
+    ),
+    Benchmark(
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
         "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",
     ),

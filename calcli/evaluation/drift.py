@@ -35,8 +35,9 @@ _FORMER = "calcli.drift/1"
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""
 
-LEARNED = 10
-"""From so many nights on, those before tell how much nights differ."""
+LEARNED = 4
+"""From so many nights on, those before tell how much nights differ: few of them leave much open, and sooner they would
+leave more open than is assumed."""
 
 ASSUMED = 0.2
 """Until then, the standard deviation of what rows of a night share, on the log-odds."""
