@@ -9,12 +9,14 @@ from calcli.cli.streams import write
 
 EXAMPLES = """\
 calcli export train.platt
-calcli export train.sms --dialect snowflake --shape query --table scores
-calcli export train.isotonic --to json"""
+calcli export train.sms --dialect snowflake --table scores
+calcli export train.sms --dialect snowflake --check 100
+calcli export train.isotonic --to json
+calcli export --dialects"""
 
 
 @command(
-    options.ARTIFACT,
+    options.ARTIFACT_OR_NONE,
     options.TO,
     options.DIALECT,
     options.SHAPE,
@@ -22,6 +24,8 @@ calcli export train.isotonic --to json"""
     options.KEEP,
     options.COLUMN,
     options.SCALE,
+    options.CHECK_ROWS,
+    options.DIALECTS,
     options.DEBUG,
 )
 def export(arguments: Arguments) -> None:
@@ -29,9 +33,16 @@ def export(arguments: Arguments) -> None:
 
     What comes out predicts what `calcli apply` predicts, to rounding: null for rows that it cannot calibrate, and the
     same for values that are missing or were never seen. `calcli methods NAME` tells which methods can be exported.
-    Large trees need `--shape query`, which joins them as tables and keeps no order of rows.
+    Large ones need --table, and are then queries with a step for each part; some join tables, which keeps no order of
+    rows.
     """
-    from calcli.verbs.export import ExportRequest
+    from calcli.errors import UsageError
+    from calcli.verbs.export import ExportRequest, dialects
     from calcli.verbs.export import export as run
 
+    if arguments.pop("dialects"):
+        write("".join(f"{name:<12} {tested}\n" for name, tested in dialects().items()))
+        return
+    if arguments["artifact"] is None:
+        raise UsageError("no ARTIFACT is given", hint="name the directory that `calcli fit` made")
     write(run(arguments.request(ExportRequest)) + "\n")
