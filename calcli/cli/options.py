@@ -53,6 +53,7 @@ DATA = argument(
 )
 DATA_OR_NONE = DATA._replace(kind=list[str] | None, default=None)
 ARTIFACT = argument("ARTIFACT", "The directory that `calcli fit` made.")
+ARTIFACT_OR_NONE = ARTIFACT._replace(kind=str | None, default=None)
 INPUT_FORMAT = source(
     "--input-format FORMAT",
     "parquet, csv, tsv, ipc, ndjson or json, if the suffix does not say.",
@@ -293,15 +294,25 @@ TABLE_OR_JSON = output(
 TO = output("--to sql|json", "The language.", "sql", kind=Literal["sql", "json"])
 DIALECT = output(
     "--dialect NAME",
-    "Of SQL: duckdb, postgres, spark, bigquery, snowflake, and what else sqlglot knows.",
+    "Of SQL: duckdb, postgres, spark, bigquery, snowflake, and what else --dialects lists.",
     "duckdb",
     complete=complete.dialects,
 )
 SHAPE = output(
-    "--shape expression|query",
-    "An expression for each added column, or a SELECT from --table that computes no part of it twice.",
-    "expression",
-    kind=Literal["expression", "query"],
+    "--shape auto|expression|query",
+    "An expression for each added column, or a SELECT from --table that computes no part of it twice. By default a "
+    "query where --table names one.",
+    "auto",
+    kind=Literal["auto", "expression", "query"],
+)
+DIALECTS = output("--dialects", "List the dialects, and on which engines their statements are tested.", False)
+CHECK_ROWS = output(
+    "--check N",
+    "Write a statement that brings N rows and gives those that are not as expected.",
+    field="check",
+    kind=int | None,
+    min=1,
+    max=10_000,
 )
 TABLE = output("--table NAME", "Where a query finds the rows.")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)

@@ -67,6 +67,8 @@ class Dialect:
         Whether small tables can be written within a query.
     excluding
         Whether a query can give all columns except some.
+    deepest
+        How deep an expression may be nested, as `subexpressions.depths` counts.
     most_characters
         Of a statement, unless a setting is raised.
     advice
@@ -84,6 +86,7 @@ class Dialect:
     decimal_literals: bool = False
     can_join: bool = True
     excluding: bool = False
+    deepest: int = 1_000
     most_characters: int = 1_000_000
     advice: str = "many databases take no statement of more than 1 MB"
 
@@ -107,7 +110,15 @@ _CHECKED = (
         fence="OFFSET 0",
         decimal_literals=True,
     ),
-    Dialect("sqlite", "SQLite", text="CAST({} AS TEXT) COLLATE BINARY", truth="{}", fence="LIMIT -1", can_join=False),
+    Dialect(
+        "sqlite",
+        "SQLite",
+        text="CAST({} AS TEXT) COLLATE BINARY",
+        truth="{}",
+        fence="LIMIT -1",
+        can_join=False,
+        deepest=60,
+    ),
     Dialect(
         "mysql",
         "MariaDB",

@@ -45,9 +45,9 @@ LONGEST = 100_000
 """Characters of the longest expression that is chosen."""
 
 DEEPEST = 60
-"""How deep an expression may be nested, as `subexpressions.depths` counts: SQLite's parser keeps 100 symbols."""
+"""How deep a step of a query may be nested, as `subexpressions.depths` counts: SQLite's parser keeps 100 symbols."""
 
-MOST_BRANCHES = 500
+MOST_BRANCHES = 100
 """In a query, a tree with more branches is joined as tables."""
 
 MOST_JOINED = 40
@@ -60,21 +60,20 @@ _MOST = repr(sys.float_info.max)
 _FUNCTIONS: Mapping[str, Any] = {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}
 
 
-def fits_expression(outputs: Mapping[str, Term]) -> bool:
-    """Whether an expression can be written: not too many terms, and not nested too deep."""
-    return max(sizes(outputs.values()).values()) <= LARGEST and max(depths(outputs.values()).values()) <= DEEPEST
-
-
-def expression(outputs: Mapping[str, Term], dialect: Dialect) -> str:
-    """One expression for each output, under its name, a line each."""
+def expression(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = False) -> str:
+    """One expression for each output, under its name, a line each; refused if it is too long, or not `short`."""
     size = max(sizes(outputs.values()).values())
+    hint = "name the table that it is for, and there will be a query: --table NAME"
     if size > LARGEST:
         raise UsageError(
             f"as one expression the calibrator would have {size:,.0f} terms, because parts of it are used many times",
-            hint="try: --shape query --table NAME",
+            hint=hint,
         )
     writer = _Writer(dialect)
-    return ",\n".join(writer.output(name, term) for name, term in outputs.items())
+    text = ",\n".join(writer.output(name, term) for name, term in outputs.items())
+    if short and (len(text) > LONGEST or max(depths(outputs.values()).values()) > dialect.deepest):
+        raise UsageError(f"as one expression the calibrator has {len(text):,} characters, or is nested deep", hint=hint)
+    return text
 
 
 def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None) -> str:
@@ -82,16 +81,30 @@ def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Seque
 
     What is used several times is a column of a step on the way, which the last step leaves out.
     """
+    ctes, select = _query(outputs, dialect, table, kept)
+    return statement(ctes, select, dialect)
+
+
+def statement(ctes: Sequence[str], select: str, dialect: Dialect) -> str:
+    """A SELECT with its steps before it and its settings after it."""
+    steps_before = "WITH " + ",\n".join(ctes) if ctes else ""
+    return "\n".join(filter(None, [steps_before, select, dialect.ending]))
+
+
+def _query(
+    outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None
+) -> tuple[list[str], str]:
+    """The steps of a query, and its last SELECT."""
     if kept is None and not dialect.excluding:
         raise UsageError(
             f"a query in {dialect.name} cannot give all columns but those of its own steps",
             hint="name those to pass through: --keep A,B, or --keep none",
         )
     trees = tree_paths(outputs.values(), MOST_BRANCHES) if dialect.can_join else []
-    columns = [name for name, _ in sorted(inputs(outputs.values()))]
-    writer = _Writer(dialect, _stem([*columns, *outputs, *(kept or ())]))
+    read = [name for name, _ in sorted(inputs(outputs.values()))]
+    writer = _Writer(dialect, _stem([*read, *outputs, *(kept or ())]))
     source = exp.to_table(table, dialect=dialect.name).sql(dialect=dialect.name, identify="safe")
-    passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *columns])]
+    passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *read])]
     chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
     # The steps, each with the columns of the one before that are still asked for.
     levels = steps(outputs.values(), [*trees, *too_deep(outputs.values(), DEEPEST, trees)])
@@ -101,8 +114,9 @@ def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Seque
     for place, members in enumerate(levels):
         for group in _groups(members, trees):
             added, tables = writer.named(group, trees)
-            selected = [*(f"{ROWS}.{name}" for name in passed), *(f"{ROWS}.{writer.names[id(one)]}" for one in carried)]
-            lines = [f"SELECT {', '.join(selected + added)}", f"FROM {source} AS {ROWS}", *tables, dialect.fence]
+            selected = [*passed, *(writer.names[id(one)] for one in carried)]
+            columns = ", ".join([*(f"{ROWS}.{name}" for name in selected), *added])
+            lines = [f"SELECT {columns}", f"FROM {source} AS {ROWS}", *tables, dialect.fence]
             source = f"{writer.stem}step_{len(ctes)}"
             ctes.append(f"{source} AS (\n" + "\n".join(filter(None, lines)) + "\n)")
             carried += group if kept is not None else []
@@ -110,10 +124,61 @@ def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Seque
     # What the query gives.
     if kept is None and ctes:
         chosen = [exp.Star(except_=[exp.Var(this=name) for name in writer.names.values()]).sql(dialect.name)]
-    last = [writer.output(name, term) for name, term in outputs.items()]
-    lines = [f"SELECT {', '.join([*chosen, last[0]])}", *last[1:]]
-    whole = ("WITH " + ",\n".join(ctes) + "\n" if ctes else "") + ",\n".join(lines)
-    return "\n".join(filter(None, [whole, f"FROM {source} AS {ROWS}", dialect.ending]))
+    columns = ",\n".join([*chosen, *(writer.output(name, term) for name, term in outputs.items())])
+    return ctes, f"SELECT {columns}\nFROM {source} AS {ROWS}"
+
+
+def check(
+    outputs: Mapping[str, Term],
+    dialect: Dialect,
+    rows: Sequence[Mapping[str, float | str | bool | None]],
+    expected: Mapping[str, Sequence[float | None]],
+) -> str:
+    """A statement that brings its own rows and gives those whose outputs are not the expected ones.
+
+    No value of the first row is missing: databases take the types from there.
+    """
+    table, checked = "calcli_given", "calcli_checked"
+    names = {name: f"expected_{name}" for name in outputs}
+    lines = [
+        {"row": float(place), **row, **{names[name]: values[place] for name, values in expected.items()}}
+        for place, row in enumerate(rows)
+    ]
+    ctes, select = _query(outputs, dialect, table, ["row", *names.values()])
+    given = f"{table} AS (\n{_constants(lines, dialect)}\n)"
+    differs = []
+    for name in outputs:
+        found, wanted = quoted(name, dialect), quoted(names[name], dialect)
+        differs += [f"{found} IS NULL AND {wanted} IS NOT NULL", f"{found} IS NOT NULL AND {wanted} IS NULL"]
+        differs.append(f"ABS({found} - {wanted}) > 1e-9")
+    last = f"SELECT *\nFROM {checked} AS {ROWS}\nWHERE " + "\n   OR ".join(differs)
+    return statement([given, *ctes, f"{checked} AS (\n{select}\n)"], last, dialect)
+
+
+def _constants(rows: Sequence[Mapping[str, float | str | bool | None]], dialect: Dialect) -> str:
+    """A SELECT of these rows."""
+    cells = [[_constant(value, dialect) for value in row.values()] for row in rows]
+    if dialect.can_join:
+        tuples = [tuple(exp.Var(this=cell) for cell in row) for row in cells]
+        columns: list[Any] = [exp.to_identifier(name, quoted=True) for name in rows[0]]
+        values = exp.values(tuples, ROWS, columns)
+        return str(exp.select("*").from_(values).sql(dialect=dialect.name))
+    names = [quoted(name, dialect) for name in rows[0]]
+    lines = [", ".join(f"{cell} AS {name}" for cell, name in zip(row, names, strict=True)) for row in cells]
+    return " UNION ALL\n".join(f"SELECT {line}" for line in lines)
+
+
+def _constant(value: float | str | bool | None, dialect: Dialect) -> str:
+    """A value as that of a column."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(int(value)) if dialect.truth.startswith("{}") else str(value).upper()
+    return dialect.literal(value) if isinstance(value, str) else _double(_number(value), dialect)
+
+
+def _double(text: str, dialect: Dialect) -> str:
+    return str(exp.Cast(this=exp.Var(this=text), to=exp.DataType.build("double")).sql(dialect=dialect.name))
 
 
 def _stem(known: Sequence[str]) -> str:
@@ -167,7 +232,7 @@ class _Writer:
         needed: list[str] = []
         for term, name in zip(terms, names, strict=True):
             if isinstance(term, Switch) and id(term) in trees:
-                more, value = joins(term, name, self.written, self._key)
+                more, value = joins(term, name, self._last, self._key)
                 needed += (join.sql(dialect=self.dialect.name) for join in more)
                 columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
             else:
@@ -192,15 +257,15 @@ class _Writer:
                 sql = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
                 tests = [f"WHEN {self.written(test)} THEN {self.written(then)}" for test, then in cases]
-                rest = "" if otherwise is None else f" ELSE {self.written(otherwise)}"
-                sql = self._double(f"CASE {' '.join(tests)}{rest} END")
+                rest = "" if otherwise is None else f" ELSE {self._last(otherwise)}"
+                sql = f"CASE {' '.join(tests)}{rest} END"
             case Steps(x, cuts, values, side):
                 relation = "<=" if side == "left" else "<"
-                texts = [self.written(value) for value in values]
-                sql = self._double(_search(self._operand(x), cuts.tolist(), texts, relation))
+                texts = [self.written(values[0]), *map(self._last, values[1:])]
+                sql = _search(self._operand(x), cuts.tolist(), texts, relation)
             case Switch(x, keys, values, otherwise):
                 texts = [self.written(value) for value in values]
-                sql = self._double(self._switched(self._operand(x), keys, texts, self.written(otherwise)))
+                sql = self._switched(self._operand(x), keys, texts, self._last(otherwise))
             # conditions
             case Missing(column):
                 sql = self._missing(column)
@@ -260,12 +325,13 @@ class _Writer:
         # 1/NaN is not 0, as that of infinity is; a CASE keeps the division from all other numbers.
         return f"({absent} OR {x} <> {x} OR CASE WHEN {x} > {_MOST} THEN 1e0 / {x} ELSE 0e0 END > 0.5e0)"
 
-    def _double(self, text: str) -> str:
-        """What may be made of literals alone, as a double."""
-        return self._cast(text) if self.dialect.decimal_literals and text.startswith("CASE") else text
+    def _last(self, term: Term) -> str:
+        """The last branch of a CASE: it makes the others doubles where literals are exact numbers."""
+        text = self.written(term)
+        return f"{text}::float8" if self.dialect.decimal_literals and isinstance(term, Number) else text
 
     def _cast(self, text: str) -> str:
-        return self._sql(exp.Cast(this=exp.Var(this=text), to=exp.DataType.build("double")))
+        return _double(text, self.dialect)
 
     def _sql(self, node: Any) -> str:
         return str(node.sql(dialect=self.dialect.name))

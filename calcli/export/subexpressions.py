@@ -34,6 +34,36 @@ def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
     return {(column.name, column.role) for column in columns}
 
 
+def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
+    """For each column the numbers or texts that it is compared with."""
+    found: dict[str, set[float | str]] = {}
+
+    def seen(column: Term, values: Iterable[float | str]) -> None:
+        if isinstance(column, Input):
+            found.setdefault(column.name, set()).update(values)
+
+    def in_condition(condition: Condition) -> None:
+        match condition:
+            case Compared(_, left, Number(value)):
+                seen(left, [value])
+            case Among(column, levels):
+                seen(column, levels)
+            case Every(conditions) | Some(conditions):
+                for one in conditions:
+                    in_condition(one)
+
+    for term in _bottom_up(outputs):
+        match term:
+            case Steps(x, cuts, _, _):
+                seen(x, cuts.tolist())
+            case Switch(x, keys, _, _):
+                seen(x, keys)
+            case Choice(cases, _):
+                for condition, _then in cases:
+                    in_condition(condition)
+    return found
+
+
 def _tested_columns(condition: Condition) -> Iterator[Input]:
     """The columns that a condition tests without reading them as numbers."""
     match condition:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
 
 from calcli import expressions as terms
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
@@ -16,9 +18,15 @@ from calcli.expressions import Term
 from calcli.fitting.model import Model, load
 from calcli.methods.formula import formula_of
 from calcli.numeric.link_terms import logits
+from calcli.version import VERSION
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from calcli.export.dialects import Dialect
 
 Language: TypeAlias = Literal["sql", "json"]
-Shape: TypeAlias = Literal["expression", "query"]
+Shape: TypeAlias = Literal["auto", "expression", "query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,8 @@ class ExportRequest:
     dialect
         Of SQL, as sqlglot names it.
     shape
-        ``expression`` for one expression a column, ``query`` for a SELECT.
+        ``expression`` for one expression a column, ``query`` for a SELECT; ``auto`` for an expression, unless there is
+        a table to read or the expression would be too long.
     table
         Where the query finds the rows.
     keep
@@ -43,39 +52,85 @@ class ExportRequest:
         The stem of the columns that are added.
     scale
         ``prob``, or ``logit``.
+    check
+        Instead of the calibrator, a statement that brings so many rows and gives those that are not as expected.
     """
 
     artifact: str | Path
     to: Language = "sql"
     dialect: str = "duckdb"
-    shape: Shape = "expression"
+    shape: Shape = "auto"
     table: str | None = None
     keep: tuple[str, ...] | None = None
     column: str = "calibrated"
     scale: Scale = "prob"
+    check: int | None = None
 
 
 def export(request: ExportRequest) -> str:
     """The calibrator as text."""
-    outputs = calibrated_terms(load(request.artifact), request.column, request.scale)
+    model = load(request.artifact)
+    outputs = calibrated_terms(model, request.column, request.scale)
     if request.to == "json":
         from calcli.export.document import document
 
         return json.dumps(document(outputs), allow_nan=False)
-    return _as_sql(request, outputs)
+    return _as_sql(request, model, outputs)
 
 
-def _as_sql(request: ExportRequest, outputs: Mapping[str, Term]) -> str:
-    from calcli.export import dialects, sql
+def dialects() -> Mapping[str, str]:
+    """The dialects of SQL, and how far each is tested."""
+    from calcli.export.dialects import DIALECTS
 
-    dialect = dialects.find(request.dialect)
-    if request.shape == "expression":
-        if request.table is not None or request.keep is not None:
-            raise UsageError("an expression reads no table and passes nothing through", hint="try: --shape query")
-        return sql.expression(outputs, dialect)
-    if request.table is None:
-        raise UsageError("a query needs the table that it reads", hint="name it: --table NAME")
-    return sql.query(outputs, dialect, request.table, request.keep)
+    return {name: dialect.tested for name, dialect in DIALECTS.items()}
+
+
+def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -> str:
+    from calcli.export import sql
+    from calcli.export.dialects import find
+
+    dialect = find(request.dialect)
+    if request.check is not None:
+        rows, expected = _expected(request, model, outputs)
+        text = sql.check(outputs, dialect, rows.to_dicts(), expected)
+        return f"{_heading(model, dialect)}-- It gives the rows that are not as expected: none, if all is well.\n{text}"
+    if request.shape == "query" or (request.shape == "auto" and (request.table, request.keep) != (None, None)):
+        if request.table is None:
+            raise UsageError("a query needs the table that it reads", hint="name it: --table NAME")
+        text = sql.query(outputs, dialect, request.table, request.keep)
+    elif (request.table, request.keep) != (None, None):
+        raise UsageError("an expression reads no table and passes nothing through", hint="try: --shape query")
+    else:
+        text = sql.expression(outputs, dialect, short=request.shape == "auto")
+    return _heading(model, dialect, len(text)) + text
+
+
+def _heading(model: Model, dialect: Dialect, size: int = 0) -> str:
+    """Comments on where a statement comes from, and how far its dialect is tested."""
+    of = f"{model.method}, sha256 {model.sha256}" if model.path is None else f"{model.path.name}, sha256 {model.sha256}"
+    lines = [
+        f"A calibrator of calcli {VERSION}: {of}.",
+        f"Statements in {dialect.name} are {dialect.tested}; calcli export --check 100 writes one that checks them.",
+    ]
+    if size > dialect.most_characters:
+        lines.append(f"It has {size:,} characters; {dialect.advice}.")
+    return "".join(f"-- {' '.join(line.split())}\n" for line in lines)
+
+
+def _expected(
+    request: ExportRequest, model: Model, outputs: Mapping[str, Term]
+) -> tuple[pl.DataFrame, Mapping[str, Sequence[float | None]]]:
+    """Rows, and the outputs that `apply` gives for them."""
+    from calcli.export.samples import sample_rows
+    from calcli.tables.arrays import Levels
+
+    rows = sample_rows(model.binding, outputs, request.check or 0)
+    columns = CalibratedColumns(request.column, model.calibrator, model.binding, request.scale, features=True)
+    computed = columns.compute(rows, Levels())
+    values = np.column_stack(computed.values)
+    bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
+    expected = [[None if gone else value for value, gone in zip(of, bad, strict=True)] for of in values.T.tolist()]
+    return rows, dict(zip(outputs, expected, strict=True))
 
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:

@@ -140,7 +140,8 @@ def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:
     [
         ({"dialect": "postgress"}, "no dialect 'postgress'.*did you mean 'postgres'"),
         ({"shape": "query"}, "needs the table"),
-        ({"keep": ("a",)}, "an expression reads no table"),
+        ({"shape": "expression", "keep": ("a",)}, "an expression reads no table"),
+        ({"keep": ("a",)}, "needs the table"),
         ({"shape": "query", "table": "t", "dialect": "postgres"}, "cannot give all columns but those of its own steps"),
     ],
 )
@@ -151,5 +152,33 @@ def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message
 
 
 def test_an_expression_that_is_too_long_is_refused(kept: Path) -> None:
-    with pytest.raises(UsageError, match=r"would have .* terms.*--shape query"):
+    with pytest.raises(UsageError, match=r"would have .* terms.*--table NAME"):
         export(ExportRequest(str(kept / "sms")))
+
+
+def test_an_expression_is_chosen_up_to_a_hundred_kilobytes(here: Path) -> None:
+    calcli.fit("train.parquet", method="isotonic", output="kept")
+    calcli.fit("train.parquet", method="bbq", output="long")
+    assert not export(ExportRequest("kept")).partition("CAST(")[0].strip().endswith("SELECT")
+    assert "\nFROM scores" in export(ExportRequest("kept", table="scores")).replace('"', "")
+    with pytest.raises(UsageError, match=r"has [\d,]+ characters.*--table NAME"):
+        export(ExportRequest("long"))
+
+
+def test_a_statement_says_where_it_comes_from(here: Path) -> None:
+    calcli.fit("train.parquet", method="platt", output="kept")
+    first, second, _ = export(ExportRequest("kept", dialect="snowflake")).splitlines()
+    assert str(calcli.load("kept").sha256) in first
+    assert "snowflake are generated only" in second
+
+
+def test_a_check_finds_the_rows_that_differ(here: Path) -> None:
+    """Once in another formula: all of them."""
+    import duckdb
+
+    calcli.fit("train.parquet", method="platt", output="kept")
+    right = export(ExportRequest("kept", check=30))
+    assert duckdb.sql(right).fetchall() == []
+    slope = f"{calcli.load('kept').calibrator.state.number('a')!r}e0"
+    assert right.count(slope) == 1
+    assert len(duckdb.sql(right.replace(slope, "0.123e0")).fetchall()) == 30

@@ -9,12 +9,14 @@ from calcli.cli.streams import write
 
 EXAMPLES = """\
 calcli export train.platt
-calcli export train.sms --dialect snowflake --shape query --table scores
-calcli export train.isotonic --to json"""
+calcli export train.sms --dialect snowflake --table scores
+calcli export train.sms --dialect snowflake --check 100
+calcli export train.isotonic --to json
+calcli export --dialects"""
 
 
 @command(
-    options.ARTIFACT,
+    options.ARTIFACT_OR_NONE,
     options.TO,
     options.DIALECT,
     options.SHAPE,
@@ -22,6 +24,8 @@ calcli export train.isotonic --to json"""
     options.KEEP,
     options.COLUMN,
     options.SCALE,
+    options.CHECK_ROWS,
+    options.DIALECTS,
     options.DEBUG,
 )
 def export(arguments: Arguments) -> None:
@@ -29,9 +33,16 @@ def export(arguments: Arguments) -> None:
 
     The export gives the same predictions as `calcli apply`, up to rounding, also for missing values and unseen
     categories, and null for rows that cannot be calibrated. `calcli methods NAME` says if a method can be exported.
-    Large trees need `--shape query`, which joins them as tables and keeps no order of rows.
+    Large calibrators need --table and become queries with a step for each part; those that join tables do not keep the
+    order of rows.
     """
-    from calcli.verbs.export import ExportRequest
+    from calcli.errors import UsageError
+    from calcli.verbs.export import ExportRequest, dialects
     from calcli.verbs.export import export as run
 
+    if arguments.pop("dialects"):
+        write("".join(f"{name:<12} {tested}\n" for name, tested in dialects().items()))
+        return
+    if arguments["artifact"] is None:
+        raise UsageError("no ARTIFACT is given", hint="name the directory that `calcli fit` made")
     write(run(arguments.request(ExportRequest)) + "\n")
