@@ -93,6 +93,12 @@ def boosted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_an_artifact_says_which_extra_it_needs_to_be_applied(boosted: Path, tmp_path: Path) -> None:
+    calcli.fit(visits(200), method="platt", output=tmp_path / "kept.platt")
+    assert calcli.load(boosted / "kept.boost").manifest.requires == ("trees",)
+    assert calcli.load(tmp_path / "kept.platt").manifest.requires == ()
+
+
 @pytest.mark.parametrize(("package", "extra", "words"), ABSENT)
 def test_what_is_not_installed_is_said_before_any_rows_are_read(
     boosted: Path,

@@ -42,6 +42,8 @@ from calcli.artifacts.manifest import (
 )
 from calcli.artifacts.upgrade import claims_to_be_ours
 from calcli.errors import ArtifactError, CalcliError, FileSystemError, nearest
+from calcli.extras import EXTRAS
+from calcli.learners import cbm
 from calcli.learners.catboost import normalise_cbm
 from calcli.state import State
 
@@ -122,7 +124,8 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     directory
         A path where nothing is, an empty directory, or an artifact.
     draft
-        The manifest without `payloads`, `previous` and the payload names in `sides`, which are filled in here.
+        The manifest without `payloads`, `requires`, `previous` and the payload names in `sides`, which are filled in
+        here.
     states
         Role to state: ``state``, and the side inputs that are kept.
     timeout
@@ -143,7 +146,7 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     ]
     payloads = tuple(file.payload for file in encoded)
     sides = tuple({**side, "payload": _payload_of(side, payloads)} for side in draft.sides)
-    manifest = replace(draft, payloads=payloads, sides=sides, previous=None)
+    manifest = replace(draft, payloads=payloads, sides=sides, requires=_requires(states), previous=None)
     manifest.to_json()  # raises if it cannot be written, before the directory is touched
     # 2. put it on the disk and commit it
     with _writing(path, timeout) as current:
@@ -345,6 +348,12 @@ def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
     of_role = [payload for payload in payloads if payload.role == side.get("role")]
     of_content = [payload for payload in of_role if payload.sha256 == side.get("sha256")]
     return (of_content or of_role)[0].name if of_role else None  # the index is the first of a role
+
+
+def _requires(states: Mapping[str, State]) -> tuple[str, ...]:
+    """The extra that brings CatBoost, where there is a model of it to be applied."""
+    models = (blob for state in states.values() for blob in state.blobs.values() if blob.startswith(cbm.START))
+    return () if next(models, None) is None else (EXTRAS["catboost"],)
 
 
 def _reproducible(state: State) -> State:

@@ -113,6 +113,8 @@ def _files(manifest: Manifest) -> list[facts.Pair]:
     files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes right"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version)
     pairs = [("files", files), ("seed", str(manifest.seed)), ("made with", versions)]
+    if manifest.requires:
+        pairs.append(("needs", f"to be applied, the extra {', '.join(manifest.requires)} of the installation"))
     if manifest.contains_rows:
         pairs.append(("rows", "holds rows of the data that it was fitted on: share it as you would share them"))
     if manifest.previous is not None:
