@@ -74,6 +74,8 @@ ABSENT = [
     ("catboost", "trees", "apply kept.boost nowhere.parquet -o there.parquet"),
     ("catboost", "trees", "evaluate nowhere.parquet --with kept.boost"),
     ("catboost", "trees", "refit kept.boost nowhere.parquet"),
+    ("catboost", "trees", "uncertainty apply kept.sglb nowhere.parquet -o there.parquet"),
+    ("catboost", "trees", "uncertainty evaluate nowhere.parquet --with kept.sglb"),
     ("torch", "graphs", "fit -m recal nowhere.parquet"),
     ("torch_geometric", "graphs", "fit -m recal nowhere.parquet"),
     ("torch", "graphs", "compare --methods platt,recal nowhere.parquet"),
@@ -90,6 +92,7 @@ def boosted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("boosted")
     rows = visits(400)
     calcli.fit(rows, method="boost", params={"rounds": 20}, output=folder / "kept.boost")
+    calcli.fit_ensemble(rows, members=2, trees=5, output=folder / "kept.sglb")
     return folder
 
 

@@ -49,8 +49,8 @@ def explained(explanation: Explanation, screen: Screen) -> list[str]:
         heading = ["column", "value", "change"]
         rows = [[each["column"], blocks.short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
     note = (
-        f"Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
-        f"{explanation.base:+.4f}, the mean over rows drawn from this table, they add up to the difference of a row."
+        "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+        f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a row."
     )
     title = wrapped(f"{explanation.title}.", screen.prose)
     return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
