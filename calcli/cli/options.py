@@ -314,7 +314,11 @@ EXPLAIN = output(
     "Show which columns of this table move the calibrated score away from the raw one, by SHAP.",
 )
 ROW = output("--row N", "Explain this one row, counted from 1.", None, kind=int | None)
-EXPLANATION_OUTPUT = output("-o --output FILE", "Where to draw the explanation: a .png, .svg or .pdf.")
+EXPLANATION_OUTPUT = output(
+    "-o --output FILE",
+    "Where to draw the explanation: a .png, .svg or .pdf.",
+    variable="CALCLI_INSPECT_OUTPUT",
+)
 DRY_RUN = output("--dry-run", "Show which column plays which part, and stop.", False)
 ENGINE = output(
     "--engine local|spark",
