@@ -162,7 +162,7 @@ def known_version(package: str) -> str:
 
 def head(benchmark: Benchmark, given: list[str]) -> str:
     """When, with what, on what."""
-    packages = [known_version(name) for name in ("calcli", "numpy", "polars", *benchmark.peers)]
+    packages = [known_version(name) for name in ("calcli-calibration", "numpy", "polars", *benchmark.peers)]
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     command = " ".join(["python", f"benchmarks/{benchmark.script}", *given])
     return f"`{command}`, {datetime.now(UTC):%Y-%m-%d}; {machine}; {', '.join(packages)}.\n"

@@ -74,6 +74,8 @@ ABSENT = [
     ("catboost", "trees", "apply kept.boost nowhere.parquet -o there.parquet"),
     ("catboost", "trees", "evaluate nowhere.parquet --with kept.boost"),
     ("catboost", "trees", "refit kept.boost nowhere.parquet"),
+    ("catboost", "trees", "uncertainty apply kept.sglb nowhere.parquet -o there.parquet"),
+    ("catboost", "trees", "uncertainty evaluate nowhere.parquet --with kept.sglb"),
     ("torch", "graphs", "fit -m recal nowhere.parquet"),
     ("torch_geometric", "graphs", "fit -m recal nowhere.parquet"),
     ("torch", "graphs", "compare --methods platt,recal nowhere.parquet"),
@@ -90,7 +92,14 @@ def boosted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("boosted")
     rows = visits(400)
     calcli.fit(rows, method="boost", params={"rounds": 20}, output=folder / "kept.boost")
+    calcli.fit_ensemble(rows, members=2, trees=5, output=folder / "kept.sglb")
     return folder
+
+
+def test_an_artifact_says_which_extra_it_needs_to_be_applied(boosted: Path, tmp_path: Path) -> None:
+    calcli.fit(visits(200), method="platt", output=tmp_path / "kept.platt")
+    assert calcli.load(boosted / "kept.boost").manifest.requires == ("trees",)
+    assert calcli.load(tmp_path / "kept.platt").manifest.requires == ()
 
 
 @pytest.mark.parametrize(("package", "extra", "words"), ABSENT)

@@ -42,6 +42,8 @@ from calcli.artifacts.manifest import (
 )
 from calcli.artifacts.upgrade import claims_to_be_ours
 from calcli.errors import ArtifactError, CalcliError, FileSystemError, nearest
+from calcli.extras import EXTRAS
+from calcli.learners import cbm
 from calcli.learners.catboost import normalise_cbm
 from calcli.state import State
 
@@ -125,7 +127,8 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     directory
         A path where nothing is, an empty directory, or an artifact.
     draft
-        The manifest without `payloads`, `previous` and the payload names in `sides`, which are filled in here.
+        The manifest without `payloads`, `requires`, `previous` and the payload names in `sides`, which are filled in
+        here.
     states
         Role to state: ``state``, and the side inputs that are kept.
     timeout
@@ -157,7 +160,7 @@ def pack(draft: Manifest, states: Mapping[str, State]) -> tuple[Manifest, list[F
     ]
     payloads = tuple(file.payload for file in encoded)
     sides = tuple({**side, "payload": _payload_of(side, payloads)} for side in draft.sides)
-    return replace(draft, payloads=payloads, sides=sides, previous=None), encoded
+    return replace(draft, payloads=payloads, sides=sides, requires=_requires(states), previous=None), encoded
 
 
 def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
@@ -371,6 +374,12 @@ def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
     of_role = [payload for payload in payloads if payload.role == side.get("role")]
     of_content = [payload for payload in of_role if payload.sha256 == side.get("sha256")]
     return (of_content or of_role)[0].name if of_role else None  # the index is the first of a role
+
+
+def _requires(states: Mapping[str, State]) -> tuple[str, ...]:
+    """The extra that brings CatBoost, where there is a model of it to be applied."""
+    models = (blob for state in states.values() for blob in state.blobs.values() if blob.startswith(cbm.START))
+    return () if next(models, None) is None else (EXTRAS["catboost"],)
 
 
 def _reproducible(state: State) -> State:

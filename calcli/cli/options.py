@@ -320,7 +320,9 @@ EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )
 ROW = output("--row N", "Explain this row only, counted from 1.", None, kind=int | None)
-EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.")
+EXPLANATION_OUTPUT = output(
+    "-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", variable="CALCLI_INSPECT_OUTPUT"
+)
 DRY_RUN = output("--dry-run", "Show how the columns would be used, and stop.", False)
 ENGINE = output(
     "--engine local|spark",

@@ -122,17 +122,17 @@ def first_line(error: Exception) -> str:
 
 def read(model: bytes) -> CatBoost:
     """A model from the bytes of its ``.cbm`` file; a `ValueError` where they are none."""
-    extras.require("catboost", "a model of CatBoost")
-    import catboost
-
     cbm.check(model)
     with refusals("read the model"):
+        import catboost
+
         return catboost.CatBoost().load_model(blob=model)
 
 
 @contextmanager
 def refusals(action: str) -> Iterator[None]:
-    """Turn CatBoost's errors into a `ValueError`: “CatBoost cannot ACTION: why”."""
+    """Turn CatBoost's errors into a `ValueError`: “CatBoost cannot ACTION: why”; without CatBoost a named error."""
+    extras.require("catboost", "a model of CatBoost")
     import catboost
 
     try:

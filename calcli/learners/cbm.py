@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from calcli.batch import IntArray
 
+START = b"CBM1"
+"""How a model's file begins."""
+
 _HEAD = 8
 _DEEPEST = 16
 _IN_A_BUCKET = 254
@@ -35,7 +38,7 @@ _TEXTS, _ESTIMATED, _BIASES, _BINS, _EMBEDDINGS = 12, 13, 16, 17, 18
 def check(model: bytes) -> None:
     """A `ValueError` where the numbers of a model lead out of it."""
     size = struct.unpack_from("<I", model, 4)[0] if len(model) >= _HEAD else 0
-    if not model.startswith(b"CBM1") or _HEAD + size > len(model):
+    if not model.startswith(START) or _HEAD + size > len(model):
         raise ValueError("it is no model of CatBoost, or not the whole of one")
     core = model[_HEAD : _HEAD + size]
     try:

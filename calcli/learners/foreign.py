@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import DataError, MissingExtraError
-from calcli.learners import catboost
+from calcli.learners import catboost, cbm
 from calcli.learners.tree_model import CatBoostTrees, TreeModel, as_number, beside_each_other, matched
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"(dp", b"ccopy_reg")
 
 def read_model(content: bytes) -> TreeModel:
     """The model in a file, whoever wrote it."""
-    if content.startswith(b"CBM1"):
+    if content.startswith(cbm.START):
         return _catboost(content)
     head = content[:4096].lstrip()
     if head.startswith(b"tree") and b"feature_names=" in content[:1_000_000]:

@@ -90,7 +90,7 @@ class ExtendedMethod(Method, Protocol):
     def contributions(self, state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
         """What the score and each feature add to the log-odds of some rows minus the raw ones, the score first.
 
-        `base` is the mean over the rows of the background; None where there is nothing to take apart.
+        The base is what is expected before any column is known; None where there is nothing to take apart.
         """
         ...
 

@@ -72,7 +72,8 @@ class Explanation:
     data
         The values of these columns in each row that is explained.
     base, values
-        The mean difference, and what each column adds to it in each row, shape (rows, columns).
+        The difference that is expected before any column is known, and what each column adds to it in each row, shape
+        (rows, columns).
     raw, calibrated
         The probabilities of these rows.
     """

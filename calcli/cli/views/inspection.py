@@ -49,8 +49,8 @@ def explained(explanation: Explanation, screen: Screen) -> list[str]:
         heading = ["column", "value", "change"]
         rows = [[each["column"], blocks.short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
     note = (
-        f"Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
-        f"{explanation.base:+.4f}, the mean over rows drawn from this table, they add up to the difference of a row."
+        "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+        f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a row."
     )
     title = wrapped(f"{explanation.title}.", screen.prose)
     return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
@@ -117,6 +117,8 @@ def _files(manifest: Manifest) -> list[facts.Pair]:
     files = f"{count} file{'s' if count != 1 else ''}, {size:,} bytes, all hashes valid"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version)
     pairs = [("files", files), ("seed", str(manifest.seed)), ("made with", versions)]
+    if manifest.requires:
+        pairs.append(("needs", f"to be applied, the extra {', '.join(manifest.requires)} of the installation"))
     if manifest.contains_rows:
         pairs.append(("rows", "contains rows of the calibration data: treat it as confidentially as them"))
     if manifest.previous is not None:
