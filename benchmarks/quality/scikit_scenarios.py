@@ -79,7 +79,9 @@ def scenarios() -> Iterator[Scenario]:
     frozen = LogisticRegression(C=np.inf, tol=1e-8, max_iter=200).fit(wide[:500], of_five[:500])
     yield Scenario("frozen, five classes", FrozenEstimator(frozen), wide[500:], of_five[500:])
     holes = np.where(rng.random(X.shape) < 0.1, np.nan, X)
-    yield Scenario("missing values", make_pipeline(SimpleImputer(), RandomForestClassifier(1, random_state=0)), holes, y)
+    yield Scenario(
+        "missing values", make_pipeline(SimpleImputer(), RandomForestClassifier(1, random_state=0)), holes, y
+    )
     ordered = np.concatenate([np.sort(y[:200]), y[200:]])
     yield Scenario("folds of one class", LinearSVC(random_state=7), X, ordered, cv=KFold(3))
     four = np.concatenate([np.repeat(np.arange(4), 50), rng.randint(0, 4, 200)])
