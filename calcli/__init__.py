@@ -1,6 +1,13 @@
 """calcli calibrates predictions that already exist.
 
-The Python API is the verbs of the command line::
+For arrays there are estimators of scikit-learn, metrics and a diagram::
+
+    calcli.Calibrator("platt").fit(prob, y).predict_proba(prob)
+    calcli.CalibratedClassifier(estimator, method="beta").fit(X, y)
+    calcli.metrics.ece(y, prob)
+    calcli.reliability_diagram(y, prob)
+
+For files and frames there are the verbs of the command line::
 
     import calcli
 
@@ -12,7 +19,7 @@ The Python API is the verbs of the command line::
     calcli.diagram("test.parquet", artifacts=("train.platt",), output="reliability.png")
     calcli.apply("train.platt", "new.parquet", "scored.parquet")
 
-Nothing heavy is imported before a verb is called.
+Nothing heavy is imported before something is used.
 """
 
 # ruff: noqa: F405 the names of `__all__` come from `calcli.verbs.api`

@@ -188,7 +188,23 @@ def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
     return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]
 
 
-def feature_table(features: object, rows: int) -> pl.DataFrame:
+def training_table(
+    features: object, labels: NDArray[Any], classes: NDArray[Any] | None, weights: object
+) -> tuple[pl.DataFrame, Flags]:
+    """A table without a score, and the parts that its columns play; no `classes` where labels are amounts."""
+    beside = feature_table(features)
+    named = Names(set(beside.columns))
+    label, weight = named.free("label"), named.free("weight")
+    _same_length("X", beside.height, len(labels))
+    parts = [labels_column(label, labels)]
+    parts += [amounts_column(weight, weights)] if weights is not None else []
+    texts = None if classes is None else tuple(class_text(plain_class(one)) for one in classes.tolist())
+    positive = texts[1] if texts is not None and len(texts) == 2 else None
+    flags = Flags(label=label, weight=None if weights is None else weight, positive=positive, classes=texts)
+    return with_columns(beside, parts), flags
+
+
+def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     """Features as a table: any frame as it is, an array with columns ``x0``, ``x1`` and so on."""
     if features is None:
         return pl.DataFrame(height=rows)
@@ -203,7 +219,8 @@ def feature_table(features: object, rows: int) -> pl.DataFrame:
             raise DataError(f"X has {array.ndim} dimensions; it is a frame, or an array with a column for each feature")
         columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
         table = pl.DataFrame([pl.Series(f"x{place}", column, strict=False) for place, column in enumerate(columns)])
-    _same_length("X", table.height, rows)
+    if rows is not None:
+        _same_length("X", table.height, rows)
     return table
 
 
@@ -216,7 +233,7 @@ def with_columns(table: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFr
 
 def _same_length(name: str, length: int, rows: int) -> None:
     if length != rows:
-        raise DataError(f"there are {rows:,} scores, and {name} has {length:,} rows: inconsistent numbers of samples")
+        raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
 
 
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:

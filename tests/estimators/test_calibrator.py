@@ -136,7 +136,7 @@ def test_columns_are_in_the_order_of_the_classes(tmp_path: Path) -> None:
         (np.where(np.arange(1000) < 5, 1.2, PROB), "5 of 1,000 scores lie outside"),
         (100 * PROB, "percentages, or logits"),
         (np.column_stack([PROB, PROB]), "not all rows sum to 1"),
-        (PROB[:-1], "999 scores, and label has 1,000 rows"),
+        (PROB[:-1], "999 rows, and label has 1,000"),
         (np.column_stack([PROB / 2, PROB / 2, 1 - PROB]), "3 columns, and 2 are expected"),
         (PROB[:, None, None], "3 dimensions"),
         (["a"] * 1000, "no numbers"),
