@@ -53,13 +53,16 @@ __all__ = [
     "inspect",
     "load",
     "load_ensemble",
+    "metrics",
     "open_source",
     "refit",
     "reliability_diagram",
+    "uncertainty",
     "webpage",
 ]
 
 if TYPE_CHECKING:
+    from calcli import metrics, uncertainty
     from calcli.estimators.calibrator import CalibrationWarning, Calibrator
     from calcli.estimators.classifier import CalibratedClassifier
     from calcli.estimators.display import reliability_diagram
@@ -80,6 +83,8 @@ def __getattr__(name: str) -> object:
     """Import what is first used (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module 'calcli' has no attribute {name!r}")
+    if name in ("metrics", "uncertainty"):
+        return import_module(f"calcli.{name}")
     return getattr(import_module(_HOMES.get(name, "calcli.verbs.api")), name)
 
 

@@ -9,7 +9,6 @@ import pytest
 from sklearn.base import clone
 
 import calcli
-import calcli.uncertainty
 from tests.support.samples import visits
 
 ROWS = visits(300)

@@ -22,7 +22,6 @@ from sklearn.metrics import (
 from sklearn.model_selection import cross_val_score
 
 import calcli
-import calcli.metrics
 from calcli.estimators.metrics import FUNCTIONS, Read, _clusters, options_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Options
