@@ -1,6 +1,13 @@
 """calcli calibrates predictions that already exist.
 
-The Python API is the verbs of the command line::
+For arrays there are estimators of scikit-learn, metrics and a diagram::
+
+    calcli.Calibrator("platt").fit(prob, y).predict_proba(prob)
+    calcli.CalibratedClassifier(estimator, method="beta").fit(X, y)
+    calcli.metrics.ece(y, prob)
+    calcli.reliability_diagram(y, prob)
+
+For files and frames there are the verbs of the command line::
 
     import calcli
 
@@ -12,7 +19,7 @@ The Python API is the verbs of the command line::
     calcli.diagram("test.parquet", artifacts=("train.platt",), output="reliability.png")
     calcli.apply("train.platt", "new.parquet", "scored.parquet")
 
-Nothing heavy is imported before a verb is called.
+Nothing heavy is imported before something is used.
 """
 
 # ruff: noqa: F405 the names of `__all__` come from `calcli.verbs.api`
@@ -47,13 +54,16 @@ __all__ = [
     "inspect",
     "load",
     "load_ensemble",
+    "metrics",
     "open_source",
     "refit",
     "reliability_diagram",
+    "uncertainty",
     "webpage",
 ]
 
 if TYPE_CHECKING:
+    from calcli import metrics, uncertainty
     from calcli.estimators.calibrator import CalibrationWarning, Calibrator
     from calcli.estimators.classifier import CalibratedClassifier
     from calcli.estimators.display import reliability_diagram
@@ -74,6 +84,8 @@ def __getattr__(name: str) -> object:
     """Import what is first used (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module 'calcli' has no attribute {name!r}")
+    if name in ("metrics", "uncertainty"):
+        return import_module(f"calcli.{name}")
     return getattr(import_module(_HOMES.get(name, "calcli.verbs.api")), name)
 
 

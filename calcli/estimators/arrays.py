@@ -57,8 +57,7 @@ class Rows:
         classes = [plain_class(one) for one in self.classes.tolist()]
         texts = [class_text(one) for one in classes]
         beside = feature_table(self.features, len(self.scores))
-        named = Names(set(beside.columns))
-        label, stem, weight, group = (named.free(name) for name in ("label", self.kind, "weight", "group"))
+        label, stem, weight, group = (free_name(name, beside) for name in ("label", self.kind, "weight", "group"))
         columns = [stem] if self.scores.ndim == 1 else [f"{stem}_{text}" for text in texts]
         parts = [*score_columns(self.scores, columns), labels_column(label, self.labels)]
         parts += [amounts_column(weight, self.weights)] if self.weights is not None else []
@@ -75,17 +74,11 @@ class Rows:
         return with_columns(beside, parts), flags, None if self.groups is None else group
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names of a table's features."""
-
-    taken: set[str]
-
-    def free(self, name: str) -> str:
-        """A name for a column beside them; no feature begins with it."""
-        while any(one.startswith(name) for one in self.taken):
-            name += "_"
-        return name
+def free_name(name: str, beside: pl.DataFrame) -> str:
+    """A name for a column beside features; none of theirs begins with it."""
+    while any(one.startswith(name) for one in beside.columns):
+        name += "_"
+    return name
 
 
 def scores_of(scores: object) -> FloatArray:
@@ -102,7 +95,7 @@ def scores_of(scores: object) -> FloatArray:
     if values.ndim not in (1, 2):
         raise DataError(f"the scores have {values.ndim} dimensions; they are (n,) or (n, classes)")
     if not len(values):
-        raise DataError("there are no rows: Found array with 0 sample(s), and at least 1 is needed")
+        raise DataError("there are no rows: the scores have 0 sample(s)")
     finite = np.isfinite(values)
     if not finite.all():
         bad = values[~finite][0]
@@ -188,7 +181,22 @@ def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
     return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]
 
 
-def feature_table(features: object, rows: int) -> pl.DataFrame:
+def training_table(
+    features: object, labels: NDArray[Any], classes: NDArray[Any] | None, weights: object
+) -> tuple[pl.DataFrame, Flags]:
+    """A table without a score, and the parts that its columns play; no `classes` where labels are amounts."""
+    beside = feature_table(features)
+    label, weight = free_name("label", beside), free_name("weight", beside)
+    _same_length("X", beside.height, len(labels))
+    parts = [labels_column(label, labels)]
+    parts += [amounts_column(weight, weights)] if weights is not None else []
+    texts = None if classes is None else tuple(class_text(plain_class(one)) for one in classes.tolist())
+    positive = texts[1] if texts is not None and len(texts) == 2 else None
+    flags = Flags(label=label, weight=None if weights is None else weight, positive=positive, classes=texts)
+    return with_columns(beside, parts), flags
+
+
+def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     """Features as a table: any frame as it is, an array with columns ``x0``, ``x1`` and so on."""
     if features is None:
         return pl.DataFrame(height=rows)
@@ -203,7 +211,8 @@ def feature_table(features: object, rows: int) -> pl.DataFrame:
             raise DataError(f"X has {array.ndim} dimensions; it is a frame, or an array with a column for each feature")
         columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
         table = pl.DataFrame([pl.Series(f"x{place}", column, strict=False) for place, column in enumerate(columns)])
-    _same_length("X", table.height, rows)
+    if rows is not None:
+        _same_length("X", table.height, rows)
     return table
 
 
@@ -216,7 +225,7 @@ def with_columns(table: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFr
 
 def _same_length(name: str, length: int, rows: int) -> None:
     if length != rows:
-        raise DataError(f"there are {rows:,} scores, and {name} has {length:,} rows: inconsistent numbers of samples")
+        raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
 
 
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:

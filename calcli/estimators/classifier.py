@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from calcli.errors import as_value_errors
 from calcli.estimators.calibrator import Calibrator, labels_and_classes
+from calcli.numeric.links import drawn_in
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray, IntArray
@@ -276,7 +277,10 @@ def _fit_fold(
 
 
 def responses(estimator: Any, X: Any, classes: NDArray[Any]) -> Responses:
-    """The estimator's probabilities, or else what it decides by, with a column for each of `classes`."""
+    """The estimator's probabilities, or else what it decides by, with a column for each of `classes`.
+
+    Decisions have any unit: those that would be log-odds further out than any probability is are drawn in.
+    """
     if hasattr(estimator, "predict_proba"):
         return _columns_of(
             np.asarray(estimator.predict_proba(X), dtype=np.float64), estimator.classes_, classes
@@ -286,7 +290,7 @@ def responses(estimator: Any, X: Any, classes: NDArray[Any]) -> Responses:
     decisions = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if len(estimator.classes_) < len(classes):
         raise ValueError(f"a fold has no rows of some of the classes {classes}: use fewer folds")
-    return decisions, "logit"
+    return drawn_in(decisions), "logit"
 
 
 def _columns_of(prob: FloatArray, known: Sequence[Any], classes: NDArray[Any]) -> FloatArray:

@@ -1,1 +1,16 @@
-"""Ensembles of models that know what they do not know (Malinin, Prokhorenkova & Ustimenko, ICLR 2021)."""
+"""Ensembles of models that know what they do not know (Malinin, Prokhorenkova & Ustimenko, ICLR 2021).
+
+In Python `Ensemble` is an estimator of arrays: ``calcli.uncertainty.Ensemble().fit(X, y).uncertainty(X)``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """The estimator, which stands above the rooms that it needs (PEP 562)."""
+    if name == "Ensemble":
+        return import_module("calcli.estimators.ensemble").Ensemble
+    raise AttributeError(f"module 'calcli.uncertainty' has no attribute {name!r}")

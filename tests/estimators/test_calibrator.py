@@ -28,6 +28,7 @@ from sklearn.model_selection import (
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError
+from calcli.fitting.requests import FitRequest
 from tests.support.samples import breeds, clicks, visits
 from tests.support.shell import calcli as command_line
 from tests.support.shell import environment
@@ -136,7 +137,7 @@ def test_columns_are_in_the_order_of_the_classes(tmp_path: Path) -> None:
         (np.where(np.arange(1000) < 5, 1.2, PROB), "5 of 1,000 scores lie outside"),
         (100 * PROB, "percentages, or logits"),
         (np.column_stack([PROB, PROB]), "not all rows sum to 1"),
-        (PROB[:-1], "999 scores, and label has 1,000 rows"),
+        (PROB[:-1], "999 rows, and label has 1,000"),
         (np.column_stack([PROB / 2, PROB / 2, 1 - PROB]), "3 columns, and 2 are expected"),
         (PROB[:, None, None], "3 dimensions"),
         (["a"] * 1000, "no numbers"),
@@ -295,3 +296,13 @@ def test_it_is_light_to_import() -> None:
     )
     assert {name for name in ours - theirs if not name.startswith("calcli")} == set()
     assert "sklearn.base" in ours
+
+
+@pytest.mark.skipif("resample_by" not in FitRequest.__dataclass_fields__, reason="fit cannot hold out groups")
+def test_rows_of_a_group_are_held_out_together() -> None:
+    group = np.arange(1000) // 8
+    ours = calcli.Calibrator("platt").fit(LOGIT, LABEL, groups=group)
+    table = CLICKS.select("label", "logit").with_columns(unit=group)
+    theirs = calcli.fit(table, method="platt", resample_by="unit").report  # type: ignore[call-arg]
+    assert ours.report_.differences == theirs.differences
+    assert ours.report_.differences != calcli.Calibrator("platt").fit(LOGIT, LABEL).report_.differences

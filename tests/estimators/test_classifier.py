@@ -19,7 +19,7 @@ from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import (
     GridSearchCV,
@@ -98,6 +98,17 @@ def test_parallel_folds_change_nothing() -> None:
     model = calcli.CalibratedClassifier(make_pipeline(StandardScaler(), LinearSVC()), "platt")
     expected = clone(model).fit(X, Y).predict_proba(X)
     assert np.array_equal(model.set_params(n_jobs=2).fit(X, Y).predict_proba(X), expected)
+
+
+def test_decisions_may_be_large() -> None:
+    """Those of an SGD classifier need not be near any log-odds, and still say which class it is."""
+    rng = np.random.default_rng(0)
+    features = 1e5 * (Y * (rng.random(200) < 0.9))[:, None] + rng.normal(size=(200, 1))
+    estimator = SGDClassifier(loss="squared_hinge", tol=1e-2, random_state=0)
+    model = calcli.CalibratedClassifier(estimator, "platt", cv=3).fit(features, Y)
+    assert np.abs(model.estimators_[0].decision_function(features)).max() > 1e6
+    rate = np.full(200, Y.mean())
+    assert log_loss(Y, model.predict_proba(features)[:, 1]) < 0.5 * log_loss(Y, rate)
 
 
 @ENSEMBLE

@@ -22,7 +22,6 @@ from sklearn.metrics import (
 from sklearn.model_selection import cross_val_score
 
 import calcli
-import calcli.metrics
 from calcli.estimators.metrics import FUNCTIONS, Read, _clusters, options_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Options
@@ -140,7 +139,7 @@ def test_what_is_not_defined_is_nan_and_said() -> None:
     [
         (Y, PROB * 3, {}, "lie outside"),
         (Y, np.column_stack([PROB, PROB]), {}, "do not sum to 1"),
-        (Y, PROB[:-1], {}, "399 scores, and label has 400 rows"),
+        (Y, PROB[:-1], {}, "399 rows, and label has 400"),
         (Y, PROB, {"labels": [0, 1, 2]}, "3 classes, and probabilities of 2"),
         (Y, np.where(Y == 1, np.nan, PROB), {}, "NaN"),
         (Y, PROB, {"bins": 0}, "from 1 to"),
