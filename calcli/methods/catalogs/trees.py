@@ -150,13 +150,20 @@ _BOOST = MethodSpec(
         integer(
             "rounds",
             "auto",
-            "trees; up to 300 by cross-validation if it is auto, none among the choices",
+            "trees; up to 300, of more than two classes 200, by cross-validation if it is auto, none among the choices",
             0,
             10_000,
             *_AUTO,
         ),
         integer("depth", 4, "of each tree", 1, 10),
-        number("rate", 0.05, "how much of a tree's step is taken", 0.001, 1),
+        number(
+            "rate",
+            "auto",
+            "how much of a tree's step is taken; auto is 0.05 for two classes, 0.1 for more",
+            0.001,
+            1,
+            *_AUTO,
+        ),
         number("l2", 3.0, "how strongly the values of leaves are drawn to zero", 0, 1e6),
     ),
 )
