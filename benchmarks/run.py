@@ -81,6 +81,9 @@ BENCHMARKS = (
         "uncertainty-speed", "speed/uncertainty.py", "uncertainty apply beside CatBoost's own calls",
         "The same ensemble on the same rows.", peers=("catboost",),
     ),
+    Benchmark(
+        "auto-speed", "speed/auto.py", "fit by auto", "Processor time of whole processes.", peers=("catboost", "numba"),
+    ),
     Benchmark("growth", "speed/growth.py", "Growth", "With rows, features and classes."),
     Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster", "Rows a second and core.",
               peers=("duckdb", "pyspark")),
@@ -98,6 +101,10 @@ BENCHMARKS = (
         "Log-loss relative to no calibration, beside every single method and beside what other packages choose.",
         ("{data}", "--methods", "platt,venn-abers,mbct,ccl,heterogeneous,boost"),
         ("scikit-learn", "probcal", "probmetrics"),
+    ),
+    Benchmark(
+        "mixtures", "quality/mixtures.py", "Mixtures of methods",
+        "What `pool` does, beside other ways to mix the same predictions.", ("{data}", "--kept", "{scratch}/mixtures"),
     ),
     Benchmark(
         "leaderboard", "quality/leaderboard.py", "The leaderboard",

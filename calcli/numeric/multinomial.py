@@ -120,20 +120,18 @@ class Multinomial:
     def _hessian(self, p: FloatArray) -> FloatArray:
         """Mean of p_k ([k = l] - p_l) x_i x_j over rows, for free coefficients (k, i) and (l, j)."""
         of_class, of_feature = np.nonzero(self.free)
-        count = len(of_class)
-        hessian = np.zeros((count, count))
+        count, (classes, features) = len(of_class), self.free.shape
+        within, across = np.zeros((classes, features * features)), np.zeros((count, count))
         share = self.weight / self.weight.sum()
-        own = [np.flatnonzero(of_class == k) for k in range(len(self.free))]
         block = max(64, _BLOCK // count**2)
         for start in range(0, len(p), block):
             rows = slice(start, start + block)
-            x, q = self.x[rows], p[rows]
-            weighted = q * share[rows, None]
-            cross = q[:, of_class] * x[:, of_feature]
-            hessian -= cross.T @ (cross * share[rows, None])
-            for k, mine in enumerate(own):
-                features = x[:, of_feature[mine]]
-                hessian[np.ix_(mine, mine)] += features.T @ (features * weighted[:, k, None])
+            x, q, of_row = self.x[rows], p[rows], share[rows, None]
+            within += (q * of_row).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+            cross = ((q * np.sqrt(of_row))[:, :, None] * x[:, None, :]).reshape(len(x), -1)[:, self.free.ravel()]
+            across += cross.T @ cross
+        same = within.reshape(classes, features, features)[of_class[:, None], of_feature[:, None], of_feature]
+        hessian: FloatArray = np.where(of_class[:, None] == of_class, same, 0.0) - across
         hessian[np.diag_indices(count)] += 2.0 * self.penalty[self.free]
         return hessian
 

@@ -108,6 +108,8 @@ def root_between(
         else:
             low = x
         step = x - value / derivative if derivative > 0 else np.nan
+        if abs(step - x) <= tolerance * abs(x):  # where rounding leaves no bracket to be inside of
+            return x
         inside = low < step < high and abs(step - x) <= 0.5 * last
         # Without a usable Newton step the bracket is halved on the log scale, on which temperatures live.
         following = float(step) if inside else float(np.sqrt(low * high))

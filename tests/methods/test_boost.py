@@ -70,16 +70,19 @@ def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
 
 def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """What 30 trees add to a baseline, on numbers, which CatBoost treats the same in any order of the rows."""
-    table = pd.DataFrame(np.column_stack([start, batch.features["number"].values]))
+    table = pd.DataFrame(np.column_stack([batch.features["number"].values, start]))
     theirs = catboost.CatBoost(
         {
             "iterations": 30,
             "depth": 3,
             "learning_rate": 0.1,
             "l2_leaf_reg": 5,
+            "border_count": 64,
             "boosting_type": "Plain",
             "bootstrap_type": "No",
             "random_strength": 0,
+            "random_seed": 0,
+            "rsm": 1.0 if baseline.ndim == 1 else 0.5,
             "verbose": False,
             "allow_writing_files": False,
             "loss_function": "Logloss" if baseline.ndim == 1 else "MultiClass",
@@ -97,7 +100,12 @@ def numbers_only(batch: Batch) -> Batch:
 def test_it_is_catboost_with_a_baseline(classes: int) -> None:
     train = numbers_only(shops(classes=classes))
     start = scores(alone(train).predict(train))
-    raw = told_to_catboost(train, start, start)
+    if classes == 2:
+        raw = told_to_catboost(train, start, start)
+    else:
+        order = class_order(train.score)
+        in_order = replace(train, label=np.argsort(order)[train.labels])
+        raw = told_to_catboost(in_order, start[:, order], start[:, order])[:, np.argsort(order)]
     found = fitted(train, rounds=30, depth=3, rate=0.1, l2=5).predict(train)
     np.testing.assert_allclose(found, probabilities(start + raw), rtol=1e-3)
     assert np.abs(logit(found) - (start if classes == 2 else logit(probabilities(start)))).max() > 0.3

@@ -55,6 +55,24 @@ def test_a_root_is_brents(centre: float, steepness: float) -> None:
     assert root_between(slope, np.exp(-10), np.exp(10), 1.0) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_ends_where_rounding_leaves_no_step(seed: int) -> None:
+    """Newton's digits double; what is left of the bracket then need not be halved."""
+    centres = np.random.default_rng(seed).uniform(-3, 1, 300)
+    asked = []
+
+    def slope(x: float) -> tuple[float, float]:
+        asked.append(x)
+        u = np.tanh(np.log(x) - centres)
+        return float(u.sum()), float((1 - u**2).sum() / x)
+
+    found = root_between(slope, np.exp(-10), np.exp(10), 1.0)
+    assert found == pytest.approx(brentq(lambda x: slope(x)[0], 1e-3, 10.0, xtol=1e-15), rel=1e-12)
+    asked.clear()
+    root_between(slope, np.exp(-10), np.exp(10), 1.0)
+    assert len(asked) <= 12
+
+
 def test_a_function_without_a_root_ends_at_its_bound() -> None:
     assert root_between(lambda x: (1.0, 0.0), 0.01, 100.0, 1.0) == pytest.approx(0.01, rel=1e-6)
     assert root_between(lambda x: (-1.0, 0.0), 0.01, 100.0, 1.0) == pytest.approx(100.0, rel=1e-6)

@@ -171,13 +171,20 @@ _BOOST = MethodSpec(
         integer(
             "rounds",
             "auto",
-            "trees; cross-validated up to 300, including none, if it is auto",
+            "trees; cross-validated up to 300 (200 for more than two classes), including none, if it is auto",
             0,
             10_000,
             *_AUTO,
         ),
         integer("depth", 4, "of each tree", 1, 10),
-        number("rate", 0.05, "how much of a tree's step is taken", 0.001, 1),
+        number(
+            "rate",
+            "auto",
+            "how much of a tree's step is taken; auto is 0.05 for two classes, 0.1 for more",
+            0.001,
+            1,
+            *_AUTO,
+        ),
         number("l2", 3.0, "how strongly the values of leaves are drawn to zero", 0, 1e6),
     ),
 )
