@@ -28,7 +28,6 @@ from sklearn.model_selection import (
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError
-from calcli.fitting.requests import FitRequest
 from tests.support.samples import breeds, clicks, visits
 from tests.support.shell import calcli as command_line
 from tests.support.shell import environment
@@ -298,7 +297,6 @@ def test_it_is_light_to_import() -> None:
     assert "sklearn.base" in ours
 
 
-@pytest.mark.skipif("resample_by" not in FitRequest.__dataclass_fields__, reason="fit cannot hold out groups")
 def test_rows_of_a_group_are_held_out_together() -> None:
     group = np.arange(1000) // 8
     ours = calcli.Calibrator("platt").fit(LOGIT, LABEL, groups=group)
