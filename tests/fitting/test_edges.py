@@ -112,7 +112,7 @@ def test_edges_that_are_left_out_are_counted(town: pl.DataFrame) -> None:
 
 
 def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
-    with pytest.raises(UsageError, match=r"--edges links nodes, .*; add --node-id COLUMN"):
+    with pytest.raises(UsageError, match=r"--edges needs the column with the ids of the rows; add --node-id COLUMN"):
         fit(sides=SideFiles(edges="streets.parquet"))
     with pytest.raises(UsageError, match="needs an edge list; try: --edges FILE --node-id COLUMN"):
         fit(params={"relation": "edges"})
