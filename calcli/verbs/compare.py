@@ -205,7 +205,7 @@ def _units(request: CompareRequest, source: Source, loaded: Loaded) -> IntArray 
 
 def _splits(request: CompareRequest, source: Source, loaded: Loaded, units: IntArray | None) -> Splits:
     if units is not None and request.order_by is not None:
-        raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
+        raise UsageError("--resample-by and --order-by are both given", hint="give only one of them")
     if request.order_by is not None:
         return split_by_time(ranks(source, request.order_by, loaded, "--order-by"), request.folds)
     return split_rows(len(loaded.batch), Holdout("cv", folds=request.folds), request.seed, units)

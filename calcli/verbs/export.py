@@ -71,7 +71,7 @@ def _as_sql(request: ExportRequest, outputs: Mapping[str, Term]) -> str:
     sql.check_dialect(request.dialect)
     if request.shape == "expression":
         if request.table is not None or request.keep is not None:
-            raise UsageError("an expression reads no table and passes nothing through", hint="try: --shape query")
+            raise UsageError("an expression reads no table and passes no columns through", hint="try: --shape query")
         return sql.expression(outputs, request.dialect)
     if request.table is None:
         raise UsageError("a query needs the table that it reads", hint="name it: --table NAME")

@@ -86,7 +86,7 @@ def test_what_no_shell_asks_for(here: Path, asked: str) -> None:
 def test_completion_without_what_bash_sends(here: Path, sent: dict[str, str]) -> None:
     done = calcli("methods", cwd=here, env=environment(_CALCLI_COMPLETE="complete_bash", **sent))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "without the COMP_WORDS and the COMP_CWORD that bash sends" in done.stderr
+    assert "without COMP_WORDS and COMP_CWORD, which bash sends" in done.stderr
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell", "pwsh", "bash"])

@@ -211,7 +211,7 @@ def test_evaluate_measures_the_variation_over_edges(town: pl.DataFrame) -> None:
 
 def test_evaluate_knows_what_edges_are_for(town: pl.DataFrame) -> None:
     fit(params={"relation": "column:village"})
-    with pytest.raises(UsageError, match="--edges is of use to the metric tv, and to artifacts"):
+    with pytest.raises(UsageError, match="--edges is used by the metric tv and by artifacts"):
         calcli.evaluate("new.parquet", ("kept",), edges="streets.parquet")
     with pytest.raises(UsageError, match="add --node-id COLUMN"):
         calcli.evaluate("new.parquet", ("kept",), metrics="tv", edges="streets.parquet")
