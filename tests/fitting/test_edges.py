@@ -112,7 +112,7 @@ def test_edges_that_are_left_out_are_counted(town: pl.DataFrame) -> None:
 
 
 def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
-    with pytest.raises(UsageError, match=r"--edges links nodes, .*; add --node-id COLUMN"):
+    with pytest.raises(UsageError, match=r"--edges needs the column with the ids of the rows; add --node-id COLUMN"):
         fit(sides=SideFiles(edges="streets.parquet"))
     with pytest.raises(UsageError, match="needs an edge list; try: --edges FILE --node-id COLUMN"):
         fit(params={"relation": "edges"})
@@ -125,7 +125,7 @@ def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
 
 def test_a_table_without_features_or_edges_is_refused(town: pl.DataFrame) -> None:
     pl.read_parquet("train.parquet").select("label", "logit").write_parquet("train.parquet")
-    with pytest.raises(DataError, match="recal calibrates by the columns beside the score"):
+    with pytest.raises(DataError, match="recal needs features"):
         fit()
 
 

@@ -79,7 +79,7 @@ def test_texts_survive_as_arrays() -> None:
 
 def test_a_table_without_features_is_refused_by_name(here: Path) -> None:
     clicks().select("label", "logit").write_parquet("bare.parquet")
-    with pytest.raises(DataError, match="shifted calibrates by the columns beside the score"):
+    with pytest.raises(DataError, match="shifted needs features"):
         calcli.fit("bare.parquet", method="shifted")
 
 
