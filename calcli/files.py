@@ -196,7 +196,7 @@ def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> b
     finally:
         os.close(handle)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-        raise DamagedFileError("its content is not what was written (sha256)")
+        raise DamagedFileError("its content does not match its hash (sha256)")
     return data
 
 
@@ -240,7 +240,7 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
             if not _lock(handle, deadline):
                 raise FileSystemError(
                     f"another calcli is writing to {path.parent}: it has held {path} for {timeout:g} s",
-                    hint="wait until it is done and run this again; a lock whose holder was killed is free",
+                    hint="wait until it is done and run this again; the lock of a killed process is free",
                 )
             if _is_at(path, handle):
                 yield

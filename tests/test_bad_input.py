@@ -149,7 +149,7 @@ def a_csv_that_is_not_utf_8() -> list[str]:
     return fit("bad.csv")
 
 
-@case(7, "is in it")
+@case(7, "it contains")
 def an_output_that_is_a_directory_of_somebody_else() -> list[str]:
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("x")
@@ -177,7 +177,7 @@ def a_method_with_a_typo() -> list[str]:
     return ["fit", table(clicks()), "--method", "plat"]
 
 
-@case(4, "no artifact")
+@case(4, "not an artifact")
 def an_artifact_that_is_not_there() -> list[str]:
     return ["apply", "nowhere.platt", table(clicks()), "-o", "out.parquet"]
 

@@ -60,7 +60,7 @@ def decode(files: Iterable[File]) -> State:
         refuse_unsafe(name)
     missing = [name for name in (arrays, *blobs.values()) if name is not None and name not in by_name]
     if missing:
-        raise ValueError(f"the index names {missing[0][:120]!r}, which is not there")
+        raise ValueError(f"the index names {missing[0][:120]!r}, which is missing")
     return State(
         params=params,
         arrays={} if arrays is None else npz.unpack(by_name[arrays].data),

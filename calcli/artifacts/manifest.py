@@ -152,7 +152,7 @@ def refuse_unsafe(name: str) -> None:
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or not name.isprintable() or len(name) > 500:
-        raise ValueError(f"{name[:120]!r} cannot be the name of an array or a file: it may leave its place")
+        raise ValueError(f"{name[:120]!r} cannot be the name of an array or a file: it could lead outside the artifact")
 
 
 def _problem(document: Mapping[str, Json]) -> str | None:

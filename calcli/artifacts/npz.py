@@ -55,7 +55,7 @@ def unpack(data: bytes) -> dict[str, Array]:
     except ValueError:
         raise
     except Exception as error:  # zipfile raises all kinds of errors on hostile bytes
-        raise ValueError(f"it is no npz file: {error}") from None
+        raise ValueError(f"it is not an npz file: {error}") from None
     if len(arrays) < len(entries):
         raise ValueError("two of its arrays have the same name")
     return arrays
@@ -97,6 +97,6 @@ def _array_name(entry: str) -> str:
 def _refuse_bombs(entries: list[zipfile.ZipInfo], size: int) -> None:
     """Refuse entries that would take more memory than the file has bytes."""
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-        raise ValueError("its arrays are compressed, which calcli never does")
+        raise ValueError("its arrays are compressed; calcli never compresses them")
     if sum(entry.file_size for entry in entries) > size:
         raise ValueError("its arrays claim to be larger than the file")

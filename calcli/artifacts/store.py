@@ -84,7 +84,7 @@ class Artifact:
     def state(self) -> State:
         """The state of the calibrator."""
         if STATE not in self.states:
-            raise ArtifactError(f"{self.path} keeps no calibrator: no payload has the role {STATE!r}", hint=COPY_AGAIN)
+            raise ArtifactError(f"{self.path} holds no calibrator: no payload has the role {STATE!r}", hint=COPY_AGAIN)
         return self.states[STATE]
 
 
@@ -243,17 +243,17 @@ def _writing(directory: Path, timeout: float) -> Iterator[bytes | None]:
 def _replaceable(directory: Path) -> bytes | None:
     """The current manifest, None if there is nothing yet; an error if something that is not ours is in the way."""
     if os.path.lexists(directory) and not directory.is_dir():
-        raise FileSystemError(f"{directory} is there and is not a directory", hint="choose another directory")
+        raise FileSystemError(f"{directory} exists and is not a directory", hint="choose another directory")
     try:
         current = files.read(directory / MANIFEST)
     except FileNotFoundError:
         if foreign := _foreign(directory):
-            raise FileSystemError(f"{directory} is no artifact: {foreign!r} is in it", hint=_ELSEWHERE) from None
+            raise FileSystemError(f"{directory} is not an artifact: it contains {foreign!r}", hint=_ELSEWHERE) from None
         return None
     except files.DamagedFileError as error:
         raise FileSystemError(f"{directory / MANIFEST} is in the way: {error}", hint=_ELSEWHERE) from None
     if not claims_to_be_ours(current):
-        raise FileSystemError(f"{directory} is no artifact: its {MANIFEST} is not calcli's", hint=_ELSEWHERE)
+        raise FileSystemError(f"{directory} is not an artifact: its {MANIFEST} is not calcli's", hint=_ELSEWHERE)
     try:
         Manifest.from_json(current, str(directory / MANIFEST))
     except ArtifactError as error:
@@ -332,7 +332,7 @@ def _manifest_bytes(directory: Path) -> bytes:
 
 def _nothing_at(directory: Path) -> str:
     if directory.is_dir():
-        return f"{directory} is no artifact: it holds no {MANIFEST}"
+        return f"{directory} is not an artifact: it holds no {MANIFEST}"
     if directory.exists():
         return f"{directory} is a file; an artifact is a directory"
     try:

@@ -108,13 +108,13 @@ def _finite(text: str) -> float:
 
 
 def _not_json(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON; null stands for a number that is not there")
+    raise ValueError(f"{word} is not JSON; write null for a missing number")
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     mapping: dict[str, Json] = {}
     for key, value in pairs:
         if key in mapping:
-            raise ValueError(f"the key {key[:60]!r} is there twice")
+            raise ValueError(f"the key {key[:60]!r} occurs twice")
         mapping[key] = value
     return mapping

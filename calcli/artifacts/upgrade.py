@@ -66,7 +66,7 @@ def _format_of(manifest: Mapping[str, Json], where: str) -> int:
     number = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
     if not number:
         shown = repr(schema[:60]) if isinstance(schema, str) else "not a text"
-        raise ArtifactError(f"{where} is no manifest of calcli: its key 'schema' is {shown}, not {SCHEMA!r}")
+        raise ArtifactError(f"{where} is not a manifest of calcli: its key 'schema' is {shown}, not {SCHEMA!r}")
     return int(number[1])
 
 

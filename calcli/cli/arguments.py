@@ -50,7 +50,7 @@ class Arguments(dict[str, Any]):
         console = Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
         threads = self.get("threads") or 0
         if threads > processors():
-            console.note(f"--threads {threads}: more than the {processors()} processors here would only wait for them")
+            console.note(f"--threads {threads}: more than the {processors()} processors available")
         return console
 
 

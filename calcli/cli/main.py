@@ -103,13 +103,13 @@ def _check_completion(asked: str) -> None:
     action, _, shell = asked.partition("_")
     if action not in ("source", "complete") or shell not in _SHELLS:
         raise UsageError(
-            f"{_COMPLETE} is {asked!r}, which no shell asks for; there is complete_{', complete_'.join(_SHELLS)}",
+            f"{_COMPLETE} is {asked!r}, which is unknown; known are complete_{', complete_'.join(_SHELLS)}",
             hint=f"unset {_COMPLETE}",
         )
     sent = os.environ.get("COMP_WORDS"), os.environ.get("COMP_CWORD", "")
     if asked == "complete_bash" and (sent[0] is None or not sent[1].isdecimal()):
         raise UsageError(
-            f"{_COMPLETE} is set without the COMP_WORDS and the COMP_CWORD that bash sends with it",
+            f"{_COMPLETE} is set without COMP_WORDS and COMP_CWORD, which bash sends with it",
             hint=f"unset {_COMPLETE}",
         )
 

@@ -147,7 +147,7 @@ def page(report: Report, target: str | None, console: Console) -> None:
 def check_streams(target: str | None, form: Form) -> None:
     """Refuse a picture and its numbers on the same stdout."""
     if target == "-" and form != "table":
-        raise UsageError("the picture and its numbers would both go to stdout", hint="draw it into a file: -o FILE")
+        raise UsageError("the image and its numbers would both go to stdout", hint="write the image to a file: -o FILE")
 
 
 def pictured(result: DiagramResult, form: Form, console: Console) -> None:

@@ -43,7 +43,7 @@ def flush() -> None:
 def stdout_error(error: OSError) -> CalcliError:
     """The error of the operating system as one of calcli."""
     if error.errno == errno.EPIPE:
-        return ClosedPipeError("the reader of standard output went away")
+        return ClosedPipeError("the reader of standard output closed it")
     return FileSystemError(f"cannot write to standard output: {error.strerror or error}")
 
 

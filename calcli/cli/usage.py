@@ -55,7 +55,7 @@ def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
 def _missing(param: Any, context: Any, hint: str) -> UsageError:
     command = context.info_name if context is not None else "calcli"
     if param is None:
-        return UsageError(f"{command} needs more than that", hint=hint)
+        return UsageError(f"{command} needs another argument", hint=hint)
     if param.name == "data":
         return UsageError(f"{command} needs a table: a file, a glob, a directory, or - for standard input", hint=hint)
     word = param.human_readable_name if param.param_type_name == "argument" else param.opts[-1]

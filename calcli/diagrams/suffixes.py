@@ -19,4 +19,4 @@ def promised(output: str | os.PathLike[str], forms: Sequence[Form], *, hint: str
         if suffix == form:
             return form
     known = ", ".join(f".{form}" for form in forms)
-    raise UsageError(f"{str(output)!r}: the suffix names no kind of picture; known are {known}", hint=hint)
+    raise UsageError(f"{str(output)!r}: unknown suffix for an image; known are {known}", hint=hint)

@@ -124,7 +124,7 @@ class Stream:
             if watch is not None:
                 watch.count_bad(int(computed.bad.sum()))
             if self.bad_rows == "fail":
-                raise DataError("there are rows that cannot be used")
+                raise DataError("some rows cannot be used")
             added = added.select(pl.when(pl.Series(~computed.bad)).then(pl.all()))
         return added
 

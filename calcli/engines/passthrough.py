@@ -28,7 +28,7 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
         if not name:
             raise UsageError("the name of the column to add is empty", hint=hint)
         if name in kept:
-            raise DataError(f"the table already has a column {name!r}, which the one to add would replace", hint=hint)
+            raise DataError(f"the table already has a column {name!r}, which the added column would replace", hint=hint)
     return kept
 
 

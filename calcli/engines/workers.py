@@ -276,7 +276,7 @@ class _Worker(Generic[Task, Value]):
 def _interpreter() -> str:
     """The Python that runs this; a program that has Python built in would only start itself."""
     if not Path(sys.executable or "").name.lower().startswith(("python", "pypy")):
-        raise NoWorkersError(f"{sys.executable} is no Python interpreter")
+        raise NoWorkersError(f"{sys.executable} is not a Python interpreter")
     return sys.executable
 
 

@@ -89,7 +89,7 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
     names = [f"member-{member}" for member in range(settings.models)]
     files = {name: file for name in names if (file := saved.get(name)) is not None}
     if files:
-        listener.note(f"{len(files)} of {settings.models} models are there from a run that was stopped: going on")
+        listener.note(f"{len(files)} of {settings.models} models are there from a stopped run: resuming")
     pool = trainer.pool()
     try:
         with stage(listener, "training", settings.models):
@@ -102,7 +102,7 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
                     listener.advance(1)
     except BaseException:
         if files:
-            listener.note(f"{len(files)} of {settings.models} models are kept: the same command goes on from there")
+            listener.note(f"{len(files)} of {settings.models} models are kept: the same command resumes from there")
         raise
     return tuple(files[name] for name in names)
 

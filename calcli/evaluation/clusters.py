@@ -95,7 +95,7 @@ def by_column(
     names = distinct_texts(source, column)
     if len(names) > most:
         raise DataError(
-            f"{flag}: the column {column!r} has more than {most:,} different values", hint="cut it into fewer, before"
+            f"{flag}: the column {column!r} has more than {most:,} different values", hint="group its values, before"
         )
 
     def place(batch: Batch) -> IntArray:

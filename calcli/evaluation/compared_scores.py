@@ -91,7 +91,7 @@ def _split(flag: str, text: str) -> tuple[str, str]:
     if not separator:
         name, place = base_name(text) if flag == "--with" else text, text
     if not name or not place:
-        raise UsageError(f"{flag} {text}: a side of the = is empty; it takes NAME=VALUE, or VALUE alone")
+        raise UsageError(f"{flag} {text}: one side of = is empty; give NAME=VALUE or VALUE")
     if name == RAW:
         raise UsageError(f"'{RAW}' is the name of the uncalibrated score", hint=f"try: {flag} NAME={place}")
     return name, place
@@ -180,8 +180,8 @@ def _bind_raw(source: Source, flags: Flags, known: Binding | None, columns: Mapp
             raise
         first = next(iter(columns.values()))
         raise NoScoreError(
-            f"there is no raw score for {first!r} to stand beside",
-            hint=f"to measure it by itself, say --prob {first} in place of --score",
+            f"there is no raw score for {first!r} to compare it with",
+            hint=f"to measure it alone, use --prob {first} instead of --score",
         ) from error
 
 

@@ -35,7 +35,7 @@ def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | 
         return None
     if output is None and source.stem is None:
         raise UsageError(
-            "the input is not one file that the artifact could be named after; name the artifact",
+            "the artifact has no default name, because the input is not one file",
             hint=f"try: -o NAME.{suffix}",
         )
     target = Path(f"{source.stem}.{suffix}" if output is None else output)
@@ -62,7 +62,7 @@ def keep(
 
 def _refusal(guard: Guard, report: Report, score: str) -> str | None:
     if not report.differences:
-        raise UsageError("--guard needs rows that are held out", hint="leave out --holdout none")
+        raise UsageError("--guard needs held-out rows", hint="leave out --holdout none")
     worse = guard.violation(report, score)
     if worse is None:
         return None

@@ -249,7 +249,7 @@ def criterion(name: str) -> MetricSpec:
             f"--criterion {name}: a calibration error cannot choose a method, because predicting the base rate for "
             "all rows has almost none; in 56 % of 832 experiments of CalArena the method with the lowest ECE had a "
             "worse Brier score than no calibration",
-            hint=f"choose by {names}, and look at {name} afterwards",
+            hint=f"choose by {names}, and check {name} afterwards",
         )
     raise UsageError(f"--criterion {name}: only means over rows can choose a method", hint=f"choose by {names}")
 

@@ -23,7 +23,7 @@ def prior_ratio_of(text: str | None, share: FloatArray, classes: Sequence[str]) 
     rates = parse_rates(text, classes)
     if not share.all():
         absent = classes[int((share == 0).argmax())]
-        raise FitError(f"--prior-shift: no row is of class {absent}, so that its rate here is not known")
+        raise FitError(f"--prior-shift: no row is of class {absent}, so its base rate is unknown")
     return tuple(float(rate) for rate in rates / (share / share.sum()))
 
 
@@ -56,5 +56,5 @@ def _rate(text: str, whole: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0 < rate < 1:
-        raise UsageError(f"--prior-shift {whole}: {text!r} is no rate between 0 and 1")
+        raise UsageError(f"--prior-shift {whole}: {text!r} is not a rate between 0 and 1")
     return rate

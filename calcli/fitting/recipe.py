@@ -87,7 +87,7 @@ class Recipe:
         if self.method != AUTO:
             catalog.find(self.method)
         if self.method == AUTO and self.preset is not None:
-            raise UsageError("--preset is for one method, and auto is several", hint="name the method with --method")
+            raise UsageError("--preset is for one method, and auto fits several", hint="name the method with --method")
         for name in params_by_method(self.params, self.method):
             if self.method not in (AUTO, name):
                 raise UsageError(f"parameters are given for {name}, but the method is {self.method}")

@@ -137,8 +137,8 @@ def sides_again(files: SideFiles, binding: Binding, kept: SideInputs, facts: Ite
         role = fact["role"]
         if role not in files.roles and role not in kept.roles:
             raise UsageError(
-                f"the artifact was fitted with --{role} ({fact['name']}), which it does not keep",
-                hint=f"name it again: --{role} FILE",
+                f"the artifact was fitted with --{role} ({fact['name']}), which it does not contain",
+                hint=f"give it again: --{role} FILE",
             )
     reused = [fact for fact in old if fact["role"] not in files.roles]
     return LoadedSideInputs(kept | new.sides, (*reused, *new.facts))
@@ -156,7 +156,7 @@ def _kept_edges(kept: State) -> Edges:
     edges = Edges(unpack_texts(kept.arrays), kept.arrays["pairs"].astype(np.int64))
     outside = (edges.pairs < -1) | (edges.pairs >= len(edges.nodes))
     if edges.pairs.ndim != 2 or edges.pairs.shape[1] != 2 or outside.any():
-        raise ValueError("the edges link what is none of their nodes")
+        raise ValueError("the edges link unknown nodes")
     return edges
 
 

@@ -39,7 +39,7 @@ def check(model: bytes) -> None:
     """A `ValueError` where the numbers of a model lead out of it."""
     size = struct.unpack_from("<I", model, 4)[0] if len(model) >= _HEAD else 0
     if not model.startswith(START) or _HEAD + size > len(model):
-        raise ValueError("it is no model of CatBoost, or not the whole of one")
+        raise ValueError("it is not a CatBoost model, or it is truncated")
     core = model[_HEAD : _HEAD + size]
     try:
         whole = _root(core)
@@ -120,7 +120,7 @@ class _Table:
 def _inside(values: NDArray[Any] | list[int], end: int, what: str) -> None:
     indices = np.asarray(values, dtype=np.int64)
     if ((indices < 0) | (indices >= end)).any():
-        raise ValueError(f"the model of CatBoost names {what} that are not there")
+        raise ValueError(f"the model of CatBoost names {what} that do not exist")
 
 
 _Key: TypeAlias = tuple[int, int, bytes, bytes, bytes]

@@ -74,15 +74,15 @@ def _xgboost(content: bytes) -> TreeModel:
         raise DataError(f"XGBoost cannot read the model: {_first_line(error)}") from None
     if "c" in (booster.feature_types or ()):
         raise DataError(
-            "the XGBoost model has categories, whose codes its file does not explain",
-            hint="leave out --model: a surrogate takes its place",
+            "the XGBoost model has categories, but its file does not contain their codes",
+            hint="leave out --model to use a surrogate model",
         )
     return XGBoostTrees(booster)
 
 
 def _missing(library: str, package: str) -> MissingExtraError:
     return MissingExtraError(
-        f"a model of {library} is read by the package {package!r}, which is not installed",
+        f"reading a {library} model needs the package {package!r}, which is not installed",
         hint=f"try: pip install {package}",
     )
 

@@ -66,7 +66,7 @@ class CatBoostTrees:
 
     def _pool(self, features: Mapping[str, Column]) -> Pool:
         if self.model.get_text_feature_indices() or self.model.get_embedding_feature_indices():
-            raise DataError("the model reads texts or embeddings, which tables have no columns for")
+            raise DataError("the model uses texts or embeddings, which calcli does not support")
         categories = set(self.model.get_cat_feature_indices())
         return catboost.pool(
             {
@@ -107,7 +107,7 @@ def _places(names: Sequence[str]) -> bool:
 def as_number(column: Column, name: str) -> Column:
     """The column of a feature that is a number to the model."""
     if column.role == "category":
-        raise DataError(f"the feature {name!r} is a number to the model and a category here", hint="cast the column")
+        raise DataError(f"the feature {name!r} is a number in the model and a category here", hint="cast the column")
     return Column("number", column.values)
 
 
@@ -118,7 +118,7 @@ def _as_category(column: Column, name: str) -> Column:
     missing = np.isnan(column.values)
     whole = np.where(missing, 0.0, column.values)
     if not np.array_equal(whole, np.rint(whole)):
-        raise DataError(f"the feature {name!r} is a category to the model and has fractions here")
+        raise DataError(f"the feature {name!r} is a category in the model and has fractions here")
     distinct, place = np.unique(whole.astype(np.int64), return_inverse=True)
     codes = np.where(missing, -1, place).astype(np.int32)
     return Column("category", codes, tuple(map(str, distinct.tolist())))

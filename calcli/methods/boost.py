@@ -105,7 +105,9 @@ def explain(state: State) -> tuple[Section, ...]:
         raise ValueError("it holds no model")
     importances = zip(model.feature_names_, state.array("importances").tolist(), strict=True)
     rows = sorted(importances, key=lambda item: (-item[1], item[0]))
-    note = f"{model.tree_count_} trees. How much what they add to the scaled score depends on each feature, in percent."
+    note = (
+        f"{model.tree_count_} trees. Importance of each feature for their correction of the scaled score, in percent."
+    )
     return (Section("features", ("feature", "importance"), tuple(rows), note),)
 
 

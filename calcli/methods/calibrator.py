@@ -108,7 +108,7 @@ class Calibrator:
             prob = bound_method(self.spec, self.classes).predict(self.predicting, batch, self.sides | sides)
         prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=self.reaches_ends)
         if not math.isfinite(float(prob.sum())):
-            raise ArtifactError("the numbers of this calibrator give no probability for some rows", hint="fit it anew")
+            raise ArtifactError("this calibrator gives no probability for some rows", hint="fit it anew")
         return prob
 
     @property
@@ -185,7 +185,7 @@ class Calibrator:
         method = self.spec.load_extended()
         if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
-                "intervals of more than two classes cannot be shifted to other rates", hint="leave out --extra"
+                "intervals for more than two classes cannot be shifted to other base rates", hint="leave out --extra"
             )
         with self.blamed():
             lo, hi = method.interval(self.state, batch)

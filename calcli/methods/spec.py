@@ -74,7 +74,7 @@ class Param:
         if self.kind == "bool":
             words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
             if text.casefold() not in words:
-                raise UsageError(f"{self.name}={given} is neither true nor false")
+                raise UsageError(f"{self.name}={given} is not true or false")
             return words[text.casefold()]
         return text
 

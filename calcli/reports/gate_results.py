@@ -89,11 +89,11 @@ def _scores(term: Term, report: Report) -> list[str]:
         return [term.score]
     if term.field == "change" and report.baseline is None:
         raise UsageError(
-            f"--fail-if {term}: there is no baseline to change from",
+            f"--fail-if {term}: .change needs a baseline",
             hint=f"try: --baseline OLD.json; beside the {RAW} score it is {term.metric}.diff",
         )
     if term.field.startswith("diff") and names == [RAW]:
-        raise UsageError(f"--fail-if {term}: there is no score beside {RAW} to differ from it", hint="try: --with DIR")
+        raise UsageError(f"--fail-if {term}: .diff needs a score to compare with {RAW}", hint="try: --with DIR")
     return [name for name in names if name != RAW] or names
 
 
@@ -105,7 +105,7 @@ def _numbers(term: Term, score: str, report: Report) -> list[tuple[str | None, f
             hint=f"add it: --metrics default,{term.metric}",
         )
     if term.field.startswith("diff") and score == RAW:
-        raise UsageError(f"--fail-if {term}: a difference is that to {RAW}, which it has none to itself")
+        raise UsageError(f"--fail-if {term}: .diff is the difference from {RAW}, which has none from itself")
     if term.column is None:
         return [(None, *_number(term, score, None, None, report))]
     columns = dict.fromkeys(str(entry["by"]) for entry in report.groups)
@@ -154,7 +154,7 @@ def _change(term: Term, score: str, by: str | None, group: Json, report: Report)
         if (change.score, change.metric, change.by, change.group) == (score, term.metric, by, group):
             if not change.comparable:
                 raise UsageError(
-                    f"--fail-if {term}: {change.reason}", hint="write the baseline anew with these options"
+                    f"--fail-if {term}: {change.reason}", hint="write the baseline again with these options"
                 )
             return change.change, change.reason
     raise ValueError(f"the report has no change of {term.metric} of {score}")

@@ -114,7 +114,7 @@ class _Parser:
         while place < len(self.expr):
             match = _TOKEN.match(self.expr, place)
             if match is None:
-                raise UsageError(f"{self._where(place)}: this quote is never closed")
+                raise UsageError(f"{self._where(place)}: this quote is not closed")
             kind, text = cast("str", match.lastgroup), match[cast("str", match.lastgroup)]
             if kind in {"double", "single"}:
                 yield _Token("quoted", re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL), place, match.end())

@@ -68,8 +68,8 @@ def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | N
     check_years(names)
     if len(names) > MOST_GROUPS:
         raise DataError(
-            f"--by: the column {column!r} has {len(names):,} different values, more than {MOST_GROUPS:,} groups",
-            hint="cut it into fewer, before",
+            f"--by: the column {column!r} has {len(names):,} different values, the maximum is {MOST_GROUPS:,}",
+            hint="group its values, before",
         )
     place = pl.DataFrame({"value": names, "place": np.arange(len(names))})
     codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")

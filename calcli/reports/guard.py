@@ -35,7 +35,7 @@ class Guard:
         if metric not in measured:
             raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
         if metric.direction == "target":
-            raise UsageError(f"--guard {name}: neither more nor less of it is better", hint="try: --guard nll")
+            raise UsageError(f"--guard {name}: neither a higher nor a lower value is better", hint="try: --guard nll")
         return cls(metric)
 
     def worse(self, difference: Difference) -> bool:

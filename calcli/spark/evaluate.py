@@ -69,7 +69,7 @@ def _refuse(what: str | None) -> None:
     """Refuse a flag or a score for which sums are not enough."""
     if what is not None:
         raise UsageError(
-            f"{what} needs all rows at once, and --engine spark adds up parts of them",
+            f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
             hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
         )
 

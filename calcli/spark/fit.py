@@ -130,7 +130,7 @@ def _finished(
     def without(fold: int | None = None) -> Calibrator:
         parts = [sums for place, sums in sorted(known.sums.items()) if place != fold]
         if not parts:
-            raise FitError("all rows would be held out: there are too few that differ", hint="try: --holdout none")
+            raise FitError("all rows would be held out: too few of them differ", hint="try: --holdout none")
         fitted = calibrator.finish(spec, sum(parts[1:], parts[0]), params, classes=len(known.weight))
         return fitted.with_post_processing(post_processing)
 

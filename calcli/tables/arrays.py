@@ -60,8 +60,8 @@ def class_indices(values: pl.Series, binding: Binding, offset: int) -> IntArray:
             row = int((values == value).fill_null(value=False).arg_max() or 0)
             listed = ", ".join(map(repr, binding.classes[:12]))
             raise DataError(
-                f"the label {value!r} in row {offset + row + 1} is none of the classes {listed}",
-                hint="mend the row, or fit again with all classes",
+                f"the label {value!r} in row {offset + row + 1} is not one of the classes {listed}",
+                hint="correct the row, or fit again with all classes",
             )
         indices[value] = index_of[label]
     codes = values.replace_strict(list(indices), list(indices.values()), default=UNKNOWN, return_dtype=pl.Int64)
@@ -112,7 +112,7 @@ def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) 
         row = wrong.arg_max() or 0
         raise DataError(
             f"the {feature.role} feature {feature.name!r} is {values[row]!r} in row {offset + row + 1}",
-            hint=f"what stands for missing is null, {', '.join(MISSING[1:])}, or nothing",
+            hint=f"write a missing value as null, {', '.join(MISSING[1:])}, or nothing",
         )
 
 
@@ -206,7 +206,7 @@ def check_years(values: pl.Series) -> None:
     most = MOST_DAYS * (of_day.get(values.dtype.time_unit, 0) if isinstance(values.dtype, pl.Datetime) else 1)
     stored = values.to_physical()
     if most and not stored.is_between(-most, most).all():
-        raise DataError(f"{values.name!r} holds dates more than 262,000 years away", hint="mend them, or cast them")
+        raise DataError(f"{values.name!r} holds dates more than 262,000 years away", hint="correct them, or cast them")
 
 
 def node_ids(values: pl.Series) -> Column:
@@ -216,7 +216,7 @@ def node_ids(values: pl.Series) -> Column:
     if values.dtype.is_float():
         whole = values.cast(pl.Int64, strict=False)
         if ((whole.cast(pl.Float64) != values) | (whole.is_null() & values.is_not_null() & values.is_not_nan())).any():
-            raise DataError(f"{values.name!r} holds numbers with fractions, which are no ids of nodes")
+            raise DataError(f"{values.name!r} holds numbers with fractions, which cannot be node ids")
         values = whole
     return _category(values, Levels())
 

@@ -50,7 +50,7 @@ def refuse_unknown_types(arrow: pa.Schema, name: str, reader: Reader) -> None:
         if _unknown(column.type, reader) and not (reader == "memory" and column.type != _readable(column.type)):
             raise DataError(
                 f"{name}: column {column.name!r} is {column.type}, which calcli cannot pass through unchanged",
-                hint="cast it, or leave it out, before",
+                hint="cast it, or drop it, before",
             )
 
 

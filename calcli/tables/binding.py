@@ -142,14 +142,16 @@ def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> No
         if value is not None and value not in names:
             raise DataError(f"{flag}: {unknown_name('column', value, names)}")
     if flags.weight_kind is not None and flags.weight is None and (known is None or known.weight is None):
-        raise UsageError("--weight-kind says what weights stand for, and there are none", hint="add --weight COLUMN")
+        raise UsageError("--weight-kind gives the meaning of weights, and there are none", hint="add --weight COLUMN")
     if known is None:
         return
     labels = Labels(known.label_type, known.classes)
     if flags.classes is not None and tuple(as_class(text, labels.type) for text in flags.classes) != labels.values:
-        raise UsageError(f"--classes: the artifact's classes are {', '.join(map(str, labels.values))}, and stay so")
+        raise UsageError(
+            f"--classes: the artifact's classes are {', '.join(map(str, labels.values))}, and cannot change"
+        )
     if flags.positive is not None and positive_class(labels, flags.positive) != known.positive:
-        raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and stays so")
+        raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and cannot change")
 
 
 def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
@@ -162,7 +164,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
         other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
         raise OtherTableError(
             f"no column {known.label!r}, the label that the artifact was fitted with; {there_is(names)}",
-            hint=f"if it has another name here, say --label {other}",
+            hint=f"if it has another name here, use --label {other}",
         )
     usual = [name for name in LABEL_NAMES if name in names]
     if len(usual) == 1:
@@ -172,7 +174,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
     if usual:
         raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
-    hint = f"did you mean {meant[0]!r}? say --label {meant[0]}" if meant else "name it with --label COL"
+    hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
     raise DataError(f"no label column; {there_is(names)}", hint=hint)
 
 
@@ -223,7 +225,7 @@ def check_parts(binding: Binding) -> None:
     seen: dict[str, str] = {}
     for part, name in parts:
         if name is not None and name in seen:
-            raise UsageError(f"{name!r} is the {seen[name]} and the {part}", hint="a column plays one part")
+            raise UsageError(f"{name!r} is the {seen[name]} and the {part}", hint="a column has one role")
         if name is not None:
             seen[name] = part
 
@@ -245,7 +247,7 @@ def _refuse_decisions(source: Source, candidate: Candidate) -> None:
     if np.isin(values, (0.0, 1.0)).any() and np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
         raise DataError(
             f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
-            hint=f"name the probabilities with --prob COL; if these are all there is, say {candidate.flag}",
+            hint=f"name the probabilities with --prob COL; if there are no others, use {candidate.flag}",
         )
 
 

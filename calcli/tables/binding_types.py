@@ -155,7 +155,7 @@ class Binding:
         names += [name for name in (self.label, self.weight, self.node_id) if name is not None]
         labels = [*self.classes, *([] if self.positive is None else [self.positive])]
         if not all(isinstance(name, str) for name in names) or not all(isinstance(one, Label) for one in labels):
-            raise ValueError("the binding names columns or classes by what is no name")
+            raise ValueError("the binding names columns or classes by invalid names")
         if self.label_type not in get_args(LabelType) or self.score.kind not in get_args(ScoreKind):
             raise ValueError("the binding is of labels or scores that are not known")
         if self.weight_kind not in get_args(WeightKind):

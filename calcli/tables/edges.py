@@ -35,7 +35,7 @@ def _end_columns(source: Source) -> tuple[str, str]:
     if len(names) == 2:
         return names[0], names[1]
     raise DataError(
-        f"{source.name} is no edge list: it has the columns {', '.join(names[:12])}",
+        f"{source.name} is not an edge list: it has the columns {', '.join(names[:12])}",
         hint="name the two ends src and dst",
     )
 

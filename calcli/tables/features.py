@@ -69,7 +69,8 @@ def _feature(name: str, schema: pl.Schema) -> Feature:
     role = role_of(schema[name])
     if role is None:
         raise DataError(
-            f"the column {name!r} is {schema[name]}, which is no feature", hint="cast it, or leave it out of --features"
+            f"the column {name!r} is {schema[name]}, which cannot be a feature",
+            hint="cast it, or leave it out of --features",
         )
     return Feature(name, role, str(schema[name]))
 
@@ -161,7 +162,7 @@ def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> t
         if flags.features is not None and feature.name not in flags.features:
             raise UsageError(
                 f"--features leaves out {feature.name!r}, a feature that the artifact was fitted with",
-                hint="an artifact reads its own features: leave out --features",
+                hint="leave out --features: an artifact uses its own features",
             )
         if feature.name not in source.columns:
             match = nearest(feature.name, source.columns)

@@ -103,8 +103,8 @@ def format_of(
     if str(path) == "-" and stream is not None:
         return stream
     if str(path) == "-":
-        raise UsageError("a stream has no suffix that tells its format", hint=f"name the format with {flag}")
+        raise UsageError("a stream has no suffix that gives its format", hint=f"name the format with {flag}")
     raise UsageError(
-        f"{str(path)!r}: the suffix names no format; known are {', '.join(SUFFIXES)}",
+        f"{str(path)!r}: unknown suffix; known are {', '.join(SUFFIXES)}",
         hint=f"name the format with {flag}",
     )

@@ -48,7 +48,7 @@ def refuse_other_columns(file: LocalFile, names: Collection[str], first: LocalFi
         raise DataError(f"{file.name} has no column {missing[0]!r}, which {first.name} has")
     extra = [name for name in names if name not in expected]
     if extra:
-        raise DataError(f"{file.name} has a column {extra[0]!r}, which {first.name} has not")
+        raise DataError(f"{file.name} has a column {extra[0]!r}, which {first.name} does not have")
 
 
 def scan_frames(

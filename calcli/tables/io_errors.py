@@ -46,7 +46,7 @@ def writing(target: str) -> Iterator[None]:
     except (*LIBRARY_ERRORS, OSError) as error:
         number = _number(error)
         if number == errno.EPIPE:
-            raise ClosedPipeError(f"the reader of {target} went away") from error
+            raise ClosedPipeError(f"the reader of {target} closed it") from error
         if number is not None:
             raise _refused(number, f"cannot write {target}") from error
         raise DataError(f"the rows for {target} cannot be computed: {one_line(error)}") from error

@@ -33,7 +33,7 @@ def lines_of(stream: IO[str], name: str) -> Iterator[str]:
                 raise array.broken("a comma before its end")
     array.expect("]")
     if array.next_letter():
-        raise array.broken("something after its end")
+        raise array.broken("text after its end")
 
 
 class _Array:
@@ -50,7 +50,7 @@ class _Array:
 
     def broken(self, what: str) -> DataError:
         """The error for what is no array of objects."""
-        return DataError(f"{self._name} is no JSON array of objects: {what}", hint="was it cut off?")
+        return DataError(f"{self._name} is not a JSON array of objects: {what}", hint="was it cut off?")
 
     def next_letter(self) -> str:
         """The next letter that is not blank; nothing at the end."""
@@ -82,7 +82,7 @@ class _Array:
                 raise self.broken(f"element {self._count + 1} is nested too deeply") from error
         self._count += 1
         if not isinstance(value, dict):
-            raise self.broken(f"element {self._count} is no object")
+            raise self.broken(f"element {self._count} is not an object")
         written, self._place = self._text[self._place : end], end
         return json.dumps(value) if self._constants else written.replace("\r", " ").replace("\n", " ")
 

@@ -137,7 +137,7 @@ def check_seen(seen: Labels | None, classes: Labels) -> None:
     for value in seen.values if seen else ():
         if as_class(value, classes.type) not in classes.values:
             listed = unknown_name("class", class_text(value), [class_text(label) for label in classes.values])
-            raise DataError(f"the label {value!r} is none of the classes: {listed}")
+            raise DataError(f"the label {value!r} is not one of the classes: {listed}")
 
 
 def positive_class(labels: Labels, flag: str | None) -> Label | None:
@@ -159,7 +159,7 @@ def positive_class(labels: Labels, flag: str | None) -> Label | None:
             return labels.values[[text.lower() for text in texts].index(pair[1])]
     raise DataError(
         f"which of the classes {texts[0]!r} and {texts[1]!r} is the positive one?",
-        hint=f"say --positive {texts[0]} or --positive {texts[1]}",
+        hint=f"use --positive {texts[0]} or --positive {texts[1]}",
     )
 
 

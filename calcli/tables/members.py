@@ -80,7 +80,7 @@ def find_members(source: Source, stem: str, variances: str | None = None) -> Mem
     # 2. classes, or amounts with or without variances
     if by_class:
         if variances is not None:
-            raise DataError(f"--variances is for amounts, and {stem}_{members[0]}_<class> are classes")
+            raise DataError(f"--variances is for regression, and {stem}_{members[0]}_<class> are classes")
         return _per_class(stem, by_class, members)
     means = tuple((alone[member],) for member in members)
     if variances is None:
@@ -179,9 +179,9 @@ def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
     outside = count.why[_OUTSIDE]
     if outside > count.rows / 10:
         raise DataError(
-            f"{columns.names[0]!r} and the others look like logits or amounts, not probabilities: "
+            f"{columns.names[0]!r} and the others look like logits or regression predictions, not probabilities: "
             f"{outside:,} of {count.rows:,} rows lie outside [0, 1]",
-            hint="amounts need --variances STEM; of logits take the sigmoid or the softmax before",
+            hint="for regression add --variances STEM; convert logits to probabilities first",
         )
     if count.hopeless:
         raise count.error()

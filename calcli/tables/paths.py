@@ -61,7 +61,7 @@ def find_inputs(
     if not items:
         raise UsageError("no input", hint="name a file, a glob, a directory, or - for standard input")
     if "" in map(str, items):
-        raise UsageError("the name of the table is empty", hint="is a variable of the shell not set?")
+        raise UsageError("the name of the table is empty", hint="is a shell variable not set?")
     files = [file for item in items for file in _find(os.fspath(item), given)][-(last or 0) :]
     _check_together(files)
     alone = len(files) == 1 and files[0].path is not None and not Path(items[0]).is_dir()
@@ -95,7 +95,7 @@ def _find(item: str, given: str | None) -> list[InputFile]:
 
 def _missing(path: Path) -> DataError:
     if path.is_symlink():
-        return DataError(f"{str(path)!r} is a symbolic link that leads nowhere, or in a circle")
+        return DataError(f"{str(path)!r} is a broken or circular symbolic link")
     folder = path.parent
     if not folder.is_dir():
         return DataError(f"no file {str(path)!r}: there is no directory {str(folder)!r}")
@@ -144,7 +144,7 @@ def _partition(path: Path) -> dict[str, str | None]:
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
     if any(as_text(part) != part for pair in pairs for part in pair):
         raise DataError(
-            f"the directories above {str(path)!r} name a column in other bytes than UTF-8", hint="rename them"
+            f"the directories above {str(path)!r} name a column in bytes that are not UTF-8", hint="rename them"
         )
     return {unquote(key): None if value == HIVE_NULL else unquote(value) for key, value in pairs}
 
@@ -155,7 +155,7 @@ def _check_together(files: Sequence[InputFile]) -> None:
     seen = Counter(os.path.realpath(file.path) for file in files if file.path is not None)
     for file in files:
         if file.path is not None and seen[os.path.realpath(file.path)] > 1:
-            raise UsageError(f"{file.name} is named twice", hint="its rows would count twice: name it once")
+            raise UsageError(f"{file.name} is named twice", hint="name it once, so that its rows do not count twice")
     first = files[0]
     for other in files[1:]:
         if other.format != first.format:

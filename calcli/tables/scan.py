@@ -120,7 +120,7 @@ def _open_ipc(file: LocalFile) -> Part:
     with file.path.open("rb") as start:
         magic = start.read(6)
     if magic[:4] == b"FEA1":
-        raise DataError(f"{file.name} is a Feather file of version 1", hint="write it again as Arrow IPC")
+        raise DataError(f"{file.name} is a Feather file of version 1", hint="convert it to Arrow IPC")
     stream = magic != b"ARROW1"
     try:
         with pa.OSFile(str(file.path)) as opened:
@@ -175,7 +175,8 @@ def _refuse_mixed(file: LocalFile, names: Sequence[str]) -> None:
     except pa.ArrowInvalid as error:
         if "changed from" in str(error):
             raise DataError(
-                f"{file.name} mixes text with other values: {one_line(error)}", hint="write the values of a key alike"
+                f"{file.name} mixes text with other values: {one_line(error)}",
+                hint="write the values of a key with one type",
             ) from error
 
 

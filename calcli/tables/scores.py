@@ -86,7 +86,7 @@ class Wanted:
 def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Candidate]:
     """The score columns: one candidate, or two if there are logits and probabilities."""
     if flags.prob is not None and flags.logit is not None:
-        raise UsageError("--prob and --logit are both given", hint="keep the one that calcli shall use")
+        raise UsageError("--prob and --logit are both given", hint="give only one of them")
     if flags.prob is not None:
         return [named_score(names, flags.prob, "prob", wanted, flag="--prob")]
     if flags.logit is not None:
@@ -113,7 +113,7 @@ def fitted_score(names: Sequence[str], score: Score, wanted: Wanted) -> Candidat
     other = next(iter(_by_name(names, wanted)), Candidate(Score(score.kind, ()), similar or "COL"))
     raise OtherTableError(
         f"no column {absent!r}, the score that the artifact was fitted on; {there_is(names)}",
-        hint=f"to calibrate another score, say {other.flag}",
+        hint=f"to calibrate another score, use {other.flag}",
     )
 
 
@@ -124,7 +124,7 @@ def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wante
         return many
     if value not in names:
         raise DataError(
-            f"{flag}: {unknown_name('column', value, names)}", hint=f"nor are there columns {value}_<class>"
+            f"{flag}: {unknown_name('column', value, names)}", hint=f"there are also no columns {value}_<class>"
         )
     if wanted.count is not None and wanted.count > 2:
         raise DataError(
@@ -257,7 +257,7 @@ def _refuse_without_score(names: Sequence[str], wanted: Wanted) -> NoReturn:
     hint = "name it with --logit COL or --prob COL"
     if meant:
         name, kind = meant[0]
-        hint = f"did you mean {name!r}? say --{kind} {name}"
+        hint = f"did you mean {name!r}? use --{kind} {name}"
     raise NoScoreError(f"no score column; {there_is(names)}", hint=hint)
 
 

@@ -89,7 +89,7 @@ class Spool:
             with unpacked as stream:
                 return self._copy(stream)
         except (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException) as error:
-            raise DataError(f"{name} is damaged, or no {compression} file: {one_line(error)}") from error
+            raise DataError(f"{name} is damaged, or not a {compression} file: {one_line(error)}") from error
 
     def _lines(self, array: Path, name: str) -> Path:
         """The objects of a JSON array, a line each."""

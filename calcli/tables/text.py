@@ -223,7 +223,7 @@ def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> Dat
         text = row.text if len(row.text) <= 60 else row.text[:60] + "…"
         return DataError(
             f"{file.name} has {row.actual_columns} fields{place}, but {row.expected_columns} column names: {text!r}",
-            hint="fields that hold a separator stand in quotes",
+            hint="put fields that contain a separator in quotes",
         )
     message = one_line(error)
     if "UTF8" in message:

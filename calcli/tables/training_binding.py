@@ -73,7 +73,7 @@ def bind_unscored(
         classes = _classes_or_none(source, str(label), flags, task, notes)
     if classes is None and need_label and label is not None and not source.schema[label].is_numeric():
         raise DataError(
-            f"the label {label!r} is {source.schema[label]}, not a number: there is no regression on it",
+            f"the label {label!r} is {source.schema[label]}, not a number: regression needs a number",
             hint="leave out --task, or name another label with --label",
         )
     # 2. weight; a column has one role
@@ -153,7 +153,7 @@ def _positive(classes: Labels | None, flags: Flags, known: Binding | None) -> bo
         return known.positive
     if classes is None:
         if flags.positive is not None or flags.classes is not None:
-            raise UsageError("--positive and --classes are for classes, and the label is an amount here")
+            raise UsageError("--positive and --classes are for classes, and the label is a number here")
         return None
     return positive_class(classes, flags.positive)
 
@@ -197,5 +197,5 @@ def _guess(source: Source, label: str, notes: list[str]) -> Task:
             )
         return "class"
     what = f"more than {MOST_CLASSES} different numbers" if whole else "numbers that are not whole"
-    notes.append(f"the label {label!r} holds {what}: taken for an amount, so this is a regression")
+    notes.append(f"the label {label!r} holds {what}, so this is a regression")
     return "regression"

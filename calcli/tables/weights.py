@@ -110,7 +110,7 @@ class WeightSums:
         total = math.ldexp(self.total, min(self.exponent, 1000))
         if total > MOST_COUNTED:
             raise DataError(
-                f"the counts {name!r} add up to {total:,.0f} rows, and at most {MOST_COUNTED:,} are worked with",
+                f"the counts {name!r} add up to {total:,.0f} rows; the maximum is {MOST_COUNTED:,}",
                 hint="divide them by a whole number, and round",
             )
 
@@ -121,8 +121,8 @@ class WeightSums:
         if self.least < self.greatest / WIDEST:
             raise DataError(
                 f"the weights {name!r} reach from {self.least:.0e} to {self.greatest:.0e}, "
-                "and beside the greatest the least are lost to rounding",
-                hint="mend the greatest, or make the least 0",
+                "so that the least are lost in rounding",
+                hint="correct the greatest, or set the least to 0",
             )
         if self.least == self.greatest:
             return WeightScale(-self.exponent, 1.0 / math.ldexp(self.least, -self.exponent))

@@ -111,7 +111,7 @@ class Ensemble:
         names = state.params.get("names")
         files = tuple(state.blobs[_file(place)] for place in range(int(state.number("models"))))
         if not files or task not in LOSSES:
-            raise ValueError("it names no models, or no task that is known")
+            raise ValueError("it names no models, or an unknown task")
         feature_names = tuple(map(str, names)) if isinstance(names, list) else None
         ensemble = cls(cast("Kind", kind), task, int(state.number("count")), files, feature_names)
         with catboost.refusals("say what it predicts"):

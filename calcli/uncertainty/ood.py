@@ -60,7 +60,7 @@ class SeenFeatures:
         """From `to_state`."""
         numbers, names, roles = (state.params[key] for key in ("numbers", "values", "roles"))
         if not (isinstance(numbers, list) and isinstance(names, list) and isinstance(roles, list)):
-            raise TypeError("it does not say what the features looked like")
+            raise TypeError("it has no statistics of the features")
         pairs = zip(numbers, state.array("scale"), strict=True)
         scale = {str(name): (float(mean), float(sd)) for name, (mean, sd) in pairs}
         values: dict[str, Column] = {}

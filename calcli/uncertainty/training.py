@@ -71,7 +71,7 @@ class Trainer:
         if self.task != "regression":  # models are trained on all classes: none is held out whole
             apart &= np.bincount(rows.labels[~apart], minlength=self.classes)[rows.labels] > 0
         if not apart.any() or apart.all():
-            raise FitError(f"{len(rows):,} rows are too few to hold some out", hint="leave out --tune")
+            raise FitError(f"{len(rows):,} rows are too few to hold out some", hint="leave out --tune")
         inside, outside = replace(self, rows=rows.take(~apart)), rows.take(apart)
         pool = inside.pool()
         for rate, depth in product(RATES, DEPTHS):

@@ -45,7 +45,7 @@ def read_user_model(file: bytes, name: str, members: int) -> UserModel:
         model = catboost.read(file)
     except Exception as error:  # CatBoost raises errors of many kinds
         raise DataError(
-            f"{name} is no model of CatBoost: {catboost.first_line(error)}", hint="save it with save_model('x.cbm')"
+            f"{name} is not a CatBoost model: {catboost.first_line(error)}", hint="save it with save_model('x.cbm')"
         ) from None
     # What it was trained for: the task follows from the loss.
     options = json.loads(dict(model.get_metadata().items()).get("params", "{}"))

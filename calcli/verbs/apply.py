@@ -96,7 +96,7 @@ Applied: TypeAlias = tuple[CalibratedColumns, RowsWritten, str | None]
 def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Calibrate every row of a table: same rows, same order, other columns untouched."""
     if request.scale == "logit" and request.extra:
-        raise UsageError("--extra adds the logits, and --as logit makes them of the column itself", hint="keep one")
+        raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
     model = load(request.artifact, edges=request.edges)
     added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
@@ -131,7 +131,7 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
 
     if model.calibrator.whole_table:
         raise UsageError(
-            f"{request.artifact} predicts all rows of a table at once, which a cluster does not have in one place",
+            f"{request.artifact} predicts all rows of a table at once, which is not possible on a cluster",
             hint="fit it with --set apply=online",
         )
     paths = paths_of(request.data, request.input_format, request.delimiter)

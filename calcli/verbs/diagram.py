@@ -227,7 +227,7 @@ def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | 
     if given is None:
         if str(output) == "-":
             raise UsageError(
-                "a stream has no suffix that tells its format", hint=f"name it: --output-format {FORMS[0]}"
+                "a stream has no suffix that gives its format", hint=f"name it: --output-format {FORMS[0]}"
             )
         return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
     if (form := given.lower()) in FORMS:

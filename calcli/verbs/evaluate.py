@@ -51,7 +51,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
-        raise UsageError("--state keeps what --drift has found", hint="add --drift ARTIFACT")
+        raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
     named_scores = NamedScores.parse(request.all_artifacts, request.scores)
     against = _against(request, named_scores)
     # The metrics.
@@ -172,7 +172,7 @@ def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named
         return None
     if not named_scores.linked and all(metric.family != "linked" for metric in chosen):
         raise UsageError(
-            "--edges is of use to the metric tv, and to artifacts that were fitted with --edges",
+            "--edges is used by the metric tv and by artifacts fitted with --edges",
             hint="try: --metrics default,tv",
         )
     return read_edges(request.edges)[0]

@@ -99,7 +99,7 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
             raise UsageError("a query needs the table that it reads", hint="name it: --table NAME")
         text = sql.query(outputs, dialect, request.table, request.keep)
     elif (request.table, request.keep) != (None, None):
-        raise UsageError("an expression reads no table and passes nothing through", hint="try: --shape query")
+        raise UsageError("an expression reads no table and passes no columns through", hint="try: --shape query")
     else:
         text = sql.expression(outputs, dialect, short=request.shape == "auto")
     return _heading(model, dialect, len(text)) + text

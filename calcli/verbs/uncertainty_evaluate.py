@@ -129,7 +129,7 @@ def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleM
     for name in names[1:]:
         other = models[name].binding
         if (other.classes, other.positive) != (first.classes, first.positive):
-            raise UsageError(f"{name} and {names[0]} predict different things", hint="evaluate it on its own")
+            raise UsageError(f"{name} and {names[0]} have different tasks", hint="evaluate it on its own")
         if flags.label is None and other.label != first.label:
             raise UsageError(
                 f"{name} was fitted with the label {other.label}, not {first.label}", hint="evaluate it on its own"

@@ -100,13 +100,13 @@ class EnsembleRequest:
     def _refuse_training(self, kind: Kind) -> None:
         if kind != "virtual":
             raise UsageError(
-                f"--model is one model, and --ensemble {kind} trains several",
-                hint="take it as a virtual ensemble: leave out --ensemble",
+                f"--model is one model, but --ensemble {kind} trains several",
+                hint="leave out --ensemble to use it as a virtual ensemble",
             )
         trained = {"--trees": self.trees, "--depth": self.depth, "--learning-rate": self.learning_rate}
         given = [flag for flag, value in trained.items() if value is not None] + ["--tune"] * self.tune
         if given:
-            raise UsageError(f"{given[0]} is for training, and --model is trained already", hint="leave it out")
+            raise UsageError(f"{given[0]} is for training, but --model is already trained", hint="leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,9 @@ def _bind(source: Source, request: EnsembleRequest, model: UserModel | None) -> 
         positive = model.classes[1] if len(model.classes) == 2 else None
         flags = replace(flags, classes=model.classes, positive=flags.positive or positive)
         if flags.positive != positive:
-            raise UsageError(f"--positive {flags.positive}: the model speaks of {positive}", hint="leave it out")
+            raise UsageError(
+                f"--positive {flags.positive}: the classes of the model are {positive}", hint="leave it out"
+            )
     binding = bind_unscored(source, flags, task="class" if model.classes else "regression")
     chosen = binding.features if flags.features is not None else None
     features = model_features(source, model.names, model.categories, chosen)

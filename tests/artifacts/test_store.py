@@ -146,7 +146,7 @@ def test_sides_get_the_names_of_their_payloads(tmp_path):
 
 def test_an_artifact_may_keep_no_calibrator(tmp_path):
     store.write(tmp_path, draft(), {})
-    with pytest.raises(ArtifactError, match="keeps no calibrator"):
+    with pytest.raises(ArtifactError, match="holds no calibrator"):
         _ = store.read(tmp_path).state
 
 
@@ -164,7 +164,7 @@ def test_files_have_the_rights_of_the_umask(tmp_path):
 def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path, name):
     (tmp_path / name).write_bytes(b"mine")
     for attempt in (store.check_target, lambda directory: put(directory, 1)):
-        with pytest.raises(FileSystemError, match=f"'{name}' is in it"):
+        with pytest.raises(FileSystemError, match=f"it contains '{name}'"):
             attempt(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -196,7 +196,7 @@ def test_a_note_in_an_artifact_is_kept(tmp_path):
 
 def test_directories_with_our_names_are_not_ours(tmp_path):
     (tmp_path / f"state-{'0' * 64}.json").mkdir()
-    with pytest.raises(FileSystemError, match="is in it"):
+    with pytest.raises(FileSystemError, match="it contains"):
         put(tmp_path, 1)
 
 

@@ -99,7 +99,7 @@ def test_completion_without_what_bash_sends(run: Run, monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, value)
     code, out, err = run("methods")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "without the COMP_WORDS and the COMP_CWORD that bash sends" in err
+    assert "without COMP_WORDS and COMP_CWORD, which bash sends" in err
 
 
 def test_a_process_completes_as_well(tmp_path: Path) -> None:

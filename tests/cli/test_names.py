@@ -45,7 +45,7 @@ def test_columns_of_directories_are_text(strange: Path, run: Run) -> None:
     Path("days", f"day={STRANGE}").mkdir(parents=True)
     Path("days", f"day={STRANGE}", "part.csv").write_bytes(Path("test.csv").read_bytes())
     code, _, err = run("evaluate", "days")
-    assert (code, "other bytes than UTF-8" in err) == (3, True)
+    assert (code, "bytes that are not UTF-8" in err) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_column_that_is_named_like_a_raw_score_is_not_taken_for_it(here: Path)
 
 def test_without_a_raw_score_the_way_out_is_said_and_works(here: Path) -> None:
     frame = scored().select("label", "fine")
-    with pytest.raises(DataError, match=r"no raw score for 'fine' to stand beside; .* say --prob fine in place of"):
+    with pytest.raises(DataError, match=r"no raw score for 'fine' to compare it with; .* use --prob fine instead of"):
         calcli.evaluate(frame, scores=("fine",))
     report = calcli.evaluate(frame, flags=calcli.Flags(prob="fine"))
     assert report.value("raw", "nll") == pytest.approx(log_loss(frame["label"], frame["fine"]), rel=1e-9)
@@ -255,7 +255,7 @@ def test_no_verb_takes_another_column_for_that_of_the_fit(fitted: Path) -> None:
         with pytest.raises(DataError, match=f"{said}.*; a refit reads the same columns"):
             calcli.refit("m", data)
     without = frame.drop("logit")
-    with pytest.raises(DataError, match="say --prob prob"):
+    with pytest.raises(DataError, match="use --prob prob"):
         calcli.apply("m", without, "out.parquet")
     assert not Path("out.parquet").exists()
     named = calcli.load("m").predict(without, calcli.Flags(prob="prob"))

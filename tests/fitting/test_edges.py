@@ -125,7 +125,7 @@ def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
 
 def test_a_table_without_features_or_edges_is_refused(town: pl.DataFrame) -> None:
     pl.read_parquet("train.parquet").select("label", "logit").write_parquet("train.parquet")
-    with pytest.raises(DataError, match="recal calibrates by the columns beside the score"):
+    with pytest.raises(DataError, match="recal needs features"):
         fit()
 
 
@@ -211,7 +211,7 @@ def test_evaluate_measures_the_variation_over_edges(town: pl.DataFrame) -> None:
 
 def test_evaluate_knows_what_edges_are_for(town: pl.DataFrame) -> None:
     fit(params={"relation": "column:village"})
-    with pytest.raises(UsageError, match="--edges is of use to the metric tv, and to artifacts"):
+    with pytest.raises(UsageError, match="--edges is used by the metric tv and by artifacts"):
         calcli.evaluate("new.parquet", ("kept",), edges="streets.parquet")
     with pytest.raises(UsageError, match="add --node-id COLUMN"):
         calcli.evaluate("new.parquet", ("kept",), metrics="tv", edges="streets.parquet")

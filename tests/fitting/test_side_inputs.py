@@ -79,7 +79,7 @@ def test_texts_survive_as_arrays() -> None:
 
 def test_a_table_without_features_is_refused_by_name(here: Path) -> None:
     clicks().select("label", "logit").write_parquet("bare.parquet")
-    with pytest.raises(DataError, match="shifted calibrates by the columns beside the score"):
+    with pytest.raises(DataError, match="shifted needs features"):
         calcli.fit("bare.parquet", method="shifted")
 
 
@@ -103,7 +103,7 @@ def test_partition_data_needs_no_score_and_must_be_named_again(table: pl.DataFra
     assert model is not None
     assert model.calibrator.state.params["rows"] == table.height
     assert model.calibrator.state.number("shift") == pytest.approx(table["x"].mean() + 1)
-    with pytest.raises(UsageError, match=r"fitted with --partition-data \(train.parquet\), which it does not keep"):
+    with pytest.raises(UsageError, match=r"fitted with --partition-data \(train.parquet\), which it does not contain"):
         calcli.refit("kept", "featured.parquet")
     calcli.refit("kept", "featured.parquet", sides=beside)
 
@@ -114,7 +114,7 @@ def test_partition_data_needs_no_score_and_must_be_named_again(table: pl.DataFra
         (pl.DataFrame({"x": [1.0], "lable": [1]}), "no label 'label'; did you mean 'lable'"),
         (pl.DataFrame({"xx": [1.0], "label": [1]}), "no column 'x'"),
         (pl.DataFrame({"x": [1.0, 2.0], "label": [1, None]}), "no label in row 2"),
-        (pl.DataFrame({"x": [1.0], "label": [7]}), "the label 7 in row 1 is none of the classes"),
+        (pl.DataFrame({"x": [1.0], "label": [7]}), "the label 7 in row 1 is not one of the classes"),
         (pl.DataFrame({"x": [], "label": []}, {"x": pl.Float64, "label": pl.Int64}), "has no rows"),
     ],
 )

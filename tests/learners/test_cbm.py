@@ -48,9 +48,9 @@ def test_what_catboost_wrote_passes(kind: str) -> None:
 
 
 FORGERIES = {
-    "splits": (cbm._SPLITS, "<i4", 2**31 - 1, "splits that are not there"),
-    "splits below": (cbm._SPLITS, "<i4", -1, "splits that are not there"),
-    "bins": (cbm._BINS, "<u2", 2**16 - 1, "splits that are not there"),
+    "splits": (cbm._SPLITS, "<i4", 2**31 - 1, "splits that do not exist"),
+    "splits below": (cbm._SPLITS, "<i4", -1, "splits that do not exist"),
+    "bins": (cbm._BINS, "<u2", 2**16 - 1, "splits that do not exist"),
     "sizes": (cbm._SIZES, "<i4", 30, "laid out"),
     "starts": (cbm._STARTS, "<i4", 10**6, "laid out"),
 }
@@ -77,7 +77,7 @@ def test_statistics_of_categories_that_are_not_there_are_refused() -> None:
     buckets = cbm._root(part).array(1, "u1")  # type: ignore[arg-type]
     found = buckets[: len(buckets) // 12 * 12].view(cbm._BUCKET)
     found["place"] = 10**6
-    with pytest.raises(ValueError, match="statistics that are not there"):
+    with pytest.raises(ValueError, match="statistics that do not exist"):
         read(model[: rest + 8] + bytes(part))
     found["hash"], found["place"] = 1, 0
     with pytest.raises(ValueError, match="no room"):

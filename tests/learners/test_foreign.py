@@ -129,7 +129,7 @@ def test_an_absent_feature_is_named_with_the_nearest(suffix, tmp_path):
 def test_a_category_in_place_of_a_number_is_refused(suffix, tmp_path):
     read = read_model(saved(MAKERS[suffix](Y), tmp_path, suffix))
     text = Column("category", np.zeros(300, dtype=np.int32), ("x",))
-    with pytest.raises(DataError, match=r"'b' is a number to the model|trained on 0 categories"):
+    with pytest.raises(DataError, match=r"'b' is a number in the model|trained on 0 categories"):
         read.shap(FEATURES | {"b": text})
 
 
@@ -157,7 +157,7 @@ def test_catboost_takes_texts_and_whole_numbers_for_categories(tmp_path):
     missing = whole.astype(float)
     missing[0] = np.nan
     assert np.isfinite(read.shap(features | {"whole": Column("number", missing)})).all()
-    with pytest.raises(DataError, match="'whole' is a category to the model and has fractions"):
+    with pytest.raises(DataError, match="'whole' is a category in the model and has fractions"):
         read.shap(features | {"whole": Column("number", X[:, 1])})
 
 

@@ -101,7 +101,7 @@ def test_score_columns(
 @pytest.mark.parametrize(
     ("label", "names", "flags", "message", "code"),
     [
-        ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean 'probs'\? say --prob probs", 3),
+        ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean 'probs'\? use --prob probs", 3),
         ("01", ["x"], {}, r"no score column; there is label, x; name it with --logit COL or --prob COL", 3),
         ("01", ["prob", "y_prob"], {}, r"2 scores are possible: prob; y_prob", 3),
         ("01", ["y_pred", "prediction"], {}, r"2 scores are possible: y_pred; prediction", 3),
@@ -123,7 +123,7 @@ def test_score_columns(
         ("13", ["p_0", "p_1", "p_2"], {}, r"no score column", 3),
         ("abc", ["p_0", "p_1", "p_2"], {}, r"p_0 … p_2 do not say which class is which.*--classes", 3),
         ("ones", ["prob"], {}, r"has one class only: 1; name both with --classes", 3),
-        ("01", ["prob"], {"classes": ("0", "2")}, r"the label 1 is none of the classes", 3),
+        ("01", ["prob"], {"classes": ("0", "2")}, r"the label 1 is not one of the classes", 3),
         ("01", ["prob"], {"classes": ("0", "x")}, r"--classes names 'x'", 3),
         ("01", ["prob"], {"classes": ("0",)}, r"two or more different classes", 2),
         ("01", ["prob"], {"classes": ("0", "0")}, r"two or more different classes", 2),
@@ -164,7 +164,7 @@ def test_label_names(name: str) -> None:
 
 def test_the_label_that_is_not_found_or_not_clear() -> None:
     with pytest.raises(
-        DataError, match=r"no label column; there is lable, prob; did you mean 'lable'\? say --label lable"
+        DataError, match=r"no label column; there is lable, prob; did you mean 'lable'\? use --label lable"
     ):
         bind(table({"lable": [0, 1], "prob": [0.1, 0.9]}))
     both = {"y": [0, 1], "target": [0, 1], "prob": [0.1, 0.9]}
@@ -336,10 +336,10 @@ def test_the_artifact_comes_before_names() -> None:
 
 
 OTHER_TABLES = [
-    (["prob"], "no column 'mine', the score .*; there is outcome, prob; .*, say --prob prob"),
-    (["logit", "score"], "no column 'mine', .* say --logit logit"),
-    (["p_0", "p_1"], "no column 'mine', .* say --prob p"),
-    (["other"], "no column 'mine', .* say --prob COL"),
+    (["prob"], "no column 'mine', the score .*; there is outcome, prob; .*, use --prob prob"),
+    (["logit", "score"], "no column 'mine', .* use --logit logit"),
+    (["p_0", "p_1"], "no column 'mine', .* use --prob p"),
+    (["other"], "no column 'mine', .* use --prob COL"),
 ]
 
 
@@ -354,14 +354,14 @@ def test_no_column_stands_in_for_the_score_of_an_artifact(names: list[str], said
 
 def test_one_column_of_many_does_not_stand_for_the_score_of_an_artifact() -> None:
     known = artifact(score=Score("prob", ("p_0", "p_1")))
-    with pytest.raises(DataError, match=r"no column 'p_0', the score .* say --prob p"):
+    with pytest.raises(DataError, match=r"no column 'p_0', the score .* use --prob p"):
         bind(table({"label": [0, 1], "p_1": [0.4, 0.6], "p": [0.4, 0.6]}), known=known, features=False)
 
 
 def test_no_column_stands_in_for_the_label_of_an_artifact() -> None:
     known = artifact(label="outcome")
     source = table({"logit": [1.0, 2.0], "y": [0, 1]})
-    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there is logit, y; .* say --label y"):
+    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there is logit, y; .* use --label y"):
         bind(source, known=known, features=False)
     assert bind(source, Flags(label="y"), known=known, features=False).label == "y"
     assert bind(source, known=known, need_label=False, features=False).label is None
@@ -384,7 +384,7 @@ def test_labels_of_another_type_but_the_same_values(values: list[Any]) -> None:
 @pytest.mark.parametrize(("values", "said"), [([0, 2], "2"), (["0", "yes"], "'yes'"), ([0, 1, -1], "-1")])
 def test_an_unseen_label(values: list[Any], said: str) -> None:
     data = table({"label": values, "logit": [1.0] * len(values)})
-    with pytest.raises(DataError, match=f"the label {said} is none of the classes"):
+    with pytest.raises(DataError, match=f"the label {said} is not one of the classes"):
         bind(data, known=artifact(), features=False)
     assert bind(data, known=artifact(), need_label=False, features=False).label == "label"
 

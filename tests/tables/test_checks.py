@@ -153,7 +153,7 @@ def test_class_indices(values: list[Any], kind: str, classes: Any, positive: Any
 def test_an_unseen_label_ends_it(values: list[Any], said: str) -> None:
     columns = {"label": values, "logit": [0.0] * len(values)}
     bound = binding("logit", "logit")
-    with pytest.raises(DataError, match=f"the label {said} in row {len(values)} is none of the classes 0, 1"):
+    with pytest.raises(DataError, match=f"the label {said} in row {len(values)} is not one of the classes 0, 1"):
         encoded(columns, bound, label=True)
     with pytest.raises(DataError, match=f"row {len(values) + 100} "):
         encode(pl.DataFrame(columns), bound, label=True, features=False, offset=100)

@@ -35,7 +35,9 @@ def test_two_columns_of_any_name_are_the_ends() -> None:
 
 
 def test_other_tables_are_no_edge_list() -> None:
-    with pytest.raises(DataError, match="is no edge list: it has the columns a, b, c; name the two ends src and dst"):
+    with pytest.raises(
+        DataError, match="is not an edge list: it has the columns a, b, c; name the two ends src and dst"
+    ):
         edges_of(pl.DataFrame({"a": [1], "b": [2], "c": [3]}))
 
 

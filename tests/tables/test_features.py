@@ -128,7 +128,7 @@ def test_flags_override() -> None:
     [
         (("agee",), DataError, "--features: no column 'agee'.*did you mean 'age'"),
         (("label",), UsageError, "--features names 'label', which is the label"),
-        (("day",), DataError, "the column 'day' is Date, which is no feature"),
+        (("day",), DataError, "the column 'day' is Date, which cannot be a feature"),
     ],
 )
 def test_features_that_are_none(names: tuple[str, ...], error: type[Exception], message: str) -> None:

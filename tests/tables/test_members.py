@@ -47,7 +47,7 @@ def test_members_with_variances():
         (["m_0_a", "m_1_a"], ("m",), "one class only: 'a'"),
         (["m_0", "m_1", "v_0"], ("m", "v"), "there is no 'v_1'"),
         (["m_0", "m_1", "v_0", "v_1", "v_2"], ("m", "v"), "there is no 'm_2'"),
-        (["m_0_a", "m_0_b", "m_1_a", "m_1_b", "v_0"], ("m", "v"), "--variances is for amounts"),
+        (["m_0_a", "m_0_b", "m_1_a", "m_1_b", "v_0"], ("m", "v"), "--variances is for regression"),
     ],
 )
 def test_what_is_no_ensemble(names, arguments, said):
@@ -78,7 +78,7 @@ def test_words_in_a_text_file_are_no_numbers():
 
 def test_logits_are_not_taken_for_probabilities():
     frame = pl.DataFrame({"m_0": np.linspace(-3, 3, 50), "m_1": np.linspace(-2, 4, 50)})
-    assert "look like logits or amounts, not probabilities" in refused(frame)
+    assert "look like logits or regression predictions, not probabilities" in refused(frame)
     few = pl.DataFrame({"m_0": [0.5] * 49 + [1.2], "m_1": [0.5] * 50})
     assert "1 bad row of 50 (a probability is outside [0, 1]: 1); the first is row 50" in refused(few)
 

@@ -59,11 +59,11 @@ def test_the_user_decides():
     assert len(bound(labelled(list(range(60))), task="class").classes) == 60
     with pytest.raises(DataError, match=r"looks like a regression target.*--task regression"):
         bound(labelled([0.5, 1.5]), task="class")
-    with pytest.raises(DataError, match="not a number: there is no regression on it"):
+    with pytest.raises(DataError, match="not a number: regression needs a number"):
         bound(labelled(["a", "b"]), task="regression")
     with pytest.raises(DataError, match="one class only"):
         bound(labelled([1, 1]))
-    with pytest.raises(UsageError, match="the label is an amount"):
+    with pytest.raises(UsageError, match="the label is a number"):
         bound(labelled([0.5, 1.5]), Flags(positive="1"), task="regression")
 
 
@@ -118,7 +118,7 @@ def test_an_artifact_knows():
         bound(elsewhere, known=known)
     with pytest.raises(DataError, match="'x', a feature that the artifact was fitted with"):
         bound(elsewhere.drop("x"), known=known, need_label=False)
-    with pytest.raises(DataError, match="'maybe' is none of the classes"):
+    with pytest.raises(DataError, match="'maybe' is not one of the classes"):
         bound(elsewhere.with_columns(label=pl.Series(["no", "maybe"])), known=known)
     amounts = bound(labelled([0.5, 1.5]))
     with pytest.raises(DataError, match="not a number"):

@@ -67,5 +67,5 @@ def test_the_weights_of_a_table_are_on_that_scale() -> None:
 
 @pytest.mark.parametrize("weight", [[1.0, 1e308, 1.0], [1e-320, 1.0, 1.0]])
 def test_weights_that_are_lost_to_rounding_are_refused(weight: list[float]) -> None:
-    with pytest.raises(DataError, match=r"'w' reach from .* are lost to rounding; mend the greatest"):
+    with pytest.raises(DataError, match=r"'w' reach from .* are lost in rounding; correct the greatest"):
         loaded(weight)

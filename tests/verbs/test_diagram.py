@@ -187,9 +187,9 @@ def test_a_page_has_curves_of_every_kind_and_the_numbers_of_one(fitted: Path) ->
 @pytest.mark.parametrize(
     ("output", "given", "message"),
     [
-        ("x.gif", None, r"'x.gif': the suffix names no kind of picture; known are .png, .svg, .pdf, .html"),
-        ("x", None, "the suffix names no kind"),
-        ("-", None, "a stream has no suffix that tells its format"),
+        ("x.gif", None, r"'x.gif': unknown suffix for an image; known are .png, .svg, .pdf, .html"),
+        ("x", None, "unknown suffix for an image"),
+        ("-", None, "a stream has no suffix that gives its format"),
         ("x.png", "jpg", r"no picture format 'jpg'; there is png, svg, pdf, html"),
     ],
 )

@@ -88,7 +88,7 @@ FORGERIES: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "a feature that no tree has": ("heterogeneous", put("trees/feature", 99)),
     "fewer shares than cells": ("heterogeneous", lambda parts: parts.update({"cells/share": parts["cells/share"][:1]})),
     "lists that claim to be long": ("knn:e", put("start", 10**12, -1)),
-    "neighbours that are not there": ("knn:e", put("ends", 10**12)),
+    "neighbours that do not exist": ("knn:e", put("ends", 10**12)),
 }
 
 
@@ -103,7 +103,7 @@ def test_numbers_that_lead_nowhere_are_refused(name: str, kept: Path) -> None:
 
 @pytest.mark.parametrize("end", [10**12, -2])
 def test_edges_between_nodes_that_are_not_there(end: int, kept: Path) -> None:
-    with pytest.raises(ArtifactError, match="none of their nodes"):
+    with pytest.raises(ArtifactError, match="unknown nodes"):
         calcli.load(forge(kept, "edges", put("pairs", end), role="edges"))
 
 

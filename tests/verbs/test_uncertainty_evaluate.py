@@ -131,7 +131,7 @@ def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
     for name in ("one by total", "one by knowledge", "one.single by total", "two by total", "an oracle"):
         assert text.count(f"{name}:") == 1
     assert ("relative RMSE" if task == "regression" else "error rate") + " of the rows kept" in text
-    with pytest.raises(UsageError, match=r"suffix names no kind of picture; known are \.png"):
+    with pytest.raises(UsageError, match=r"unknown suffix for an image; known are \.png"):
         evaluated(table(task, seed=9), kept / task, output="x.html")
 
 
@@ -181,7 +181,7 @@ def test_what_cannot_be_evaluated(kept: Path) -> None:
         evaluated(rows.drop("label"), kept / "binary")
     with pytest.raises(DataError, match="the label is missing: 1"):
         evaluated(rows.with_columns(label=pl.when(pl.col("row_id") > 0).then(pl.col("label"))), kept / "binary")
-    with pytest.raises(DataError, match="the label 2 is none of the classes"):
+    with pytest.raises(DataError, match="the label 2 is not one of the classes"):
         evaluated(rows.with_columns(label=pl.col("label") + 1), kept / "binary")
     with pytest.raises(DataError, match="'size', a feature that the artifact"):
         evaluated(rows, kept / "binary", ood=features(20).drop("size"))
@@ -193,7 +193,7 @@ def test_what_cannot_be_evaluated(kept: Path) -> None:
         evaluated(rows, kept / "binary", preset="paper")
     with pytest.raises(UsageError, match="two ensembles are named 'binary'"):
         evaluated(rows, kept / "binary", kept / "binary")
-    with pytest.raises(UsageError, match="regression and binary predict different things"):
+    with pytest.raises(UsageError, match="regression and binary have different tasks"):
         evaluated(rows, kept / "binary", kept / "regression")
     with pytest.raises(DataError, match="weights add up to zero"):
         evaluated(rows.with_columns(w=0.0), kept / "binary", flags=calcli.Flags(weight="w"))

@@ -232,7 +232,7 @@ class TestTheUsersOwnModel:
 
     def test_what_it_speaks_of_is_not_for_the_user_to_say(self, tmp_path: Path) -> None:
         path = self.trained(tmp_path / "mine.cbm")
-        with pytest.raises(UsageError, match="the model speaks of 1"):
+        with pytest.raises(UsageError, match="the classes of the model are 1"):
             fit(EnsembleRequest(table("binary"), model=path, members=5, flags=Flags(positive="0")))
 
     @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ class TestTheUsersOwnModel:
 
     def test_no_model_at_all(self, tmp_path: Path) -> None:
         (tmp_path / "mine.cbm").write_bytes(b"nonsense")
-        with pytest.raises(DataError, match="is no model of CatBoost"):
+        with pytest.raises(DataError, match="is not a CatBoost model"):
             fit(EnsembleRequest(table("binary"), model=tmp_path / "mine.cbm"))
         with pytest.raises(DataError, match="no model"):
             fit(EnsembleRequest(table("binary"), model=tmp_path / "nothing.cbm"))
@@ -319,7 +319,7 @@ class TestBadInput:
 
     def test_something_in_the_way(self, tmp_path: Path) -> None:
         (tmp_path / "e").write_text("mine")
-        with pytest.raises(FileSystemError, match="is there and is not a directory"):
+        with pytest.raises(FileSystemError, match="exists and is not a directory"):
             ensemble("binary", tmp_path / "e")
 
 

@@ -45,7 +45,7 @@ def refit(arguments: Arguments) -> None:
     console = arguments.console()
     if arguments["rollback"]:
         if arguments["data"]:
-            raise UsageError("--rollback takes no DATA: it puts the previous generation back")
+            raise UsageError("--rollback takes no DATA: it restores the previous generation")
         write_path(run_rollback(arguments["artifact"], console))
         return
     if not arguments["data"]:

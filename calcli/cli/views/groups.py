@@ -24,7 +24,7 @@ def metrics(report: Report, screen: Screen) -> list[str]:
         shown = [screen.bad(row) if tables.is_off(one) else row for row, one in zip(rows, entries, strict=True)]
         lines += ["", screen.bold(table.title), screen.dim(header), *shown]
     if lines:
-        more = [("more", f"{', '.join(hidden)} are shown on a wider screen or with --format")] if hidden else []
+        more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
         lines += ["", *blocks.notes([*tables.GROUPS, *more], screen)]
     return lines
 

@@ -90,7 +90,7 @@ def _named(features: Mapping[str, Column], start: str) -> dict[str, Column]:
     }
     if not numbers:
         raise DataError(
-            f"no numeric feature has a name that starts with {start!r}", hint="say how: --set columns=PREFIX"
+            f"no numeric feature has a name that starts with {start!r}", hint="name the prefix: --set columns=PREFIX"
         )
     return numbers
 
@@ -100,7 +100,7 @@ def _most_important(model: TreeModel, features: Mapping[str, Column]) -> dict[st
     names = [name for name in model.names if name in features]
     if len(names) < len(model.names):
         raise UsageError(
-            "embedding=top needs a model that knows its features by the table's names",
+            "embedding=top needs a model whose features have the table's names",
             hint="leave out --model, or: --set embedding=shap",
         )
     count = max(1, round(TOP * len(names)))

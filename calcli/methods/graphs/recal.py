@@ -157,7 +157,7 @@ def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: S
     if not pairs:
         raise DataError(
             f"none of the {len(edges):,} edges links two of the {len(batch):,} rows",
-            hint=f"ids of rows are like {_some(node.levels)}, those of edges like {_some(edges.nodes)}",
+            hint=f"ids of rows look like {_some(node.levels)}, ids in edges like {_some(edges.nodes)}",
         )
     return facts | {"edges_given": len(edges), "edges_left_out": left_out(edges, node)}
 

@@ -108,7 +108,7 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relati
     # The most important feature.
     if text == "auto":
         if not batch.features:
-            raise DataError("there is no column that could relate the rows", hint="name some with --features")
+            raise DataError("no column can relate the rows", hint="name some with --features")
         names = most_important(batch.features, batch.labels, batch.weight, count=1, seed=seed)
         return _by_column(batch, names[0], params)
     # Named columns.
@@ -132,7 +132,7 @@ def _nearest(batch: Batch, names: tuple[str, ...], params: Params) -> Relation:
     for name in names:
         if batch.features[name].role != "number":
             raise UsageError(
-                f"relation=knn: {name!r} holds no numbers to measure distances in",
+                f"relation=knn: {name!r} is not numeric, so distances cannot be computed",
                 hint=f"try: --set relation=column:{name}",
             )
     radius = None if params["radius"] is None else number(params, "radius")
@@ -149,7 +149,9 @@ def edges_of(sides: SideInputs) -> Edges:
 def node_of(batch: Batch) -> Column:
     """The ids of rows, which must have some."""
     if batch.node is None:
-        raise UsageError("an edge list links nodes, and no column says which node a row is", hint="try: --node-id COL")
+        raise UsageError(
+            "an edge list links nodes, and no column holds the node ids of the rows", hint="try: --node-id COL"
+        )
     return batch.node
 
 
@@ -181,7 +183,7 @@ def _row_of_node(edges: Edges, node: Column) -> IntArray:
     count = np.bincount(place[rows], minlength=len(edges.nodes))
     if (count > 1).any():
         name = edges.nodes[int(count.argmax())]
-        raise DataError(f"the node {name!r} stands in {count.max():,} rows", hint="a graph has a row for each node")
+        raise DataError(f"the node {name!r} occurs in {count.max():,} rows", hint="each node must have one row")
     row_of_node = np.full(len(edges.nodes) + 1, -1, dtype=np.int64)
     row_of_node[place[rows]] = rows
     return row_of_node

@@ -304,7 +304,7 @@ def _reproducible(device: str) -> Iterator[torch.device]:
 
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
-        raise UsageError("device=cuda: PyTorch finds no GPU here", hint="the CPU is always enough: --set device=cpu")
+        raise UsageError("device=cuda: PyTorch finds no GPU", hint="use the CPU: --set device=cpu")
     use_gpu = has_gpu and device != "cpu"
     if use_gpu:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS is refused

@@ -64,7 +64,7 @@ def _splittable(rows: Batch, prefix: str) -> Batch:
     features = {name: column for name, column in rows.features.items() if name.startswith(prefix)}
     if not features:
         names = ", ".join(list(rows.features)[:5])
-        raise UsageError(f"columns={prefix}: no feature's name begins so", hint=f"features are {names}")
+        raise UsageError(f"columns={prefix}: no feature name begins with it", hint=f"features are {names}")
     return replace(rows, features=features)
 
 
@@ -92,7 +92,7 @@ def _boosted_plan(params: Params, sides: SideInputs, classes: int) -> boosted.Pl
     if PARTITION_DATA in sides.batches or params["target"] == "label":
         what = f"--{PARTITION_DATA}" if PARTITION_DATA in sides.batches else "target=label"
         raise UsageError(
-            f"boosted partitions are grown on what is left of the calibration rows' own labels: {what} is of no use",
+            f"boosted partitions are grown on what is left of the calibration rows' own labels: {what} is not used",
             hint="partition=tree and partition=forest can use it",
         )
     return boosted.Plan(
@@ -118,7 +118,7 @@ def _grower(params: Params, sides: SideInputs, seed: int) -> averaged.Grower:
         return averaged.by_labels(None, seed) if params["target"] == "label" else averaged.by_residuals(seed)
     if params["target"] == "residual":
         raise UsageError(
-            f"target=residual is of the calibration rows, and --{PARTITION_DATA} names others", hint="try: target=label"
+            f"target=residual needs the calibration rows, but --{PARTITION_DATA} names others", hint="try: target=label"
         )
     return averaged.by_labels(_splittable(distinct(other, seed), str(params["columns"])), seed)
 

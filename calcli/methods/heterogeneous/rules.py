@@ -29,12 +29,12 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
     # How they are to be read.
     order = "Tree after tree" if fitted.nested else "The mean over trees"
     note = (
-        f"{start} {order}: z' = (1 - share) z_without + share z_own on log-odds, where z_own is what the calibrator of "
-        + ("the cell makes of the score so far" if fitted.nested else "the cell makes of the score")
-        + (", and z_without that score." if fitted.nested else ", and z_without what that of all rows does.")
+        f"{start} {order}: z' = (1 - share) z_without + share z_own on log-odds, where z_own is the output of the "
+        + ("cell's calibrator for the score so far, and " if fitted.nested else "cell's calibrator, and ")
+        + ("z_without is that score." if fitted.nested else "z_without that of the calibrator of all rows.")
     )
     if binary:
-        note += " pud is the mean probability that came in over the label rate."
+        note += " pud is the mean probability before the cell divided by the label rate."
     return (leaf_section("cells", rows, ("calibrator", "share"), note, with_rates=binary),)
 
 

@@ -57,7 +57,7 @@ class Tree:
         if (self.left < place).any() or (below + 1 >= nodes).any() or not 0 <= self.depth.max() <= DEEPEST:
             raise ValueError("a tree's nodes lead nowhere")
         if (self.feature < 0).any() or (self.feature[inner] >= len(coding.features)).any():
-            raise ValueError("a tree asks for features that are not there")
+            raise ValueError("a tree asks for features that do not exist")
 
     @property
     def is_leaf(self) -> Mask:

@@ -198,13 +198,13 @@ class Forest:
         first, last = self.first[inner].astype(np.int64), self.first[inner] + self.branches[inner].astype(np.int64) - 1
         end = np.repeat(np.cumsum(self.sizes), self.sizes)[inner]
         if (self.feature >= len(codes)).any():
-            raise ValueError("the trees ask for features that are not there")
+            raise ValueError("the trees ask for features that do not exist")
         if (first <= inner).any() or (last < first).any() or (last >= end).any():
             raise ValueError("the trees' nodes lead nowhere")
         if int((last - first + 1).sum()) != nodes - len(self.sizes):
             raise ValueError("the trees' nodes are not each below one other")
         if (self.code[last] >= codes[self.feature[inner]]).any():
-            raise ValueError("the trees ask for codes that are not there")
+            raise ValueError("the trees ask for codes that do not exist")
 
 
 def _exact_bound(steps: FloatArray) -> FloatArray:

@@ -63,9 +63,9 @@ def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Sectio
         else "p' = pattern * p, not beyond what the rows of the leaf support (at most 1)"
     )
     note = (
-        f"{start} Then tree after tree, by the one rule that holds: {link}. A value that no other rule of a split "
-        "names is another value. pud is the mean probability before the tree over the label rate; the true label "
-        f"rates of all leaves of a tree lie within the bounds with probability {1 - alpha:g} (theorem 1)."
+        f"{start} Trees apply in order, each by the one rule that holds: {link}. Another value is one that no other "
+        "rule of the split names. pud is the mean probability before the tree divided by the label rate; the true "
+        f"label rates of all leaves of a tree lie within the bounds with probability {1 - alpha:g} (theorem 1)."
     )
     return leaf_section("rules", rows, ("pattern", "bound"), note if rows else f"{start} No trees.")
 

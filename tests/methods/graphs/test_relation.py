@@ -137,7 +137,7 @@ def test_a_new_row_is_tied_to_rows_of_other_nodes() -> None:
 
 
 def test_a_node_in_two_rows_is_an_error() -> None:
-    with pytest.raises(DataError, match="the node 'b' stands in 2 rows"):
+    with pytest.raises(DataError, match="the node 'b' occurs in 2 rows"):
         links_within(EDGES, column("b", "c", "b"))
 
 
@@ -173,7 +173,7 @@ def test_a_relation_is_read(text: str, expected: Relation) -> None:
         ("knn:", "is none of"),
         ("column:x,flag", "is none of"),
         ("column:y", "no feature 'y'; there is x, place, flag"),
-        ("knn:x,place", "'place' holds no numbers"),
+        ("knn:x,place", "'place' is not numeric"),
         ("edges", "needs an edge list; try: --edges"),
         ("edges:list.csv", "files are named by flags"),
     ],
@@ -190,7 +190,7 @@ def test_edges_are_the_relation_where_they_are_given() -> None:
     assert choose(batch, SideInputs(edges=EDGES), row.resolve(), 0) == Relation("edges")
     with pytest.raises(UsageError, match="--edges is given, but relation=column:x does not use it"):
         choose(batch, SideInputs(edges=EDGES), row.resolve({"relation": "column:x"}), 0)
-    with pytest.raises(UsageError, match="no column says which node a row is"):
+    with pytest.raises(UsageError, match="no column holds the node ids of the rows"):
         choose(rows(x=NUMBER), SideInputs(edges=EDGES), row.resolve(), 0)
 
 

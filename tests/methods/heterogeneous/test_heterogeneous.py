@@ -293,7 +293,7 @@ def test_only_some_columns_are_split_on() -> None:
     rows = Batch(batch.score, batch.label, batch.weight, columns)
     model = fitted(rows, columns="emb_", depth=2, tau=0, min_rows=50)
     assert {feature.name for feature in partition(model).coding.features} <= {"emb_0", "emb_1"}
-    with pytest.raises(UsageError, match="columns=emc_: no feature's name begins so"):
+    with pytest.raises(UsageError, match="columns=emc_: no feature name begins with it"):
         fitted(rows, columns="emc_")
 
 
