@@ -313,7 +313,7 @@ EXPLAIN = output(
     "--explain DATA",
     "Show which columns of this table move the calibrated score away from the raw one, by SHAP.",
 )
-ROW = output("--row N", "Explain this one row, counted from 1.", None, kind=int | None)
+ROW = output("--row N", "Explain this one row, counted from 1.", None, kind=int | None, min=1, max=2**63 - 1)
 EXPLANATION_OUTPUT = output(
     "-o --output FILE",
     "Where to draw the explanation: a .png, .svg or .pdf.",
