@@ -319,7 +319,7 @@ RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", 
 EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )
-ROW = output("--row N", "Explain this row only, counted from 1.", None, kind=int | None)
+ROW = output("--row N", "Explain this row only, counted from 1.", None, kind=int | None, min=1, max=2**63 - 1)
 EXPLANATION_OUTPUT = output(
     "-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", variable="CALCLI_INSPECT_OUTPUT"
 )

@@ -16,6 +16,7 @@ from calcli.fitting.requests import FitRequest, FitResult
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.diagram import DiagramRequest
+from calcli.verbs.explain import ExplainRequest
 from calcli.verbs.refit import RefitRequest
 from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
 from calcli.verbs.uncertainty_decompose import DecomposeRequest
@@ -30,6 +31,7 @@ REQUESTS: dict[str, Any] = {
     "diagram": DiagramRequest,
     "evaluate": EvaluateRequest,
     "evaluate_ensembles": EnsembleEvaluateRequest,
+    "explain": ExplainRequest,
     "fit": FitRequest,
     "fit_ensemble": EnsembleRequest,
     "refit": RefitRequest,
