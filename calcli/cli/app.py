@@ -23,7 +23,7 @@ COMMANDS = {
     "diagram": "Show what was predicted beside what happened.",
     "compare": "Compare methods on held-out rows, no calibration among them.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
-    "export": "Say a calibrator in SQL, or as a formula in JSON.",
+    "export": "Say a calibrator in SQL, as a formula in JSON, or as an ONNX model.",
     "uncertainty": "Say how uncertain predictions are, and why.",
     "inspect": "Say what an artifact is, and how good it was.",
     "methods": "List the ways to calibrate, or describe one.",
