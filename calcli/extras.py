@@ -18,6 +18,8 @@ EXTRAS: Mapping[str, str] = {
     "torch": "graphs",
     "torch_geometric": "graphs",
     "matplotlib": "plots",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "pyspark": "spark",
 }
 """From a package, by the name under which it is imported, to its extra in ``pyproject.toml``."""

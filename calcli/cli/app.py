@@ -23,7 +23,7 @@ COMMANDS = {
     "diagram": "Draw reliability diagrams: predicted probabilities against observed rates.",
     "compare": "Compare methods, and no calibration, on held-out rows.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
-    "export": "Export a calibrator as SQL or JSON.",
+    "export": "Export a calibrator as SQL, JSON or ONNX.",
     "uncertainty": "Measure how uncertain predictions are, and why.",
     "inspect": "Describe an artifact and its held-out performance.",
     "methods": "List the calibration methods, or describe one.",

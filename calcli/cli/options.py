@@ -291,7 +291,7 @@ FORMAT = output(
 TABLE_OR_JSON = output(
     "--format FORMAT", "The output format: table or json.", "table", field="form", kind=Literal["table", "json"]
 )
-TO = output("--to sql|json", "The language.", "sql", kind=Literal["sql", "json"])
+TO = output("--to sql|json|onnx", "The language.", "sql", kind=Literal["sql", "json", "onnx"])
 DIALECT = output(
     "--dialect NAME",
     "Of SQL: duckdb, postgres, spark, bigquery, snowflake, and what else --dialects lists.",

@@ -26,9 +26,14 @@ def write(text: str) -> None:
 
 def write_path(path: os.PathLike[str]) -> None:
     """Write the name of a file to stdout, byte for byte, whatever the encoding of the terminal."""
+    write_bytes(os.fsencode(path) + b"\n")
+
+
+def write_bytes(content: bytes) -> None:
+    """Write what is no text to stdout."""
     write("")
     try:
-        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+        sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     except OSError as error:
         raise stdout_error(error) from error

@@ -17,7 +17,7 @@ Values: TypeAlias = "list[float | str | bool | None]"
 
 
 def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl.DataFrame:
-    """So many rows of the columns that the outputs read; no value of the first one is missing."""
+    """So many rows; in the columns that the outputs read no value of the first one is missing."""
     rng = stream(0, "rows to check")
     logits = rng.normal(0.0, 3.0, (count, max(2, len(binding.score.columns))))
     prob = softmax(logits).round(6)
@@ -40,4 +40,7 @@ def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl
         columns[name] = [
             None if place and gone else value for place, (value, gone) in enumerate(zip(chosen, missing, strict=True))
         ]
-    return pl.DataFrame(columns, strict=False)
+    rows = pl.DataFrame(columns, strict=False)
+    unread = {feature.name: feature.role for feature in binding.features if feature.name not in columns}
+    kinds: dict[str, pl.DataType] = {"category": pl.String(), "number": pl.Float64(), "boolean": pl.Boolean()}
+    return rows.with_columns(pl.lit(None, kinds[role]).alias(name) for name, role in unread.items())

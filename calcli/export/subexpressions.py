@@ -27,7 +27,7 @@ from calcli.expressions import (
 
 def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
     """The columns that are read, each with its role."""
-    terms = _bottom_up(outputs)
+    terms = bottom_up(outputs)
     columns = [term for term in terms if isinstance(term, Input)]
     conditions = (condition for term in terms if isinstance(term, Choice) for condition, _ in term.cases)
     columns += (column for condition in conditions for column in _tested_columns(condition))
@@ -52,7 +52,7 @@ def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
                 for one in conditions:
                     in_condition(one)
 
-    for term in _bottom_up(outputs):
+    for term in bottom_up(outputs):
         match term:
             case Steps(x, cuts, _, _):
                 seen(x, cuts.tolist())
@@ -100,7 +100,7 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
             yield otherwise
 
 
-def _bottom_up(outputs: Iterable[Term]) -> list[Term]:
+def bottom_up(outputs: Iterable[Term]) -> list[Term]:
     """All terms once, each after the terms inside it. Without recursion: formulas may be deep."""
     ordered: list[Term] = []
     seen: set[int] = set()
@@ -119,7 +119,7 @@ def _bottom_up(outputs: Iterable[Term]) -> list[Term]:
 def sizes(outputs: Iterable[Term]) -> dict[int, float]:
     """The number of terms in each term when it is written out, by identity."""
     counts: dict[int, float] = {}
-    for term in _bottom_up(outputs):
+    for term in bottom_up(outputs):
         counts[id(term)] = 1.0 + sum(counts[id(part)] for part in _subterms(term))
     return counts
 
@@ -127,7 +127,7 @@ def sizes(outputs: Iterable[Term]) -> dict[int, float]:
 def depths(outputs: Iterable[Term]) -> dict[int, int]:
     """How deep each term is nested when it is written out, by identity, in symbols that a parser keeps meanwhile."""
     deep: dict[int, int] = {}
-    for term in _bottom_up(outputs):
+    for term in bottom_up(outputs):
         deep[id(term)] = _own_depth(term) + max((deep[id(part)] for part in _subterms(term)), default=0)
     return deep
 
@@ -151,7 +151,7 @@ def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Switch] = ()) -
     deep: dict[int, int] = {}
     named: list[Term] = []
     joined = {id(one) for tree in trees for one in _switches(tree)}
-    for term in _bottom_up(outputs):
+    for term in bottom_up(outputs):
         parts = [part for part in _subterms(term) if not isinstance(part, Number | Input)]
         depth = _own_depth(term) + max((deep[id(part)] for part in parts), default=3)
         if depth > most and id(term) not in joined:
@@ -180,7 +180,7 @@ def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     """The outermost trees of more than `longer` keys; a tree is a `Switch` of numbers and of trees."""
     keys: dict[int, float] = {}
     trees: list[Switch] = []
-    order = _bottom_up(outputs)
+    order = bottom_up(outputs)
     for term in order:
         if isinstance(term, Number):
             keys[id(term)] = 0
@@ -191,7 +191,7 @@ def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
     for term in reversed(order):
         if isinstance(term, Switch) and id(term) not in inside and longer < keys[id(term)] < math.inf:
             trees.append(term)
-            inside |= {id(one) for one in _bottom_up([term])}
+            inside |= {id(one) for one in bottom_up([term])}
     return trees
 
 
@@ -212,7 +212,7 @@ def read_by(outputs: Iterable[Term], named: Collection[int]) -> set[int]:
 
 def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Term]]:
     """The terms used more than once, and those `apart`, by the step in which they can be computed."""
-    order = _bottom_up(outputs)
+    order = bottom_up(outputs)
     single = {id(term) for term in apart}
     used = Counter(id(part) for term in order for part in _subterms(term))
     level: dict[int, int] = {}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from calcli import expressions as terms
+from calcli import extras
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
 from calcli.export.inputs import table_inputs
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from calcli.export.dialects import Dialect
 
-Language: TypeAlias = Literal["sql", "json"]
+Language: TypeAlias = Literal["sql", "json", "onnx"]
 Shape: TypeAlias = Literal["auto", "expression", "query"]
 
 
@@ -68,7 +69,7 @@ class ExportRequest:
 
 
 def export(request: ExportRequest) -> str:
-    """The calibrator as text."""
+    """The calibrator as text; ONNX is none, and has `export_onnx`."""
     model = load(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
     if request.to == "json":
@@ -76,6 +77,24 @@ def export(request: ExportRequest) -> str:
 
         return json.dumps(document(outputs), allow_nan=False)
     return _as_sql(request, model, outputs)
+
+
+def export_onnx(request: ExportRequest) -> bytes:
+    """The calibrator as an ONNX model, which has been run on rows of its own and gives what `apply` gives."""
+    for package in ("onnx", "onnxruntime"):
+        extras.require(package, "--to onnx")
+    from calcli.export import onnx
+
+    model = load(request.artifact)
+    outputs = calibrated_terms(model, request.column, request.scale)
+    content = onnx.model(outputs, f"{model.method}, sha256 {model.sha256}")
+    rows, expected = _expected(replace(request, check=200), model, outputs)
+    found = onnx.run(content, onnx.columns(rows, outputs))
+    for of_found, of_expected in zip(found, expected.values(), strict=True):
+        wanted = np.array(of_expected, dtype=np.float64)
+        if not np.allclose(of_found, wanted, rtol=0, atol=1e-12, equal_nan=True):
+            raise RuntimeError("the ONNX model does not give what apply gives")
+    return content
 
 
 def dialects() -> Mapping[str, str]:
@@ -120,8 +139,9 @@ def _heading(model: Model, dialect: Dialect, size: int = 0) -> str:
 def _expected(
     request: ExportRequest, model: Model, outputs: Mapping[str, Term]
 ) -> tuple[pl.DataFrame, Mapping[str, Sequence[float | None]]]:
-    """Rows, and the outputs that `apply` gives for them."""
+    """Rows of the columns that are read, and the outputs that `apply` gives for them."""
     from calcli.export.samples import sample_rows
+    from calcli.export.subexpressions import inputs
     from calcli.tables.arrays import Levels
 
     rows = sample_rows(model.binding, outputs, request.check or 0)
@@ -130,7 +150,8 @@ def _expected(
     values = np.column_stack(computed.values)
     bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
     expected = [[None if gone else value for value, gone in zip(of, bad, strict=True)] for of in values.T.tolist()]
-    return rows, dict(zip(outputs, expected, strict=True))
+    read = [name for name, _ in sorted(inputs(outputs.values()))]
+    return rows.select(read), dict(zip(outputs, expected, strict=True))
 
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from calcli.cli import options
 from calcli.cli.arguments import Arguments
 from calcli.cli.signature import command
-from calcli.cli.streams import write
+from calcli.cli.streams import write, write_bytes
 
 EXAMPLES = """\
 calcli export train.platt
 calcli export train.sms --dialect snowflake --table scores
 calcli export train.sms --dialect snowflake --check 100
 calcli export train.isotonic --to json
+calcli export train.isotonic --to onnx > isotonic.onnx
 calcli export --dialects"""
 
 
@@ -29,7 +30,7 @@ calcli export --dialects"""
     options.DEBUG,
 )
 def export(arguments: Arguments) -> None:
-    """Export a calibrator as SQL or JSON.
+    """Export a calibrator as SQL, JSON or ONNX.
 
     The export gives the same predictions as `calcli apply`, up to rounding, also for missing values and unseen
     categories, and null for rows that cannot be calibrated. `calcli methods NAME` says if a method can be exported.
@@ -37,7 +38,7 @@ def export(arguments: Arguments) -> None:
     order of rows.
     """
     from calcli.errors import UsageError
-    from calcli.verbs.export import ExportRequest, dialects
+    from calcli.verbs.export import ExportRequest, dialects, export_onnx
     from calcli.verbs.export import export as run
 
     if arguments.pop("dialects"):
@@ -45,4 +46,8 @@ def export(arguments: Arguments) -> None:
         return
     if arguments["artifact"] is None:
         raise UsageError("no ARTIFACT is given", hint="name the directory that `calcli fit` made")
-    write(run(arguments.request(ExportRequest)) + "\n")
+    request = arguments.request(ExportRequest)
+    if request.to == "onnx":
+        write_bytes(export_onnx(request))
+    else:
+        write(run(request) + "\n")

@@ -1,0 +1,205 @@
+"""Terms as an ONNX graph, for servers of models.
+
+Every input is a tensor of shape [rows] under the name of its column: numbers and truth values are doubles, categories
+are texts. A missing number or truth value is NaN, a missing category the empty text, which stands for nothing else.
+A term that is used several times is one node. Numbers are float64 throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from calcli.batch import FloatArray
+from calcli.errors import UsageError
+from calcli.export.subexpressions import bottom_up, inputs, tested_values
+from calcli.expressions import (
+    Among,
+    Arithmetic,
+    Choice,
+    Compared,
+    Condition,
+    Every,
+    Function,
+    Input,
+    Missing,
+    Number,
+    Some,
+    Steps,
+    Switch,
+    Term,
+)
+
+OPSET = 17
+
+_OPERATORS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+_OPERATORS |= {"<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
+_FUNCTIONS = {"exp": "Exp", "ln": "Log", "abs": "Abs", "least": "Min", "greatest": "Max"}
+
+Columns: TypeAlias = Mapping[str, Any]
+
+
+def model(outputs: Mapping[str, Term], about: str) -> bytes:
+    """The whole graph, serialised."""
+    from onnx import TensorProto, checker, helper
+
+    for name, values in tested_values(outputs.values()).items():
+        if "" in values:
+            raise UsageError(f"{name!r} has an empty text as a level, which stands for a missing value in ONNX")
+    writer = _Writer()
+    for term in bottom_up(outputs.values()):  # each after its parts: no recursion however deep the formula
+        if not isinstance(term, Number):  # many stand in tables alone
+            writer.of(term)
+    kinds = {"category": TensorProto.STRING}
+    given = [
+        helper.make_tensor_value_info(name, kinds.get(role, TensorProto.DOUBLE), ["rows"])
+        for name, role in sorted(inputs(outputs.values()))
+    ]
+    for name, term in outputs.items():
+        writer.nodes.append(helper.make_node("Identity", [writer.of(term)], [name]))
+    made = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows"]) for name in outputs]
+    graph = helper.make_graph(writer.nodes, "calibrator", given, made, writer.constants)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
+    whole = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="calcli", doc_string=about)
+    checker.check_model(whole)
+    return bytes(whole.SerializeToString())
+
+
+def columns(rows: pl.DataFrame, outputs: Mapping[str, Term]) -> Columns:
+    """The columns of a table as the graph takes them."""
+    given: dict[str, Any] = {}
+    for name, role in inputs(outputs.values()):
+        if role == "category":
+            given[name] = np.array(rows[name].fill_null("").to_list(), dtype=object)
+        else:
+            given[name] = rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return given
+
+
+def run(content: bytes, columns: Columns) -> list[FloatArray]:
+    """The outputs for columns of numbers or texts."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, dict(columns)))
+
+
+class _Writer:
+    """Nodes and constants so far, and the name of what each term and condition has become."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._names: dict[int, str] = {}
+        self._numbers: dict[float, str] = {}
+
+    def of(self, node: Term | Condition) -> str:
+        if isinstance(node, Input):
+            return node.name
+        if id(node) not in self._names:
+            self._names[id(node)] = self._written(node)
+        return self._names[id(node)]
+
+    def _written(self, node: Term | Condition) -> str:
+        name: str
+        match node:
+            case Number(value):
+                name = self._number(value)
+            case Arithmetic(operator, left, right) | Compared(operator, left, right):  # with NaN no relation holds
+                name = self._node(_OPERATORS[operator], self.of(left), self.of(right))
+            case Function(function, arguments):
+                name = self._node(_FUNCTIONS[function], *map(self.of, arguments))
+            case Choice(cases, otherwise):
+                name = self._number(float("nan")) if otherwise is None else self.of(otherwise)
+                for condition, then in reversed(cases):
+                    name = self._node("Where", self.of(condition), self.of(then), name)
+            case Steps(x, cuts, values, side):
+                name = self._chosen(self._below(self.of(x), cuts, side), values)
+            case Switch(x, keys, values, otherwise):
+                name = self._chosen(self._place(x, keys), (*values, otherwise))
+            case Missing(column):
+                name = self._missing(column)
+            case Among(column, levels):
+                found = [self._node("Equal", self._place(column, levels), self._integer(len(levels)))]
+                name = self._node("Not", *found)
+            case Every(conditions) | Some(conditions):
+                name, *others = map(self.of, conditions)
+                for other in others:
+                    name = self._node("And" if isinstance(node, Every) else "Or", name, other)
+            case _:
+                raise TypeError(f"no term or condition: {node!r}")
+        return name
+
+    def _below(self, x: str, cuts: FloatArray, side: str) -> str:
+        """How many cuts lie below x, by halving: a look-up in a table for each half."""
+        relation = "Greater" if side == "left" else "GreaterOrEqual"
+        size = 1 << len(cuts).bit_length()
+        table = self._constant(np.append(cuts, np.full(size - len(cuts), np.inf)))
+        place = self._node("Cast", self._node("Less", x, x), to=7)  # zeros, as many as rows
+        while size > 1:
+            size //= 2
+            ahead = self._node("Add", place, self._integer(size - 1))
+            above = self._node(relation, x, self._node("Gather", table, ahead))
+            place = self._node("Where", above, self._node("Add", place, self._integer(size)), place)
+        return place
+
+    def _place(self, x: Term, keys: Sequence[str] | Sequence[int]) -> str:
+        """The place of x among the keys, or how many there are."""
+        if keys and isinstance(keys[0], str):
+            places = list(range(len(keys)))
+            return self._node(
+                "LabelEncoder",
+                self.of(x),
+                domain="ai.onnx.ml",
+                keys_strings=[str(key).encode() for key in keys],
+                values_int64s=places,
+                default_int64=len(keys),
+            )
+        table = np.full(int(max(map(int, keys), default=-1)) + 2, len(keys), dtype=np.int64)
+        table[[int(key) for key in keys]] = np.arange(len(keys))
+        held = self._node("Min", self._node("Cast", self.of(x), to=7), self._integer(len(table) - 1))
+        return self._node("Gather", self._constant(table), held)
+
+    def _chosen(self, place: str, values: Sequence[Term]) -> str:
+        """The value at each place: numbers from a table, other terms one after the other."""
+        if all(isinstance(value, Number) for value in values):
+            numbers = np.array([value.value for value in values if isinstance(value, Number)])
+            return self._node("Gather", self._constant(numbers), place)
+        name = self.of(values[-1])
+        for at, value in enumerate(values[:-1]):
+            name = self._node("Where", self._node("Equal", place, self._integer(at)), self.of(value), name)
+        return name
+
+    def _missing(self, column: Input) -> str:
+        if column.role != "category":
+            return self._node("IsNaN", column.name)
+        place = self._place(column, ("",))
+        return self._node("Equal", place, self._integer(0))
+
+    def _node(self, kind: str, *given: str, domain: str = "", **attributes: Any) -> str:
+        from onnx import helper
+
+        name = f"calcli_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(given), [name], domain=domain, **attributes))
+        return name
+
+    def _constant(self, values: np.ndarray[Any, Any]) -> str:
+        from onnx import numpy_helper
+
+        name = f"calcli_constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(values, name))
+        return name
+
+    def _number(self, value: float) -> str:
+        if value not in self._numbers:
+            self._numbers[value] = self._constant(np.array(value))
+        return self._numbers[value]
+
+    def _integer(self, value: int) -> str:
+        return self._constant(np.array(value, dtype=np.int64))
