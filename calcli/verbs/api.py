@@ -103,7 +103,9 @@ apply = _verb("apply", ApplyRequest, run_apply, "Add the calibrated columns to a
 compare = _verb(
     "compare", CompareRequest, run_compare, "Predict held-out rows with every method, under the same splits."
 )
-refit = _verb("refit", RefitRequest, run_refit, "Fit on new rows, and replace the artifact if that is shown to be better.")
+refit = _verb(
+    "refit", RefitRequest, run_refit, "Fit on new rows, and replace the artifact if that is shown to be better."
+)
 evaluate = _verb(
     "evaluate", EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows."
 )
