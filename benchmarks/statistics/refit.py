@@ -236,9 +236,9 @@ def main() -> None:
     print(
         f"In place is a fit on {FITTED:,} rows of before. How many years each number is the mean of: {runs}, with the "
         "same nights under every rule. The excess is that over the log-loss of the true probabilities, 0 for an "
-        "oracle, as the mean of all nights. `unless worse` is what `refit` did before: not worse by more than 0.1 %. By a worse one: "
-        "replacements after which the true loss was higher. First after: nights from the move to the first "
-        "replacement, the median."
+        "oracle, as the mean of all nights. `unless worse` is what `refit` did before: not worse by more than 0.1 %. "
+        "By a worse one: replacements after which the true loss was higher. First after: nights from the move to the "
+        "first replacement, the median."
     )
     table("platt", runs, ((scenario, rows) for scenario in SCENARIOS for rows in sizes), drawn)
     table("isotonic", runs, ((scenario, 1000) for scenario in SCENARIOS[:3]), drawn)
