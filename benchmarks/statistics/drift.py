@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from calcli.evaluation.drift import ALPHA, ASSUMED, LEARNED
+from calcli.evaluation.drift import ALPHA, ASSUMED, EARLY, LEARNED
 from calcli.numeric.e_process import BETS, EProcess, Night, between_nights, directions, log_payoffs
 from calcli.numeric.links import sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
@@ -60,10 +60,10 @@ def alarm(
         residual, weight = label - sigmoid(z), np.ones(rows)
         along = directions(z, float(baseline.centre[0]), float(baseline.spread[0]))
         night = Night.of(z, residual, along, weight)
-        if len(seen) < LEARNED:
-            between = (ASSUMED * night.lean) ** 2
-        else:
-            between = between_nights(np.array([one.mean for one in seen]), np.array([one.noise for one in seen]))
+        between = (ASSUMED * night.lean) ** 2
+        if len(seen) >= EARLY:
+            learned = between_nights(np.array([one.mean for one in seen]), np.array([one.noise for one in seen]))
+            between = learned if len(seen) >= LEARNED else np.minimum(between, learned)
         wealth = wealth.after(log_payoffs(z, residual, along, baseline.margin[0], between, weight))
         seen.append(night)
         if wealth.evidence >= np.log(1 / ALPHA):

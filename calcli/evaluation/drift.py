@@ -35,9 +35,11 @@ _FORMER = "calcli.drift/1"
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""
 
-LEARNED = 4
-"""From so many nights on, those before tell how much nights differ: few of them leave much open, and sooner they would
-leave more open than is assumed."""
+LEARNED = 10
+"""From so many nights on, those before tell how much nights differ."""
+
+EARLY = 4
+"""From so many on, they may tell that it is less than assumed; more might be the jump that is looked for."""
 
 ASSUMED = 0.2
 """Until then, the standard deviation of what rows of a night share, on the log-odds."""
@@ -132,10 +134,12 @@ class DriftLog:
 
     def between_nights(self, now: Sequence[Night]) -> FloatArray:
         """The variance that nights are taken to have beside chance, shape (residuals, directions)."""
-        if len(self.observations) < LEARNED:
-            return np.array([(ASSUMED * night.lean) ** 2 for night in now])
+        assumed = np.array([(ASSUMED * night.lean) ** 2 for night in now])
+        if len(self.observations) < EARLY:
+            return assumed
         mean, noise = (np.array([getattr(past, name) for past in self.observations]) for name in ("mean", "noise"))
-        return between_nights(mean, noise).reshape(len(now), -1)
+        learned = between_nights(mean, noise).reshape(len(now), -1)
+        return learned if len(self.observations) >= LEARNED else np.minimum(assumed, learned)
 
     def after(self, payoffs: FloatArray, observation: Observation) -> DriftLog:
         return replace(self, wealth=self.wealth.after(payoffs), observations=(*self.observations, observation))
