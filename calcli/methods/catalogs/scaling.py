@@ -103,6 +103,17 @@ SPECS = (
         auto="binary",
         order="kept or reversed",
         sums="yes",
-        params=(integer("knots", 8, "number of knots, at quantiles of the scores", 3, 50),),
+        params=(
+            integer("knots", 8, "number of knots, at quantiles of the scores", 3, 50),
+            number(
+                "penalty",
+                "auto",
+                "of the roughness; auto is cross-validated, inf is Platt scaling; raised until the curve is monotone",
+                0,
+                1e9,
+                "auto",
+                "inf",
+            ),
+        ),
     ),
 )

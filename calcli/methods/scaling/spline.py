@@ -12,6 +12,7 @@ belong to units, folds are of units.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs, Units
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params, Sums, number
+from calcli.methods.base import SETTINGS, Params, Sums, candidates, number
 from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
 from calcli.numeric.folds import splits_of_units
@@ -42,11 +43,12 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     sums = gather(batch, params)
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
-    strength = _chosen(curve, sample, _of_cells(sums) if batch.units is None else _of_units(batch, batch.units, seed))
+    folds = _of_cells(sums) if batch.units is None else _of_units(batch, batch.units, seed)
+    strength = _chosen(curve, sample, folds, params)
     coefficients = curve.fitted(sample, strength)
     if sample.coarseness(curve.basis, coefficients) > curves.COARSE:
         coefficients = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
-    return curve.state(coefficients)
+    return curve.state(coefficients, strength)
 
 
 def gather(batch: Batch, params: Params) -> Sums:
@@ -56,7 +58,8 @@ def gather(batch: Batch, params: Params) -> Sums:
 def finish(sums: Sums, params: Params) -> State:
     sample = Sample.of_cells(sums.arrays)
     curve = _Curve.of(sample.everyone, params)
-    return curve.state(curve.fitted(sample, _chosen(curve, sample, _of_cells(sums))))
+    strength = _chosen(curve, sample, _of_cells(sums), params)
+    return curve.state(curve.fitted(sample, strength), strength)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -121,12 +124,12 @@ class _Curve:
         """The coefficients for one strength of the penalty."""
         return next(self._fits(sample, (strength,)))
 
-    def path(self, sample: Sample) -> list[FloatArray]:
+    def path(self, sample: Sample, strengths: Sequence[float]) -> list[FloatArray]:
         """The fits for falling strengths, each started from the one before.
 
         They are only compared with each other, for which half as many digits are enough.
         """
-        return list(self._fits(sample, STRENGTHS, tolerance=1e-7))
+        return list(self._fits(sample, strengths, tolerance=1e-7))
 
     def _fits(self, sample: Sample, strengths: Sequence[float], *, tolerance: float = 1e-12) -> Iterator[FloatArray]:
         low, high = sample.ends
@@ -147,8 +150,9 @@ class _Curve:
                 coefficients = newton(_penalised(loss, penalty), coefficients, tolerance=tolerance)
             yield coefficients.copy()
 
-    def state(self, coefficients: FloatArray) -> State:
-        return State(arrays={"knots": self.spline.knots, "pieces": self.spline.pieces @ self.combined @ coefficients})
+    def state(self, coefficients: FloatArray, strength: float) -> State:
+        arrays = {"knots": self.spline.knots, "pieces": self.spline.pieces @ self.combined @ coefficients}
+        return State({SETTINGS: {"penalty": "inf" if math.isinf(strength) else strength}}, arrays)
 
 
 def _penalised(loss: Callable[[FloatArray], Expansion], penalty: FloatArray) -> Callable[[FloatArray], Expansion]:
@@ -180,14 +184,28 @@ def _of_units(batch: Batch, units: Units, seed: int) -> Iterator[tuple[Sample, S
             yield Sample.of_cells(seen), Sample.of_cells(unseen)
 
 
-def _chosen(curve: _Curve, sample: Sample, folds: Iterable[tuple[Sample, Sample]]) -> float:
-    """The strength of least log-loss on held-out folds, among those with a monotone curve."""
+def _chosen(curve: _Curve, sample: Sample, folds: Iterable[tuple[Sample, Sample]], params: Params) -> float:
+    """The strength of least log-loss on held-out folds, or the one that is given, among those with a monotone curve.
+
+    Where the curve of the given one is not, the weakest of the stronger ones.
+    """
     if not curve.flexible:
         return np.inf
+    asked = candidates(params, "penalty", STRENGTHS)
+    given = len(asked) == 1
+    strengths = (*(one for one in STRENGTHS if one > asked[0]), *asked) if given else STRENGTHS
+    loss = -np.arange(len(strengths)) if given else _held_out(curve, folds)
+    path = curve.path(sample, strengths)
+    monotone = [curve.spline.is_monotone(curve.combined @ coefficients) for coefficients in path]
+    monotone[0] = True  # Platt scaling
+    return strengths[int(np.argmin(np.where(monotone, loss, np.inf)))]
+
+
+def _held_out(curve: _Curve, folds: Iterable[tuple[Sample, Sample]]) -> FloatArray:
+    """The log-loss of held-out rows with each strength."""
     loss = np.zeros(len(STRENGTHS))
     for seen, unseen in folds:
         loss_of = unseen.log_loss(curve.basis, smooth=False)
-        loss += [unseen.everyone.weight * loss_of(coefficients).value for coefficients in curve.path(seen)]
-    monotone = [curve.spline.is_monotone(curve.combined @ coefficients) for coefficients in curve.path(sample)]
-    monotone[0] = True  # Platt scaling
-    return STRENGTHS[int(np.argmin(np.where(monotone, loss, np.inf)))]
+        path = curve.path(seen, STRENGTHS)
+        loss += [unseen.everyone.weight * loss_of(coefficients).value for coefficients in path]
+    return loss

@@ -32,7 +32,7 @@ def winding(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
     return Batch(z, label, rng.uniform(0, 3, rows) if weighted else None)
 
 
-def fitted(batch: Batch, **given: int) -> calibrator.Calibrator:
+def fitted(batch: Batch, **given: object) -> calibrator.Calibrator:
     return calibrator.fit(SPLINE, batch, SPLINE.resolve(given))  # type: ignore[arg-type]
 
 
@@ -46,6 +46,24 @@ def test_a_penalty_without_limit_is_platt_scaling(weighted: bool, monkeypatch: p
     batch = winding(500, weighted=weighted)
     platt = calibrator.fit(PLATT, batch, {}).predict(batch)
     np.testing.assert_allclose(fitted(batch).predict(batch), platt, atol=1e-8)
+
+
+def test_the_penalty_that_was_chosen_gives_the_same_curve_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = winding(2000)
+    chosen = fitted(batch)
+    assert chosen.settings["penalty"] in spline.STRENGTHS
+    monkeypatch.setattr(spline, "_held_out", None)
+    again = fitted(batch, **chosen.settings)
+    np.testing.assert_array_equal(again.state.array("pieces"), chosen.state.array("pieces"))
+
+
+def test_a_given_penalty_is_raised_until_the_curve_is_monotone() -> None:
+    z = np.linspace(-3, 3, 4000)
+    batch = Batch(z, (np.random.default_rng(0).random(4000) < 0.5 + 0.3 * np.sin(2 * z)).astype(np.int64))
+    free = fitted(batch, penalty=0.001)
+    assert free.settings["penalty"] in spline.STRENGTHS[1:-1] or free.settings["penalty"] == "inf"
+    slope = np.diff(free.predict(Batch(np.linspace(-3, 3, 500))))
+    assert (slope >= -1e-12).all() or (slope <= 1e-12).all()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
