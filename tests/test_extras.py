@@ -23,7 +23,10 @@ from tests.support.shell import ROOT
 DISTRIBUTIONS = packages_distributions()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BY_BARE_NAME = re.compile(r"""\binstall +(?:[^\s&|;]+ +)*?["'`]?calcli(?:[\s"'`\[=<>~!)]|$)""", re.MULTILINE)
-TEXTS = ("README.md", "CONTRIBUTING.md", "justfile", ".ci/run", "docs/**/*.md", "calcli/**/*.py", "benchmarks/**/*.py")
+TEXTS = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "justfile", ".ci/run"),
+    *("docs/**/*.md", "calcli/**/*.py", "benchmarks/**/*.py"),
+)
 
 
 def normal(distribution: str) -> str:

@@ -3,8 +3,11 @@
 # tests start the servers themselves. What cannot be fetched is no defect of calcli: its tests are skipped by name.
 set -uo pipefail
 
-DEBIAN_FRONTEND=noninteractive timeout 900 apt-get install -y --no-install-recommends postgresql mariadb-server \
-    >/dev/null || echo "!!! PostgreSQL and MariaDB were not installed: apt-get failed"
+servers() {
+    timeout 300 apt-get update
+    DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y --no-install-recommends postgresql mariadb-server
+}
+servers >/dev/null 2>&1 || echo "!!! PostgreSQL and MariaDB were not installed: apt-get failed"
 for package in 'psycopg[binary]' pymysql chdb; do
     timeout 600 python -m pip install "$@" "$package" >/dev/null || echo "!!! $package was not installed"
 done
