@@ -29,9 +29,6 @@ MISSING = "nan"
 """The category of rows that have none, as CatBoost's own readers write it."""
 
 _BY_CHANCE = ("model_guid", "train_finish_time")
-_RANKING = {"iterations": 100, "depth": 6, "border_count": 64}
-"""Of the model that tells which features matter; more bins take longer and rank them alike."""
-
 _BY_THREADS = re.compile(r'("thread_count":)\d+')
 
 
@@ -196,7 +193,7 @@ def most_important(
     if len(classes) < 2 or not any(differs(column) for column in features.values()):
         return tuple(names[:count])
     data = pool(features, label, weight)
-    loss = "Logloss" if len(classes) == 2 else "MultiClass"
-    importance = importances(train(data, {**_RANKING, "loss_function": loss}, seed=seed), data)
+    settings = {"iterations": 100, "depth": 6, "loss_function": "Logloss" if len(classes) == 2 else "MultiClass"}
+    importance = importances(train(data, settings, seed=seed), data)
     order = np.argsort(-importance, kind="stable")[:count]
     return tuple(names[place] for place in order)
