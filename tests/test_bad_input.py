@@ -177,7 +177,7 @@ def a_method_with_a_typo() -> list[str]:
     return ["fit", table(clicks()), "--method", "plat"]
 
 
-@case(4, "not an artifact")
+@case(4, "no artifact nowhere.platt")
 def an_artifact_that_is_not_there() -> list[str]:
     return ["apply", "nowhere.platt", table(clicks()), "-o", "out.parquet"]
 

@@ -49,7 +49,7 @@ STANDARD_ERRORS = 0.5
 """Within so many standard errors of the least loss a simpler method is preferred.
 
 A whole one, as is common, keeps a simple method on small tables where a better one is known to be better in five cases
-of six; none at all follows chance. docs/never-worse.md has the figures.
+of six; none at all follows chance.
 """
 
 _NO_FEATURES = "the table has no features"

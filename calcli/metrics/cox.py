@@ -69,7 +69,8 @@ def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int
     if few and rows.units is None:
         return replace(measurement, lo=lo, hi=hi)
     basis = np.stack([np.ones(len(rows)), logit(rows.prob)])[: which + 1]
-    width = student(rows) * _standard_errors(rows, theta, basis)[which]
+    quantile = student(rows)  # infinite of one unit
+    width = quantile * _standard_errors(rows, theta, basis)[which] if math.isfinite(quantile) else math.inf
     # By unit, and with few positives no narrower than if rows were independent.
     return replace(measurement, lo=min(lo, theta[which] - width), hi=max(hi, theta[which] + width))
 

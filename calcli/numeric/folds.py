@@ -93,8 +93,9 @@ def time_spans(moment: IntArray, count: int) -> IntArray:
 
 
 def last_in_time(moment: IntArray, share: float) -> Mask:
-    """A mask of about this share of the rows, the last ones; rows of one moment stay together."""
+    """A mask of about this share of the rows, the last ones; rows of one moment stay together, none of the first."""
     late: Mask = moment >= np.sort(moment)[len(moment) - max(1, int(share * len(moment)))]
+    late &= moment > moment.min()
     return late
 
 

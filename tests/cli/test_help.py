@@ -112,6 +112,7 @@ def test_examples_can_be_parsed(name: str) -> None:
     for line in examples[1].splitlines():
         for part in line.partition("#")[0].split("|"):
             words = shlex.split(part)
+            words = words[: words.index(">")] if ">" in words else words
             if words[0] != "calcli":
                 continue
             called, given = (words[1], words[2:]) if words[1] not in GROUPS else ("-".join(words[1:3]), words[3:])

@@ -77,7 +77,7 @@ def test_bad_columns_are_named(here: Path) -> None:
         calcli.evaluate("test.parquet", clusters_from="sight")
     with pytest.raises(DataError, match="'v' has more than 1,000 different values"):
         calcli.evaluate("test.parquet", clusters_from="v")
-    with pytest.raises(UsageError, match="it is not measured"):
+    with pytest.raises(UsageError, match="cece, which is not measured"):
         calcli.evaluate("test.parquet", metrics="nll", clusters_from="site")
 
 

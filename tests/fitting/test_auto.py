@@ -107,7 +107,7 @@ def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
     assert calcli.fit(clicks(), method="isotonic", output="m", guard="nll").path == Path("m")
     with pytest.raises(UsageError, match="--metrics"):
         calcli.fit(clicks(), method="platt", guard="nll", metrics="auc")
-    with pytest.raises(UsageError, match="held out"):
+    with pytest.raises(UsageError, match="held-out rows"):
         calcli.fit(clicks(), method="platt", guard="nll", holdout="none")
 
 

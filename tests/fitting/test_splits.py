@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calcli.batch import Units
@@ -64,6 +64,7 @@ def test_time_goes_forward() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=20, max_size=60).filter(lambda units: len(set(units)) > 3))
+@example([0] * 17 + [1, 2, 3])
 def test_a_share_of_units_is_held_out_whole(units: list[int]) -> None:
     rank = np.array(units)
     chosen, last = (
@@ -80,7 +81,7 @@ def test_what_cannot_be_split_is_said() -> None:
         split_rows(1, Holdout.parse("cv:5", 1), 0)
     with pytest.raises(FitError, match="one group"):
         split_rows(2, Holdout.parse("cv:5", 2), 0, units=Units(np.array([0, 0])))
-    with pytest.raises(FitError, match="one moment"):
+    with pytest.raises(FitError, match="one time"):
         split_rows(5, Holdout("cv", folds=3), 0, units=Units(np.zeros(5, dtype=np.int64), in_order=True))
     with pytest.raises(FitError, match="nothing on one side"):
         split_rows(2, Holdout.parse("0.1", 2), 0)

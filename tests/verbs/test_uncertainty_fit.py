@@ -296,7 +296,7 @@ class TestBadInput:
 
     def test_rows_of_one_class_are_left(self) -> None:
         frame = table("binary", 50).with_columns(w=pl.when(pl.col("label") == 1).then(-1.0).otherwise(1.0))
-        with pytest.raises(FitError, match="of one class"):
+        with pytest.raises(FitError, match="have the same class"):
             fit(EnsembleRequest(frame, bad_rows="null", flags=Flags(weight="w"), **FEW))
 
     @pytest.mark.parametrize("mean", [np.nan, np.inf, -1e200])
