@@ -172,7 +172,14 @@ def record() -> Iterator[dict[tuple[str, str], float]]:
         print(f"{dialect}: largest difference {most:.1e} ({case})", file=sys.__stderr__)
 
 
-@pytest.fixture(scope="module", params=[name for name, one in DIALECTS.items() if one.engine])
+ENGINES = [
+    pytest.param(name, marks=() if name == "duckdb" else pytest.mark.slow)
+    for name, one in DIALECTS.items()
+    if one.engine
+]
+
+
+@pytest.fixture(scope="module", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     with started(request.param) as running:
         yield running
