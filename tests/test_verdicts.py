@@ -77,7 +77,7 @@ def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: p
     assert said.out == "m\n"
     opening, text = said.err.partition("\n\n")[0], " ".join(said.err.split())
     assert opening.startswith("m is replaced: ")
-    assert re.search(r"log-likelihood of all these rows by \+[1-9][0-9.]+; from \+[1-9][0-9.]+ on it is replaced", text)
+    assert re.search(r"log-likelihood of these rows changes by \+[1-9][0-9.]+; \+[1-9][0-9.]+ is required", text)
     assert "moved the new probabilities of these rows by 0.0" in text
     assert "m --rollback puts it back" in text
     assert Path("m/manifest.json").read_bytes() != before

@@ -24,9 +24,9 @@ def opening(result: RefitResult) -> str:
     first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
     return (
         f"{first}: on held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
-        f"{number(old, digits)} with the one in place. That changes the log-likelihood of all these rows by "
-        f"{result.evidence.evidence:+.1f}; from {result.evidence.threshold:+.1f} on it is replaced, which chance alone "
-        "reaches in one of twenty years of nights at most. Against no calibration:"
+        f"{number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
+        f"{result.evidence.evidence:+.1f}; {result.evidence.threshold:+.1f} is required, which chance reaches in at "
+        "most one of twenty years of nightly refits. Against no calibration:"
     )
 
 

@@ -275,9 +275,8 @@ def left_out(dropped: Sequence[Dropped]) -> list[str]:
     names = [one.column for one in dropped if one.reason == UNIT]
     if not names:
         return []
-    what = "is" if len(names) == 1 else "are"
-    listed = ", ".join(map(repr, names))
-    return [f"{listed} {what} {UNIT}, and no feature, for new ones tell nothing; --features can name them all the same"]
+    what = "looks like a group id and is" if len(names) == 1 else "look like group ids and are"
+    return [f"{', '.join(map(repr, names))} {what} not used as a feature; --features uses it all the same"]
 
 
 def label_like(features: Sequence[Feature]) -> list[str]:

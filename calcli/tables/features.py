@@ -28,7 +28,7 @@ UNITS_WITH_IDS: Final = UNITS | {
 HEADS: Final = (10_000, 1_000_000)
 """So many rows are looked at first; only columns that they do not show to be features are looked at further."""
 
-UNIT = "named like the id of a group of rows"
+UNIT = "named like a group id"
 EMPTY, TIME, ID = "no value in any row", "a date or time", "every value is different, as in an id"
 """Why the values of a column are none of a feature. Of several reasons the first counts."""
 

@@ -126,8 +126,8 @@ class Evidence:
         if self.evidence >= self.threshold:
             return None
         return (
-            f"{name} on the new rows is not shown to be better than the one in place: it changes their log-likelihood "
-            f"by {self.evidence:+.1f}, and {self.threshold:+.1f} is asked for"
+            f"{name} on the new rows is not shown to be better than the one in place: their log-likelihood changes by "
+            f"{self.evidence:+.1f}, and {self.threshold:+.1f} is required"
         )
 
 

@@ -491,8 +491,7 @@ def test_ids_of_groups_are_features_only_when_they_are_named() -> None:
         unasked, asked = bind(source), bind(source, Flags(features=("user_id", "x")))
     assert [one.name for one in unasked.features] == ["x"]
     assert unasked.notes == (
-        "'user_id' is named like the id of a group of rows, and no feature, for new ones tell nothing; --features can "
-        "name them all the same",
+        "'user_id' looks like a group id and is not used as a feature; --features uses it all the same",
     )
     assert [one.name for one in asked.features] == ["user_id", "x"]
     assert not asked.notes
