@@ -72,6 +72,11 @@ class Units:
     in_order: bool = False
     column: str = ""
 
+    @property
+    def together(self) -> IntArray | None:
+        """The unit of each row, where rows of a unit count as one; moments only set an order."""
+        return None if self.in_order else self.rank
+
     def take(self, rows: Rows) -> Units:
         return Units(self.rank[rows], self.in_order, self.column)
 
@@ -139,8 +144,8 @@ class Batch:
 
     @property
     def together(self) -> IntArray | None:
-        """The unit of each row, where rows of a unit count as one; moments only set an order."""
-        return None if self.units is None or self.units.in_order else self.units.rank
+        """The unit of each row, where rows of a unit count as one."""
+        return None if self.units is None else self.units.together
 
     @property
     def bare(self) -> Batch:

@@ -113,9 +113,9 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
     if given != "auto":
         raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
     rows = scores.reshape(len(scores), -1)
-    outside = ((rows < -SLACK) | (rows > 1.0 + SLACK)).any(axis=1)
+    outside = _outside(rows)
     if not outside.any():
-        if scores.ndim == 2 and (np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK).any():
+        if scores.ndim == 2 and _apart(rows).any():
             raise DataError(
                 "the scores lie in [0, 1], but not all rows sum to 1",
                 hint="say input='logit' if they are logits, or divide each row by its sum",
@@ -136,17 +136,29 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
 def check_probabilities(scores: FloatArray) -> None:
     """Refuse what lies outside [0, 1], and rows that do not sum to 1."""
     rows = scores.reshape(len(scores), -1)
-    outside = ((rows < -SLACK) | (rows > 1.0 + SLACK)).any(axis=1)
+    outside = _outside(rows)
     if outside.any():
         raise DataError(
             f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
         )
     if scores.ndim == 2:
-        apart = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
+        apart = _apart(rows)
         if apart.any():
             raise DataError(
                 f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
             )
+
+
+def _outside(rows: FloatArray) -> NDArray[np.bool_]:
+    """The rows with a number that is no probability."""
+    outside: NDArray[np.bool_] = np.logical_or.reduce((rows < -SLACK) | (rows > 1.0 + SLACK), axis=1)
+    return outside
+
+
+def _apart(rows: FloatArray) -> NDArray[np.bool_]:
+    """The rows that do not sum to 1."""
+    apart: NDArray[np.bool_] = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
+    return apart
 
 
 def plain_class(value: object) -> Label:

@@ -81,9 +81,8 @@ def select(
     splits = split_rows(len(rows), holdout, seed, rows.units)
 
     # What every method predicts for them.
-    suited = [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
     candidates, not_installed = catalog.installed(
-        {spec: recipe.resolve(spec) for spec in suited}, len(batch.features), sides.roles
+        {spec: recipe.resolve(spec) for spec in catalog.suited_to(batch)}, len(batch.features), sides.roles
     )
     outcomes = cross_validate(
         candidates,

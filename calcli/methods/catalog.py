@@ -21,6 +21,7 @@ from calcli.methods.catalogs.trees import SPECS as TREES
 from calcli.methods.spec import MethodSpec
 
 if TYPE_CHECKING:
+    from calcli.batch import Batch
     from calcli.methods.base import Params
 
 AUTO = "auto"
@@ -42,6 +43,11 @@ def candidates_for(classes: int) -> list[MethodSpec]:
     """The methods that `auto` compares, the simplest first."""
     kind = "binary" if classes == 2 else "multiclass"
     return sorted((spec for spec in _SPECS if spec.auto in ("yes", kind)), key=lambda spec: spec.simplicity)
+
+
+def suited_to(batch: Batch) -> list[MethodSpec]:
+    """Those of them that have the columns which they need."""
+    return [spec for spec in candidates_for(batch.classes) if not spec.lacks_columns(batch)]
 
 
 def require(spec: MethodSpec, params: Params, features: int, sides: Collection[str]) -> None:

@@ -22,7 +22,7 @@ from calcli.methods.calibrator import Calibrator
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
-from calcli.numeric.folds import Split, in_turn, splits_of_units
+from calcli.numeric.folds import Split, in_turn, splits_of_units, tested
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import folds_by_row
@@ -187,7 +187,7 @@ def predicted_out_of_fold(
         for name, member in members.items():
             fitted = calibrator.fit(member.spec, rows, member.spec.resolve(member.settings), seed=seed)
             held_out[name][unseen] = fitted.predict(others)
-    judged = np.logical_or.reduce([split.test for split in splits]) if splits else np.zeros(len(batch), dtype=np.bool_)
+    judged = tested(splits, len(batch))
     return batch.bare.take(judged), {name: prob[judged] for name, prob in held_out.items()}
 
 
@@ -203,8 +203,7 @@ def _splits(batch: Batch, seed: int) -> list[Split]:
 def _asked(params: Params, batch: Batch) -> list[MethodSpec]:
     """The methods that are weighed, identity first."""
     if params["members"] == "auto":
-        suited = [spec for spec in catalog.candidates_for(batch.classes) if not spec.lacks_columns(batch)]
-        return [spec for spec in suited if spec.lacks(spec.resolve(), len(batch.features)) is None]
+        return [spec for spec in catalog.suited_to(batch) if spec.lacks(spec.resolve(), len(batch.features)) is None]
     names = [name.strip() for name in str(params["members"]).split(",")]
     if params["weights"] == "auto":
         names.insert(0, IDENTITY)

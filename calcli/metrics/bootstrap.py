@@ -261,19 +261,7 @@ class Resampler:
     def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with labels drawn from the score, one uniform number for each row."""
         drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
-        pooled: dict[_Pooling, list[Blocks]] = {}
-        replicate: dict[str, float] = {}
-        for name in wanted:
-            if name in self._blocks:
-                pooling = self._blocks[name][0]
-                if pooling not in pooled:
-                    parts = zip(self._sorted[pooling], problems(drawn, pooling.reduction, self.options), strict=True)
-                    pooled[pooling] = [one.pool(label=part.label.astype(np.float64)) for one, part in parts]
-                replicate[name] = self._of_blocks(name, pooled[pooling])
-            elif self._errors is not None and name == "mvce":
-                label = drawn.top.label.astype(np.float64)
-                more = [dot(column, label) for column in self._if_positive]
-                replicate[name] = self._mvce((self._if_negative + more).tolist())
+        replicate = self._relabelled(drawn, lambda part: part.label.astype(np.float64), wanted)
         return replicate | self._of_clusters(drawn, wanted)
 
     def signed(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
@@ -283,19 +271,24 @@ class Resampler:
         """
         assert self.scored.units is not None
         sign = np.where(uniform[self.scored.units] < 0.5, -1.0, 1.0)
+        return self._relabelled(self.scored, lambda part: _turned(part, sign), wanted)
+
+    def _relabelled(
+        self, scored: Scored, label_of: Callable[[Scored], FloatArray], wanted: Sequence[str]
+    ) -> dict[str, float]:
+        """The metrics over sorted rows and MVCE, each binary problem with these labels."""
         pooled: dict[_Pooling, list[Blocks]] = {}
         replicate: dict[str, float] = {}
         for name in wanted:
             if name in self._blocks:
                 pooling = self._blocks[name][0]
                 if pooling not in pooled:
-                    parts = zip(
-                        self._sorted[pooling], problems(self.scored, pooling.reduction, self.options), strict=True
-                    )
-                    pooled[pooling] = [one.pool(label=_turned(part, sign)) for one, part in parts]
+                    parts = zip(self._sorted[pooling], problems(scored, pooling.reduction, self.options), strict=True)
+                    pooled[pooling] = [one.pool(label=label_of(part)) for one, part in parts]
                 replicate[name] = self._of_blocks(name, pooled[pooling])
             elif self._errors is not None and name == "mvce":
-                more = [dot(column, _turned(self.scored.top, sign)) for column in self._if_positive]
+                label = label_of(scored.top)
+                more = [dot(column, label) for column in self._if_positive]
                 replicate[name] = self._mvce((self._if_negative + more).tolist())
         return replicate
 

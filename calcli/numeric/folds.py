@@ -6,6 +6,7 @@ will be judged on, which makes every held-out loss look better than it is, by ab
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,14 @@ def in_turn(fold: IntArray, count: int) -> list[Split]:
     """Each of the first `count` folds predicted from all others, as far as there are rows on both sides."""
     splits = (Split(fold != index, fold == index) for index in range(count))
     return [split for split in splits if split.both]
+
+
+def tested(splits: Sequence[Split], rows: int) -> Mask:
+    """The rows that any of these splits predicts."""
+    mask = np.zeros(rows, dtype=np.bool_)
+    for split in splits:
+        mask |= split.test
+    return mask
 
 
 def splits_of_units(units: Units, count: int, rng: np.random.Generator, most: int | None = None) -> list[Split]:

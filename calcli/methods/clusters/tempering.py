@@ -12,7 +12,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.learners.points import NearestCentroids
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, Shares, shares
-from calcli.numeric.folds import Split
+from calcli.numeric.folds import Split, tested
 from calcli.numeric.losses import log_loss
 from calcli.numeric.score_folds import splits_by_score
 
@@ -53,7 +53,7 @@ def temper(
     # Rows with the same score and clusters share a fold.
     beside = [*near.place.T.astype(np.float64), *near.distance.T]
     splits = splits_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units)
-    judged = np.logical_or.reduce([split.test for split in splits]) if splits else np.ones(len(batch), dtype=np.bool_)
+    judged = tested(splits, len(batch)) if splits else np.ones(len(batch), dtype=np.bool_)
     if not judged.all():  # nothing is before the first rows: they are predicted from the others, and not judged by
         splits.append(Split(judged, ~judged))
 

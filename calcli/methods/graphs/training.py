@@ -25,7 +25,7 @@ from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Netw
 from calcli.methods.graphs.scheme import Scheme
 from calcli.methods.progress import tell
 from calcli.methods.scaling import temperature
-from calcli.numeric.folds import Split
+from calcli.numeric.folds import Split, tested
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import splits_by_score
 from calcli.numeric.sums import totals
@@ -112,7 +112,7 @@ def _choose(trainer: _Trainer, batch: Batch, params: Params, seed: int) -> tuple
     # Which rows each fold holds out and trains on; rows of weight 0 do neither.
     splits = _splits(batch, seed, FOLDS if len(batch) * len(penalties) <= MOST_FOLDED else 1)
     tests = [split.test for split in splits]
-    shares = _shares(np.where(np.any(tests, axis=0), batch.weights, 0.0))
+    shares = _shares(np.where(tested(splits, len(batch)), batch.weights, 0.0))
     train_on = np.column_stack([_shares(np.where(split.train, batch.weights, 0.0)) for split in splits])
     # Train for each rate, from the temperature of the training rows of each fold.
     starts = [_temperature(batch.take(split.train)) for split in splits]

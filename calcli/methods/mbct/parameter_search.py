@@ -19,7 +19,7 @@ from calcli.methods.mbct.kernels import Places, predict
 from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.row_losses import search_for
 from calcli.methods.trees.compiled import on_threads
-from calcli.numeric.folds import Split
+from calcli.numeric.folds import Split, tested
 from calcli.numeric.score_folds import share_by_score, splits_by_score
 
 CAUTION = 1.5
@@ -74,7 +74,7 @@ def choose(
     if not splits:
         return Chosen(candidates[0], 0)  # rows that are all the same
     tasks = [(_on_a_share(boosting, share), split) for boosting in candidates for split in splits]
-    together = None if units is None or units.in_order else units.rank
+    together = None if units is None else units.together
 
     def work(task: tuple[Boosting, Split]) -> FloatArray:
         boosting, (train, test) = task
@@ -85,7 +85,7 @@ def choose(
 
     # The candidate and the number of trees with the least bound.
     mass = sum(rows.take(split.test).mass for split in splits)
-    worth = mass if together is None else len(np.unique(together[np.any([split.test for split in splits], axis=0)]))
+    worth = mass if together is None else len(np.unique(together[tested(splits, len(rows))]))
     best = (0.0, 0, 0)
     for place in range(len(candidates)):
         bound = _upper_bound(_summed(curves[place * len(splits) : (place + 1) * len(splits)]), worth)
