@@ -70,7 +70,7 @@ class Study:
         values = {name: one.value for name, one in found.items()} | {"floor": found["mvce"].floor}
         return {name: float("nan") if value is None else value for name, value in values.items()}
 
-    def mbct(self, **params: Any) -> calibrator.Calibrator:
+    def mbct(self, **params: Any) -> calibrator.FittedMethod:
         """The paper's MBCT, or one that differs in some parameters."""
         row = catalog.find("mbct")
         return calibrator.fit(row, self.cal, row.resolve({"min_rows": self.beta, **params}, preset="paper"), seed=SEED)
@@ -172,7 +172,7 @@ def figure_5(studies: Sequence[Study]) -> None:
     claim("splits by MVCE are better than by ECE and ECE sweep", holds)
 
 
-def leaves_of(fitted: calibrator.Calibrator, batch: Batch) -> IntArray:
+def leaves_of(fitted: calibrator.FittedMethod, batch: Batch) -> IntArray:
     """In which leaf of its only tree each row is."""
     arrays = fitted.state.arrays
 

@@ -22,7 +22,7 @@ import polars as pl
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import WHOLE_TABLE
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.graphs.cliques import Cliques
 from calcli.methods.graphs.relation import Relation
 from calcli.metrics import catalog as metrics
@@ -70,7 +70,7 @@ class Contender:
     preset: str | None = None
     params: tuple[tuple[str, str], ...] = ()
 
-    def fitted(self, rows: Batch, relation: str, sides: SideInputs, seed: int) -> Calibrator:
+    def fitted(self, rows: Batch, relation: str, sides: SideInputs, seed: int) -> FittedMethod:
         row = catalog.find(self.method)
         given = dict(self.params) | ({"relation": relation} if self.method == "recal" else {})
         mine = sides.only(row.sides) if dict(self.params).get("backbone") != "mlp" else NO_SIDE_INPUTS
@@ -112,7 +112,7 @@ def measured(rows: Batch, prob: FloatArray) -> dict[str, float]:
     return {name: float(value.value) for name, value in found.items() if value.value is not None}
 
 
-def relation_of(model: Calibrator) -> str:
+def relation_of(model: FittedMethod) -> str:
     """The relation of a fit, as another fit can be told it."""
     related = Relation.from_params(model.state.params)
     if related.kind == "edges":
@@ -134,7 +134,7 @@ class Fits:
         self.default = DEFAULT.fitted(self.train, self.relation, self.sides, self.seed)
         self.relation = relation_of(self.default)
 
-    def of(self, contender: Contender) -> Calibrator:
+    def of(self, contender: Contender) -> FittedMethod:
         return (
             self.default if contender == DEFAULT else contender.fitted(self.train, self.relation, self.sides, self.seed)
         )
@@ -194,7 +194,7 @@ class Study:
                 found.add(one, fits.of(one), fits)
         return found
 
-    def add(self, one: Contender, fitted: Calibrator, fits: Fits) -> None:
+    def add(self, one: Contender, fitted: FittedMethod, fits: Fits) -> None:
         prob = fitted.predict(fits.test)
         for name, value in measured(fits.test, prob).items():
             self.scores.setdefault(one.title, {}).setdefault(name, []).append(value)

@@ -25,7 +25,7 @@ from scipy.spatial import cKDTree
 
 from calcli.batch import Batch, Column
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.graphs import recal
 from calcli.methods.graphs.network import HIDDEN, Layers, Network, logits
 from calcli.state import State
@@ -52,7 +52,7 @@ def rows(count: int, seed: int, classes: int = 5) -> Batch:
     return Batch(2.2 * truth, label, None, features)
 
 
-def fitted(calibration: Batch, relation: str) -> Calibrator:
+def fitted(calibration: Batch, relation: str) -> FittedMethod:
     """With weights drawn by chance, so that no speed is won by a network that has learned to say nothing."""
     model = calibrator.fit(ROW, calibration, ROW.resolve({"relation": relation, "epochs": "0"}))
     rng, inputs = np.random.default_rng(0), logits(calibration.score).shape[1]

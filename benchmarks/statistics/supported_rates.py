@@ -19,7 +19,7 @@ import polars as pl
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 
@@ -28,7 +28,7 @@ ROWS = (200, 1000, 5000)
 DRAWS = 10
 
 
-def both(fitted: Calibrator, rows: Batch) -> tuple[np.ndarray, np.ndarray]:
+def both(fitted: FittedMethod, rows: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities mixed as one more row of all would be, and held within what rows support."""
     exact = fitted.with_post_processing(PostProcessing(exact=True)).predict(rows)
     share = 1.0 / (fitted.rows + 1)

@@ -10,7 +10,7 @@ import polars as pl
 
 from calcli.batch import Batch, FloatArray
 from calcli.engines.local import Computed
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.numeric.links import logits
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
@@ -37,7 +37,7 @@ class CalibratedColumns:
     """
 
     stem: str
-    calibrator: Calibrator
+    calibrator: FittedMethod
     binding: Binding
     scale: Scale = "prob"
     extra: bool = False

@@ -23,7 +23,7 @@ from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
-from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
 from calcli.numeric.folds import folds, group_folds, held_out
@@ -57,7 +57,7 @@ class Selection:
     choice: Choice
     spec: MethodSpec
     params: Params
-    fitted: Calibrator | None
+    fitted: FittedMethod | None
     holdout: Holdout
     rows: Mask
     prob: FloatArray
@@ -113,7 +113,7 @@ def select(
     if chosen.name == pool.POOL:
         losses = pool.held_out_losses(prob, chosen.weights, held.labels, held.weight)
         state = pool.mixture(members, chosen.weights, losses)
-        fitted = Calibrator(catalog.find(pool.POOL), batch.classes, len(rows), state, post_processing)
+        fitted = FittedMethod(catalog.find(pool.POOL), batch.classes, len(rows), state, post_processing)
         params = {**fitted.spec.resolve(), **fitted.settings, "most": most}
     else:
         fitted = members[chosen.name]

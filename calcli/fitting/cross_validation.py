@@ -12,7 +12,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.fitting.splits import Splits
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
+from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 
 
@@ -45,7 +45,7 @@ def predict_held_out(
     done: Callable[[], None],
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
-) -> tuple[HeldOutPredictions, Calibrator]:
+) -> tuple[HeldOutPredictions, FittedMethod]:
     """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
     parts: dict[int, FoldPredictions] = {}
     for part, fitted in predict_splits(spec, batch, params, splits, range(len(splits)), seed, sides, post_processing):
@@ -75,7 +75,7 @@ def predict_splits(
     seed: int,
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
-) -> Iterator[tuple[FoldPredictions, Calibrator]]:
+) -> Iterator[tuple[FoldPredictions, FittedMethod]]:
     """The predictions and the calibrator of each of the splits `which`."""
     sums: list[Sums] = []
     for split in which:
@@ -99,6 +99,6 @@ def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:
     return splits.partition and batch.units is None and spec.from_sums(batch.classes)
 
 
-def _from_others(spec: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> Calibrator:
+def _from_others(spec: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> FittedMethod:
     first, *others = (part for place, part in enumerate(sums) if place != index)
     return calibrator.finish(spec, sum(others, start=first), params, classes=classes)

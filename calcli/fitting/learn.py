@@ -19,7 +19,7 @@ from calcli.fitting.recipe import AUTO, Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
@@ -55,7 +55,7 @@ class Learned:
 
     spec: MethodSpec
     params: Params
-    calibrator: Calibrator
+    calibrator: FittedMethod
     holdout: Holdout
     seconds: Seconds
     label_check: LabelCheck | None = None
@@ -218,7 +218,7 @@ class _Task:
             folds=splits.folds,
         )
 
-    def _fit(self, spec: MethodSpec, params: Params) -> Calibrator:
+    def _fit(self, spec: MethodSpec, params: Params) -> FittedMethod:
         with stage(self.listener, f"fitting {spec.name}"), _details(self.listener):
             fitted = calibrator.fit(spec, self.batch, params, sides=self.sides.only(spec.sides), seed=self.seed)
         return fitted.with_post_processing(self.post_processing)

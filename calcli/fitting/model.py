@@ -14,7 +14,7 @@ from calcli.batch import Edges, FloatArray, SideInputs
 from calcli.errors import ArtifactError, UsageError
 from calcli.fitting.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.methods import catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.numeric.probing import damage
 from calcli.state import Json, State
 from calcli.tables.binding import bind
@@ -45,11 +45,11 @@ class Model:
     manifest: Manifest
     binding: Binding
     sha256: str | None
-    calibrator: Calibrator
+    calibrator: FittedMethod
 
     @classmethod
     def of(
-        cls, path: Path | None, manifest: Manifest, fitted: Binding, sha256: str | None, calibrator: Calibrator
+        cls, path: Path | None, manifest: Manifest, fitted: Binding, sha256: str | None, calibrator: FittedMethod
     ) -> Model:
         """From the binding of the fit."""
         reads = calibrator.reads
@@ -169,7 +169,7 @@ def read_calibrator(artifact: Artifact) -> Model:
     with damage(path, f"a {manifest.method} artifact"):
         binding = Binding.from_json(manifest.binding)
         sides = kept_sides(artifact.states, manifest.sides)
-        calibrator = replace(Calibrator.from_state(manifest.method, artifact.state, sides), kept=True)
+        calibrator = replace(FittedMethod.from_state(manifest.method, artifact.state, sides), kept=True)
         if calibrator.classes != len(binding.classes):
             raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
     return Model.of(path, manifest, binding, artifact.sha256, calibrator)

@@ -26,7 +26,7 @@ from calcli.fitting.cross_validation import (
 from calcli.fitting.splits import Splits
 from calcli.methods import calibrator
 from calcli.methods.base import Params
-from calcli.methods.calibrator import PLAIN, Calibrator, PostProcessing
+from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
@@ -67,7 +67,7 @@ class Outcome:
     status: Literal["ok", "failed", "skipped"]
     predicted: HeldOutPredictions | None = None
     reason: str | None = None
-    fitted: Calibrator | None = None
+    fitted: FittedMethod | None = None
 
 
 class SharedWork(NamedTuple):
@@ -133,7 +133,7 @@ def _is_worth_processes(work: SharedWork) -> bool:
     return threads() > 1 and len(work.batch) * work.batch.classes * methods >= WORTH_PROCESSES
 
 
-def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | Calibrator]:
+def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | FittedMethod]:
     spec, params = work.candidates[task.candidate]
     sides = work.sides.only(spec.sides)
     if work.settle:
@@ -146,7 +146,7 @@ def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | Cal
         yield fold
 
 
-Event: TypeAlias = Progressed[FoldTask, FoldPredictions | Calibrator] | Finished[FoldTask]
+Event: TypeAlias = Progressed[FoldTask, FoldPredictions | FittedMethod] | Finished[FoldTask]
 
 
 class Progress:
@@ -157,7 +157,7 @@ class Progress:
         self._specs = [spec for spec, _ in work.candidates]
         self._folds: list[dict[int, FoldPredictions]] = [{} for _ in self._specs]
         self._errors: list[dict[int, str]] = [{} for _ in self._specs]
-        self._fitted: dict[int, Calibrator] = {}
+        self._fitted: dict[int, FittedMethod] = {}
 
     def tasks(self, name: str | None = None) -> Iterator[FoldTask]:
         """The open tasks of one candidate or of all, as of the moment when the next one is asked for."""
@@ -177,7 +177,7 @@ class Progress:
             for event in events:
                 candidate = event.task.candidate
                 folds, errors = self._folds[candidate], self._errors[candidate]
-                if isinstance(event, Progressed) and isinstance(event.value, Calibrator):
+                if isinstance(event, Progressed) and isinstance(event.value, FittedMethod):
                     self._fitted[candidate] = event.value
                 elif isinstance(event, Progressed):
                     folds[event.value.split] = event.value

@@ -19,7 +19,7 @@ from calcli.learners import catboost
 from calcli.learners.shapley import Contributions, of_trees
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Params, Section, number
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
@@ -151,7 +151,7 @@ class _Boosting:
         settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **own, "learning_rate": course.rate}
         return cls(settings, course, seed, class_order(rows.score))
 
-    def train(self, rows: Batch, start: Calibrator, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
+    def train(self, rows: Batch, start: FittedMethod, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
         """A model, stopped early on the rows `unseen` if given; None where there is nothing to learn."""
         order = self.of_labels(rows)
         features = _features(rows, scores(start.predict(Batch(rows.score))), order)
@@ -190,7 +190,7 @@ class _Boosting:
         return np.stack(losses)
 
 
-def _pool(rows: Batch, start: Calibrator, order: IntArray) -> Pool:
+def _pool(rows: Batch, start: FittedMethod, order: IntArray) -> Pool:
     """Training rows, with the scaled score of the classes as baseline, and these in their order."""
     score = scores(start.predict(Batch(rows.score)))
     rank = np.empty(rows.classes, dtype=np.int64)
@@ -208,7 +208,7 @@ def _moved(prob: FloatArray, added: FloatArray, order: IntArray) -> FloatArray:
     return moved
 
 
-def _scaled(rows: Batch) -> Calibrator:
+def _scaled(rows: Batch) -> FittedMethod:
     """The calibrator that the trees start from."""
     spec = catalog.find("platt" if rows.classes == 2 else "sms")
     return calibrator.fit(spec, rows.bare, spec.resolve())
@@ -230,7 +230,7 @@ def _order(state: State, classes: int) -> IntArray:
     return state.array("order").astype(np.int64) if "order" in state.arrays else np.arange(classes)
 
 
-def _state(start: Calibrator, model: CatBoost | None, boosting: _Boosting, rows: Batch) -> State:
+def _state(start: FittedMethod, model: CatBoost | None, boosting: _Boosting, rows: Batch) -> State:
     whole = nest({"start": start.to_state()})
     rounds = 0 if model is None else int(model.tree_count_)
     params: dict[str, Json] = {
@@ -247,8 +247,8 @@ def _state(start: Calibrator, model: CatBoost | None, boosting: _Boosting, rows:
     return State(params, arrays, {_BLOB: catboost.to_bytes(model)})
 
 
-def _parts(state: State) -> tuple[Calibrator, CatBoost | None]:
-    start = Calibrator.from_state(str(state.params["method"]), unnest(state, ["start"])["start"])
+def _parts(state: State) -> tuple[FittedMethod, CatBoost | None]:
+    start = FittedMethod.from_state(str(state.params["method"]), unnest(state, ["start"])["start"])
     return start, _model(state.blobs[_BLOB]) if state.blobs else None
 
 

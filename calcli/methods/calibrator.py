@@ -60,7 +60,7 @@ PLAIN = PostProcessing()
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrator:
+class FittedMethod:
     """A fitted method.
 
     Attributes
@@ -195,7 +195,7 @@ class Calibrator:
             self.post_processing.apply(hi, rows, classes, reaches_ends=True),
         )
 
-    def with_post_processing(self, post_processing: PostProcessing) -> Calibrator:
+    def with_post_processing(self, post_processing: PostProcessing) -> FittedMethod:
         """The same with other last steps."""
         return replace(self, post_processing=post_processing)
 
@@ -212,7 +212,7 @@ class Calibrator:
         return State({**whole.params, **facts}, whole.arrays, whole.blobs)
 
     @classmethod
-    def from_state(cls, method: str, whole: State, sides: SideInputs = NO_SIDE_INPUTS) -> Calibrator:
+    def from_state(cls, method: str, whole: State, sides: SideInputs = NO_SIDE_INPUTS) -> FittedMethod:
         """The inverse of `to_state`, for a method of the catalog; side inputs are kept separately."""
         state = unnest(whole, ["method"])["method"]
         prior_ratio = whole.params["tilt"]
@@ -225,13 +225,13 @@ class Calibrator:
 
 def fit(
     spec: MethodSpec, batch: Batch, params: Params, *, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0
-) -> Calibrator:
+) -> FittedMethod:
     """Fit a method on rows with labels."""
     rows = _rows(len(batch), float(batch.weights.sum()))
     if spec.lacks_columns(batch):
         raise no_features(spec)
     state = bound_method(spec, batch.classes).fit(_counting(batch), sides, params, seed)
-    return Calibrator(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
+    return FittedMethod(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
 
 
 def no_features(spec: MethodSpec) -> DataError:
@@ -248,11 +248,11 @@ def gather(spec: MethodSpec, batch: Batch, params: Params) -> Sums:
     return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
-def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Calibrator:
+def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> FittedMethod:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
     rows = _rows(*sums.arrays[_COUNTS].tolist())
     own = Sums({name: array for name, array in sums.arrays.items() if name != _COUNTS})
-    return Calibrator(spec, classes, rows, bound_sums(spec, classes).finish(own, params))
+    return FittedMethod(spec, classes, rows, bound_sums(spec, classes).finish(own, params))
 
 
 def bound_method(spec: MethodSpec, classes: int) -> Method:

@@ -1,4 +1,4 @@
-"""A calibrator as a formula: the same as `Calibrator.predict`."""
+"""A calibrator as a formula: the same as `FittedMethod.predict`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from calcli import expressions as terms
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Term, Terms
 from calcli.methods import catalog
-from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.numeric.links import GREATEST, LEAST
 from calcli.state import unnest
 
 
-def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
+def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:
     """The calibrated probability of the positive class, or of each class, if the method has a closed form.
 
     `score` is the log-odds, or a logit for each class; `features` are the columns of the fit by name.
@@ -27,7 +27,7 @@ def formula_of(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
         return prob
 
 
-def _formula(calibrator: Calibrator, score: Terms, features: Inputs) -> Terms:
+def _formula(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:
     spec, classes = calibrator.spec, calibrator.classes
     method = spec.load_extended()
     if classes == 2 or spec.multiclass == "native":

@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms, total
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import READS, SETTINGS, Params, Section, number
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
@@ -89,7 +89,7 @@ def _of_members(state: State) -> Iterator[Section]:
             yield replace(section, title=f"{name}: {section.title}")
 
 
-def mixture(members: Mapping[str, Calibrator], weights: Mapping[str, float], losses: Mapping[str, float]) -> State:
+def mixture(members: Mapping[str, FittedMethod], weights: Mapping[str, float], losses: Mapping[str, float]) -> State:
     """The pool of those members that have a weight; `losses` are held-out log-losses, of `POOL` too."""
     members = {name: members[name] for name in weights}
     whole = nest({name: member.to_state() for name, member in members.items()})
@@ -177,7 +177,7 @@ def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArr
 
 
 def predicted_out_of_fold(
-    members: Mapping[str, Calibrator], batch: Batch, seed: int
+    members: Mapping[str, FittedMethod], batch: Batch, seed: int
 ) -> tuple[Batch, dict[str, FloatArray]]:
     """The rows that are held out, and their probabilities by each member: fitted anew, its settings as chosen."""
     splits = _splits(batch, seed)
@@ -228,13 +228,13 @@ def _given_weights(params: Params, members: int) -> list[float]:
 
 
 @unpacked_once("weights")
-def _unpacked(state: State) -> dict[str, tuple[Calibrator, float]]:
+def _unpacked(state: State) -> dict[str, tuple[FittedMethod, float]]:
     """Each member with its weight."""
     names = state.params["members"]
     if not isinstance(names, list):
         raise TypeError("it does not say who its members are")
     parts = unnest(state, map(str, names))
     return {
-        name: (Calibrator.from_state(name, part), float(weight))
+        name: (FittedMethod.from_state(name, part), float(weight))
         for (name, part), weight in zip(parts.items(), state.array("weights"), strict=True)
     }

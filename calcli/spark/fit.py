@@ -22,7 +22,7 @@ from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
-from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
@@ -120,14 +120,14 @@ def _only_sums(what: str, possible: Sequence[MethodSpec]) -> UsageError:
 
 def _finished(
     request: FitRequest, spec: MethodSpec, params: Params, rows: KeyedRows, known: FitSums
-) -> tuple[Calibrator, dict[int, Calibrator]]:
+) -> tuple[FittedMethod, dict[int, FittedMethod]]:
     """From the sums the calibrator to keep, and for each held-out fold one that was fitted without it."""
     holdout = rows.folds.holdout
     post_processing = PostProcessing(
         request.exact, prior_ratio_of(request.prior_shift, known.weight, class_names(rows.binding))
     )
 
-    def without(fold: int | None = None) -> Calibrator:
+    def without(fold: int | None = None) -> FittedMethod:
         parts = [sums for place, sums in sorted(known.sums.items()) if place != fold]
         if not parts:
             raise FitError("all rows would be held out: too few of them differ", hint="try: --holdout none")

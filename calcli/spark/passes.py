@@ -27,7 +27,7 @@ from calcli.fitting.learn import reweighted
 from calcli.fitting.splits import KeyedFolds
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import Calibrator, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.additive import OfProblems
@@ -162,7 +162,7 @@ class MetricsPass:
 
     rows: KeyedRows
     name: str
-    calibrators: Mapping[int, Calibrator]
+    calibrators: Mapping[int, FittedMethod]
     post_processing: PostProcessing
     chosen: Sequence[metrics.MetricSpec]
     options: Options

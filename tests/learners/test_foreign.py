@@ -13,7 +13,7 @@ from calcli.errors import DataError, MissingExtraError
 from calcli.learners.foreign import read_model
 from calcli.learners.tree_model import CatBoostTrees
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from tests.support.cases import ordinary
 
 catboost = pytest.importorskip("catboost")
@@ -220,7 +220,7 @@ def test_ccl_keeps_the_model_and_predicts_again(suffix, tmp_path):
     ccl = catalog.find("ccl")
     for embedding in ("shap", "leaves", "top"):
         model = calibrator.fit(ccl, rows, ccl.resolve({"clusters": 4, "embedding": embedding}), sides=sides)
-        back = Calibrator.from_state("ccl", model.to_state(), model.sides)
+        back = FittedMethod.from_state("ccl", model.to_state(), model.sides)
         assert not model.state.blobs
         np.testing.assert_array_equal(back.predict(rows), model.predict(rows))
         chunks = [model.predict(rows.take(slice(start, start + 70))) for start in range(0, 300, 70)]

@@ -11,7 +11,7 @@ import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import boost, calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
 from calcli.numeric.score_folds import class_order
@@ -20,11 +20,11 @@ from tests.support.cases import ordinary
 ROW = catalog.find("boost")
 
 
-def fitted(batch: Batch, seed: int = 0, **given: object) -> Calibrator:
+def fitted(batch: Batch, seed: int = 0, **given: object) -> FittedMethod:
     return calibrator.fit(ROW, batch, ROW.resolve(given), seed=seed)
 
 
-def alone(batch: Batch) -> Calibrator:
+def alone(batch: Batch) -> FittedMethod:
     row = catalog.find("platt" if batch.classes == 2 else "sms")
     return calibrator.fit(row, Batch(batch.score, batch.label, batch.weight), row.resolve())
 
@@ -55,7 +55,7 @@ def test_it_learns_what_the_score_does_not_know(classes: int) -> None:
     model = fitted(train)
     assert model.state.params["rounds"] % 10 == 0
     assert log_loss(model.predict(test), test) < 0.93 * log_loss(alone(train).predict(test), test)
-    np.testing.assert_array_equal(Calibrator.from_state("boost", model.to_state()).predict(test), model.predict(test))
+    np.testing.assert_array_equal(FittedMethod.from_state("boost", model.to_state()).predict(test), model.predict(test))
 
 
 @pytest.mark.parametrize("classes", [2, 3])

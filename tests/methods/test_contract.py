@@ -15,7 +15,7 @@ from calcli.errors import CalcliError
 from calcli.fitting.cross_validation import predict_held_out
 from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities
 from tests.support.artifacts import draft
@@ -33,12 +33,12 @@ EACH = pytest.mark.parametrize(
 BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
 
 
-def fitted(row: MethodSpec, batch: Batch, seed: int = 0) -> Calibrator:
+def fitted(row: MethodSpec, batch: Batch, seed: int = 0) -> FittedMethod:
     return calibrator.fit(row, batch, row.resolve(), seed=seed)
 
 
 @cache
-def fitted_on_ordinary(row: MethodSpec, classes: int, weighted: bool = False) -> Calibrator:
+def fitted_on_ordinary(row: MethodSpec, classes: int, weighted: bool = False) -> FittedMethod:
     """One fit for all tests that only look at what it predicts."""
     return fitted(row, ordinary(classes=classes, weighted=weighted))
 
@@ -153,7 +153,7 @@ def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: MethodSpec, cl
         written = store.write(tmp_path / place, draft(), {"state": model.to_state()})
         names.append([payload.name for payload in written.payloads])
     assert names[0] == names[1]
-    back = Calibrator.from_state(row.name, store.read(tmp_path / "one").states["state"])
+    back = FittedMethod.from_state(row.name, store.read(tmp_path / "one").states["state"])
     np.testing.assert_array_equal(back.predict(batch), models["other"].predict(batch))
 
 

@@ -219,7 +219,7 @@ def users(count: int = 30, each: int = 20) -> pl.DataFrame:
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, np.ndarray]]:
     """Scores of the rows that each calibrator was fitted on, and of those that it predicted right after."""
     seen: list[tuple[np.ndarray, np.ndarray]] = []
-    predicted = calibrator.Calibrator.predict
+    predicted = calibrator.FittedMethod.predict
     fit = calibrator.fit
 
     def fitting(spec, batch, params, **more):
@@ -233,7 +233,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, np.ndarray]
         return predicted(self, batch, *more)
 
     monkeypatch.setattr(calibrator, "fit", fitting)
-    monkeypatch.setattr(calibrator.Calibrator, "predict", predicting)
+    monkeypatch.setattr(calibrator.FittedMethod, "predict", predicting)
     return seen
 
 

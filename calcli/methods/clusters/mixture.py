@@ -1,6 +1,6 @@
 """A calibrator for each cluster, shrunk to the global one; rows are calibrated by a mixture of their clusters.
 
-Calibrator c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
+FittedMethod c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
 rows (`calcli.methods.shrinkage`, rows weighted by u_c), and the mixture predicts sum u_c p_c. With tau = 0 clusters
 stand alone, as in the paper.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray
 from calcli.errors import FitError
 from calcli.methods import calibrator
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters.partition import Shares
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
@@ -25,7 +25,7 @@ from calcli.numeric.links import probabilities, scores
 from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 
-Part: TypeAlias = Calibrator | FloatArray | None
+Part: TypeAlias = FittedMethod | FloatArray | None
 """Of a cluster: a calibrator; the rate of each class where its rows do not suffice; None without rows."""
 
 
@@ -49,7 +49,7 @@ class Inner:
     least: float
     prior: float
 
-    def fit(self, batch: Batch) -> Calibrator:
+    def fit(self, batch: Batch) -> FittedMethod:
         """A calibrator of these rows."""
         return calibrator.fit(self.spec, batch, self.spec.resolve(), seed=self.seed)
 
@@ -74,7 +74,7 @@ class Inner:
 class Mixture:
     """The global calibrator, those of the clusters, and the information H in the rows of each."""
 
-    everyone: Calibrator
+    everyone: FittedMethod
     parts: tuple[Part, ...]
     information: FloatArray
 
@@ -112,24 +112,26 @@ class Mixture:
         return mixed
 
     def to_state(self) -> State:
-        fitted = {str(place): part.to_state() for place, part in enumerate(self.parts) if isinstance(part, Calibrator)}
+        fitted = {
+            str(place): part.to_state() for place, part in enumerate(self.parts) if isinstance(part, FittedMethod)
+        }
         whole = nest({"everyone": self.everyone.to_state(), **fitted})
         rates = np.zeros((len(self.parts), self.everyone.classes))
         for place, part in enumerate(self.parts):
-            if part is not None and not isinstance(part, Calibrator):
+            if part is not None and not isinstance(part, FittedMethod):
                 rates[place] = part
         return State(whole.params, {**whole.arrays, "rates": rates, "information": self.information}, whole.blobs)
 
     @classmethod
     def of_state(cls, state: State, method: str) -> Mixture:
         states = unnest(state, state.params)
-        fitted = {name: Calibrator.from_state(method, part) for name, part in states.items()}
+        fitted = {name: FittedMethod.from_state(method, part) for name, part in states.items()}
         rates = [row if row.any() else None for row in state.array("rates")]
         parts = tuple(fitted.get(str(place), rate) for place, rate in enumerate(rates))
         return cls(fitted["everyone"], parts, state.array("information"))
 
 
-def _predicted(part: Calibrator | FloatArray, batch: Batch) -> FloatArray:
-    if isinstance(part, Calibrator):
+def _predicted(part: FittedMethod | FloatArray, batch: Batch) -> FloatArray:
+    if isinstance(part, FittedMethod):
         return part.predict(batch)
     return np.full(len(batch), part[1]) if batch.classes == 2 else np.repeat(part[None, :], len(batch), axis=0)

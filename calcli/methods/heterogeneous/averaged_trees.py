@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous import cell_calibrators as cells
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.coding import Codes, Coding
@@ -50,7 +50,7 @@ class Grown:
     trees: tuple[Tree, ...]
 
 
-Grower = Callable[[Batch, Calibrator, float, int, int], Grown]
+Grower = Callable[[Batch, FittedMethod, float, int, int], Grown]
 """From calibration rows and their shared calibrator: trees of a least cell weight, a depth and a number."""
 
 
@@ -102,7 +102,7 @@ def fit(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Partitio
 def by_labels(partition: Batch | None, seed: int) -> Grower:
     """Trees of the labels of these rows, or of the calibration rows."""
 
-    def grower(rows: Batch, shared: Calibrator, least: float, depth: int, count: int) -> Grown:
+    def grower(rows: Batch, shared: FittedMethod, least: float, depth: int, count: int) -> Grown:
         grown_on = rows if partition is None else partition
         return _grown(grown_on, cells.one_hot(grown_on), count, least, depth, seed)
 
@@ -112,7 +112,7 @@ def by_labels(partition: Batch | None, seed: int) -> Grower:
 def by_residuals(seed: int) -> Grower:
     """Trees of the difference between the labels of the calibration rows and the shared calibrator."""
 
-    def grower(rows: Batch, shared: Calibrator, least: float, depth: int, count: int) -> Grown:
+    def grower(rows: Batch, shared: FittedMethod, least: float, depth: int, count: int) -> Grown:
         residual = cells.one_hot(rows) - cells.as_table(shared.predict(Batch(rows.score)))
         return _grown(rows, residual, count, least, depth, seed)
 
@@ -141,7 +141,7 @@ def _feature_sampler(rng: np.random.Generator) -> Callable[[int, int], Mask]:
     return draw
 
 
-def _cells(tree: Tree, codes: Codes, rows: Batch, shared: Calibrator, tau: float) -> Cells:
+def _cells(tree: Tree, codes: Codes, rows: Batch, shared: FittedMethod, tau: float) -> Cells:
     """A calibrator for each leaf; the shared one where there are no rows."""
     leaf = tree.leaf_of(codes)
     count = int(tree.is_leaf.sum())
@@ -177,7 +177,7 @@ def _by_depth(
     codes: tuple[Codes, Codes],
     seen: Batch,
     unseen: Batch,
-    shared: Calibrator,
+    shared: FittedMethod,
     of_rows: FloatArray,
     depths: Sequence[int],
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -186,7 +186,7 @@ def _by_depth(
     `codes` and `of_rows`, the information of each row, are of the rows `seen` and, the codes, of those `unseen`.
     """
     nodes, unseen_nodes, count = tree.path(codes[0]), tree.path(codes[1]), len(tree.left)
-    own: list[Calibrator] = [shared] * count  # by node
+    own: list[FittedMethod] = [shared] * count  # by node
     for depth in range(1, max(depths) + 1):
         at = min(depth, len(nodes) - 1)
         new = tree.depth[nodes[at]] == depth  # rows whose node is new: leaves above have their calibrators

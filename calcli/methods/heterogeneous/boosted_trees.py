@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous import cell_calibrators as cells
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.coding import Codes, Coding
@@ -54,11 +54,11 @@ class Boosting:
     rows: Batch
     codes: Codes
     coding: Coding
-    shared: Calibrator
+    shared: FittedMethod
     score: FloatArray
 
     @classmethod
-    def start(cls, rows: Batch, shared: Calibrator) -> Boosting:
+    def start(cls, rows: Batch, shared: FittedMethod) -> Boosting:
         coding = Coding.of(rows)
         score = scores(shared.predict(Batch(rows.score)))
         return cls(rows, coding.encode(rows.features), coding, shared, score)

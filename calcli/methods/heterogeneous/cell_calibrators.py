@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods import calibrator
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
@@ -33,7 +33,7 @@ class Cells:
         incoming probability. The last two have a column for each class; of two classes only the positive one.
     """
 
-    own: tuple[Calibrator, ...]
+    own: tuple[FittedMethod, ...]
     share: FloatArray
     weight: FloatArray
     label: FloatArray
@@ -59,7 +59,7 @@ def rows_by_cell(cell: IntArray) -> Iterator[tuple[int, IntArray]]:
         yield int(index), order[(0 if index == 0 else ends[index - 1]) : ends[index]]
 
 
-def own_scores(own: Sequence[Calibrator], rows: Batch, cell: IntArray) -> FloatArray:
+def own_scores(own: Sequence[FittedMethod], rows: Batch, cell: IntArray) -> FloatArray:
     """The score that the calibrator of each row's cell gives it."""
     score = np.empty_like(rows.score)
     for index, members in rows_by_cell(cell):
@@ -72,7 +72,7 @@ def mix(own: FloatArray, without: FloatArray, share: FloatArray) -> FloatArray:
     return without + (share if own.ndim == 1 else share[:, None]) * (own - without)
 
 
-def fit_by_score(method: MethodSpec, rows: Batch) -> Calibrator:
+def fit_by_score(method: MethodSpec, rows: Batch) -> FittedMethod:
     """A calibrator of these rows by their scores alone.
 
     It counts as many rows as they weigh, for equal rows have been merged.
@@ -82,8 +82,8 @@ def fit_by_score(method: MethodSpec, rows: Batch) -> Calibrator:
 
 
 def fit_each(
-    method: MethodSpec, rows: Batch, cell: IntArray, default: Sequence[Calibrator], *, rising: bool = False
-) -> list[Calibrator]:
+    method: MethodSpec, rows: Batch, cell: IntArray, default: Sequence[FittedMethod], *, rising: bool = False
+) -> list[FittedMethod]:
     """A calibrator for each cell; the `default` one of a cell without rows.
 
     With `rising` a Platt scaling of negative slope, which would reverse the scores, is replaced by a constant.
@@ -97,11 +97,11 @@ def fit_each(
     weight = totals(cell, rows.weights, len(own))
     for index in np.flatnonzero(weight).tolist():
         state = State({"a": float(a[index]), "b": float(b[index])})
-        own[index] = Calibrator(method, 2, max(1, round(weight[index])), state)
+        own[index] = FittedMethod(method, 2, max(1, round(weight[index])), state)
     return own
 
 
-def summarise(own: Sequence[Calibrator], share: FloatArray, rows: Batch, cell: IntArray) -> Cells:
+def summarise(own: Sequence[FittedMethod], share: FloatArray, rows: Batch, cell: IntArray) -> Cells:
     """The cells, with the sums over their calibration rows."""
     label, predicted = (
         np.stack([totals(cell, rows.weights * column, len(own)) for column in columns.T], axis=-1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli import expressions as terms
 from calcli.expressions import Inputs, Terms
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.formula import formula_of
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.conditions import CodeSet
@@ -64,7 +64,7 @@ def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: I
     return below(0)
 
 
-def _own(calibrator: Calibrator, score: Terms) -> Terms:
+def _own(calibrator: FittedMethod, score: Terms) -> Terms:
     """The score that a cell's calibrator gives; for Platt scaling a z + b, with no detour through probabilities."""
     if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state

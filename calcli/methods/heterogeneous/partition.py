@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray
 from calcli.methods import catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.coding import Coding
 from calcli.methods.heterogeneous.stacked_states import stack, unstack
@@ -39,7 +39,7 @@ class Partition:
     """
 
     nested: bool
-    shared: Calibrator
+    shared: FittedMethod
     coding: Coding
     trees: tuple[Tree, ...]
     cells: tuple[Cells, ...]
@@ -90,7 +90,7 @@ class Partition:
             raise TypeError("it does not say what its cells were fitted on")
         spec, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
         own = tuple(
-            Calibrator(spec, classes, int(str(rows)), own_state)
+            FittedMethod(spec, classes, int(str(rows)), own_state)
             for rows, own_state in zip(facts["rows"], unstack(parts["own"]), strict=True)
         )
         trees = tuple(Tree(*arrays) for arrays in _divided(parts["trees"], _TREE_ARRAYS))
@@ -99,7 +99,7 @@ class Partition:
             Cells(own[start:end], *arrays)
             for (start, end), arrays in zip(pairwise(ends), _divided(parts["cells"], _CELL_ARRAYS), strict=True)
         )
-        shared, coding = Calibrator.from_state(spec.name, parts["shared"]), Coding.from_state(parts["coding"])
+        shared, coding = FittedMethod.from_state(spec.name, parts["shared"]), Coding.from_state(parts["coding"])
         partition = cls(bool(facts["nested"]), shared, coding, trees, tuple(cells))
         for tree, of_tree in zip(trees, partition.cells, strict=True):
             tree.check(coding)

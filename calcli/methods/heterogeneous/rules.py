@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calcli.methods.base import Section
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous.conditions import CodeSet
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Mask, Tree
@@ -38,7 +38,7 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
     return (leaf_section("cells", rows, ("calibrator", "share"), note, with_rates=binary),)
 
 
-def _calibrator_words(calibrator: Calibrator) -> str:
+def _calibrator_words(calibrator: FittedMethod) -> str:
     """The name of a calibrator; of Platt scaling its formula."""
     if calibrator.spec.name != "platt" or calibrator.classes > 2:
         return calibrator.spec.name

@@ -12,7 +12,7 @@ from sklearn.metrics import homogeneity_score
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters import ccl, facts, partition
 from calcli.methods.clusters.elbow import elbow, homogeneity
 from calcli.methods.scaling import platt
@@ -42,7 +42,9 @@ def blob_of(batch: Batch) -> np.ndarray:
     return ((place[:, None, :] - np.array(CENTRES)) ** 2).sum(axis=2).argmin(axis=1)
 
 
-def fitted(batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_INPUTS, **given: object) -> Calibrator:
+def fitted(
+    batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_INPUTS, **given: object
+) -> FittedMethod:
     params = {"embedding": "features", "clusters": 4} | given
     return calibrator.fit(CCL, batch, CCL.resolve(params, preset), sides=sides)
 
@@ -260,7 +262,7 @@ def test_memberships_of_rows_at_one_place_are_whole() -> None:
     np.testing.assert_array_equal(model.predict(same), calibrator.fit(catalog.find("platt"), same, {}).predict(same))
 
 
-def table(model: Calibrator, title: str) -> dict[str, list]:
+def table(model: FittedMethod, title: str) -> dict[str, list]:
     section = next(each for each in model.explain(["0", "1"]) if each.title == title)
     return dict(zip(section.columns, map(list, zip(*section.rows, strict=True)), strict=True))
 

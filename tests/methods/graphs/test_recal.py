@@ -14,7 +14,7 @@ import torch
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, Edges, FloatArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.graphs import recal, training
 from calcli.methods.graphs.adjacency import Adjacency
 from calcli.methods.graphs.network import HIDDEN, Layers, Network, logits
@@ -48,13 +48,13 @@ def edge_list(seed: int) -> Edges:
     )
 
 
-def fitted(batch: Batch, relation: str, **params: object) -> Calibrator:
+def fitted(batch: Batch, relation: str, **params: object) -> FittedMethod:
     sides = SideInputs(edges=edge_list(0)) if relation == "edges" else NO_SIDE_INPUTS
     given = {"relation": relation, **params}
     return calibrator.fit(ROW, batch, ROW.resolve(given), sides=sides)  # type: ignore[arg-type]
 
 
-def with_any_weights(model: Calibrator, batch: Batch, parts: str = "graph own") -> Calibrator:
+def with_any_weights(model: FittedMethod, batch: Batch, parts: str = "graph own") -> FittedMethod:
     """The same with a network that no rows have taught anything."""
     rng = np.random.default_rng(7)
     inputs = logits(batch.score).shape[1]
@@ -122,7 +122,7 @@ def name_of(batch: Batch, row: int) -> str | None:
     return None if code < 0 else batch.node.levels[code]
 
 
-def in_kept_order(batch: Batch, model: Calibrator) -> Batch:
+def in_kept_order(batch: Batch, model: FittedMethod) -> Batch:
     """Of equally near rows the lower one counts: the rows in the order in which the artifact has them."""
     if "points" not in model.state.arrays:
         return batch
@@ -217,7 +217,7 @@ def mixed_loss(log_prob: FloatArray, batch: Batch) -> FloatArray:
     return -(1.0 - share) * log_prob[np.arange(len(batch)), batch.labels] - share * log_prob.mean(axis=1)
 
 
-def _inputs(batch: Batch, model: Calibrator) -> training.Inputs:
+def _inputs(batch: Batch, model: FittedMethod) -> training.Inputs:
     related = recal.Relation.from_params(model.state.params)
     values = logits(batch.score)
     graph = related.graph(batch, model.sides)
@@ -410,9 +410,9 @@ import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from calcli.artifacts import store
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from tests.support.cases import ordinary
-Calibrator.from_state("recal", store.read(Path({kept!r})).states["state"]).predict(ordinary())
+FittedMethod.from_state("recal", store.read(Path({kept!r})).states["state"]).predict(ordinary())
 print(sorted(name for name in ("torch", "catboost", "torch_geometric", "pandas") if name in sys.modules))
 """
 

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.heterogeneous.coding import Coding
 from calcli.methods.heterogeneous.partition import Partition
@@ -30,12 +30,12 @@ def fitted(batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_
     return calibrator.fit(ROW, batch, ROW.resolve(given, preset), sides=sides, seed=seed)
 
 
-def alone(batch: Batch, method: str = "platt") -> Calibrator:
+def alone(batch: Batch, method: str = "platt") -> FittedMethod:
     row = catalog.find(method)
     return calibrator.fit(row, Batch(batch.score, batch.label, batch.weight), row.resolve())
 
 
-def partition(model: Calibrator) -> Partition:
+def partition(model: FittedMethod) -> Partition:
     return Partition.from_state(model.state)
 
 
@@ -52,7 +52,7 @@ def two_places(rows: int = 3000, seed: int = 0) -> Batch:
     return Batch(z, label, rng.integers(1, 4, rows).astype(float), columns)
 
 
-def log_loss(model: Calibrator, batch: Batch) -> float:
+def log_loss(model: FittedMethod, batch: Batch) -> float:
     prob = model.predict(batch)
     if prob.ndim == 1:
         prob = np.column_stack([1 - prob, prob])
@@ -236,7 +236,7 @@ def test_any_method_in_the_cells(leaf: str, how: str) -> None:
     model = fitted(train, partition=how, leaf=leaf, depth=1, min_rows=200, tau=10, trees=3)
     assert len(partition(model).trees) > 0
     assert log_loss(model, test) < log_loss(alone(train, leaf), test)
-    again = Calibrator.from_state("heterogeneous", model.to_state())
+    again = FittedMethod.from_state("heterogeneous", model.to_state())
     np.testing.assert_array_equal(again.predict(test), model.predict(test))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import Calibrator
+from calcli.methods.calibrator import FittedMethod
 from calcli.methods.mbct.coding import learn_codes
 from calcli.methods.mbct.search_grid import least_by_equation_13, least_by_rows
 from calcli.methods.trees import compiled
@@ -37,16 +37,16 @@ def clicks(rows: int = 4000, seed: int = 0, *, effect: float = 1.0) -> Batch:
     return Batch(score, label, None, columns)
 
 
-def fitted(batch: Batch, preset: str | None = None, seed: int = 0, **params: object) -> Calibrator:
+def fitted(batch: Batch, preset: str | None = None, seed: int = 0, **params: object) -> FittedMethod:
     return calibrator.fit(ROW, batch, ROW.resolve(params, preset), seed=seed)
 
 
-def log_loss(model: Calibrator, batch: Batch) -> float:
+def log_loss(model: FittedMethod, batch: Batch) -> float:
     prob = model.predict(batch)
     return float(-np.log(np.where(batch.labels == 1, prob, 1 - prob)).mean())
 
 
-def platt(batch: Batch) -> Calibrator:
+def platt(batch: Batch) -> FittedMethod:
     return calibrator.fit(catalog.find("platt"), batch, {})
 
 

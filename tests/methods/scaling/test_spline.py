@@ -32,7 +32,7 @@ def winding(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
     return Batch(z, label, rng.uniform(0, 3, rows) if weighted else None)
 
 
-def fitted(batch: Batch, **given: object) -> calibrator.Calibrator:
+def fitted(batch: Batch, **given: object) -> calibrator.FittedMethod:
     return calibrator.fit(SPLINE, batch, SPLINE.resolve(given))  # type: ignore[arg-type]
 
 
