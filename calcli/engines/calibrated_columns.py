@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,7 +11,11 @@ import polars as pl
 
 from calcli.batch import Batch, FloatArray
 from calcli.engines.local import Computed
+from calcli.export.inputs import table_inputs
+from calcli.expressions import Term, choose
 from calcli.methods.calibrator import FittedMethod
+from calcli.methods.formula import formula_of
+from calcli.numeric import link_terms
 from calcli.numeric.links import logits
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
@@ -62,6 +67,14 @@ class CalibratedColumns:
     def _extras(self) -> tuple[str, ...]:
         """Outputs of the method for a row as a whole, without a column for each class."""
         return self.calibrator.spec.extras if self.extra else ()
+
+    @property
+    def terms(self) -> Mapping[str, Term]:
+        """The columns as formulas, without extras; null where `compute` finds a bad row."""
+        table = table_inputs(self.binding)
+        prob = formula_of(self.calibrator, table.score, table.features)
+        values = prob if self.scale == "prob" else link_terms.logits(prob)
+        return {name: choose(table.valid, value, None) for name, value in zip(self.names, values, strict=True)}
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         encoded = encode(rows, self.binding, label=False, features=self.features, levels=levels)

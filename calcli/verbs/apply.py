@@ -144,8 +144,13 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
             added, kept = _columns(request, model, source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
+        try:
+            terms = None if request.extra else added.terms
+        except UsageError:  # it has no formula
+            terms = None
         with stage(listener, "calibrating on Spark"):
-            return added, spark.apply(table, Stream(added, request.bad_rows), kept, str(request.output)), None
+            stream = Stream(added, request.bad_rows)
+            return added, spark.apply(table, stream, kept, str(request.output), terms), None
 
 
 def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[CalibratedColumns, list[str]]:

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli import extras
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
-from calcli.export.inputs import table_inputs
 from calcli.expressions import Term
 from calcli.fitting.model import Model, load
-from calcli.methods.formula import formula_of
-from calcli.numeric.link_terms import logits
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -156,8 +152,4 @@ def _expected(
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
     """The columns that `apply` adds, by name; null where it gives null."""
-    table = table_inputs(model.binding)
-    prob = formula_of(model.calibrator, table.score, table.features)
-    values = prob if scale == "prob" else logits(prob)
-    names = CalibratedColumns(column, model.calibrator, model.binding, scale).names
-    return {name: terms.choose(table.valid, value, None) for name, value in zip(names, values, strict=True)}
+    return CalibratedColumns(column, model.calibrator, model.binding, scale).terms
