@@ -160,6 +160,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return self
 
     def _fitted(self, rows: Rows) -> FitResult:
+        from calcli.engines.notebook import here
         from calcli.fitting.recipe import Recipe
         from calcli.fitting.requests import FitRequest
         from calcli.verbs.fit import fit
@@ -170,7 +171,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         table, flags, group = rows.table()
         settings["resample_by"] = group
         seed = seed_of(self.random_state)
-        return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, flags=flags, seed=seed, **settings))
+        request = FitRequest(table, guard=self.guard, holdout=self.holdout, flags=flags, seed=seed, **settings)
+        return fit(request, here())
 
     def _keep(self, model: Model) -> None:
         from calcli.estimators.arrays import classes_of
