@@ -202,6 +202,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from sklearn.metrics import log_loss
 
         prob = self.predict_proba(scores, X)
+        check_known(np.asarray(y), self.classes_)
         order = np.argsort(self.classes_)
         return -float(log_loss(y, prob[:, order], sample_weight=sample_weight, labels=self.classes_[order]))
 
@@ -243,6 +244,13 @@ def labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {classes.tolist()[0]!r}: calibration needs rows of two or more")
     return labels, classes
+
+
+def check_known(labels: NDArray[Any], classes: NDArray[Any]) -> None:
+    """Refuse labels that are none of the classes."""
+    unknown = np.setdiff1d(labels, classes).tolist()
+    if unknown:
+        raise ValueError(f"y has the class {unknown[0]!r}, which the estimator does not know: {classes}")
 
 
 def seed_of(random_state: Any) -> int:
