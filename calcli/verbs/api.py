@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
+from calcli.engines.listener import Listener
+from calcli.engines.notebook import here
 from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
 from calcli.fitting.model import load as load
@@ -62,12 +64,12 @@ _SHARED = {
 
 
 def _verb(
-    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request], _Result], summary: str
+    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request, Listener], _Result], summary: str
 ) -> Callable[_Fields, _Result]:
     """A function with the request's fields as parameters, which `help` shows with types, defaults and descriptions."""
 
     def verb(*args: _Fields.args, **kwargs: _Fields.kwargs) -> _Result:
-        return run(request(*args, **kwargs))
+        return run(request(*args, **kwargs), here())
 
     verb.__name__ = verb.__qualname__ = name
     verb.__module__ = "calcli"
