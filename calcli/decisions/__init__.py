@@ -1,0 +1,1 @@
+"""Decisions: prediction sets and intervals that hold the truth at a chosen level."""
