@@ -20,7 +20,7 @@ from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
-from calcli.reports.groups import numbers
+from calcli.reports.groups import groups, numbers
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -36,8 +36,12 @@ def rows_of(source: Source, loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
     if scale is not None and not (np.isfinite(scale) & (scale >= 0.0)).all():
         raise DataError(f"--cost: the column {ask.cost!r} has rows without a cost of 0 or more")
     uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
-    batch = loaded.batch
-    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty)
+    batch, group = loaded.batch, None
+    names: tuple[str, ...] = ()
+    if ask.by is not None:
+        found, group = groups(source, ask.by, loaded)
+        names = tuple("" if name is None else name for name in found)
+    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names)
 
 
 def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:
