@@ -11,11 +11,11 @@ import numpy as np
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.decisions.choice import Ask, Choice
+from calcli.decisions.choice import Ask, Choice, choose
 from calcli.decisions.rows import Rows
 from calcli.engines.listener import SILENT
 from calcli.errors import DataError
-from calcli.fitting.learn import learn
+from calcli.fitting.learn import Learned, learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
@@ -74,6 +74,16 @@ def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Mode
             previous=None,
         ),
     )
+
+
+def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
+    """What the policy of an artifact was chosen for, chosen for a new calibrator by its held-out predictions."""
+    if old.policy is None or learned.rows is None or learned.prob is None:
+        return None
+    ask = asked_of(old)
+    prob = np.full((len(learned.rows), *learned.prob.shape[1:]), np.nan)
+    prob[learned.rows] = learned.prob
+    return choose(ask, rows_of(source, loaded, prob, ask).taken(learned.rows), seed)
 
 
 def asked_of(model: Model) -> Ask:
