@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import Gap
 from calcli.decisions.conformal import PredictionSets
 from calcli.decisions.rates import NEVER
 from calcli.decisions.targets import Target
+from calcli.expressions import Input, Term
 from calcli.state import Json, State
+
+YES = (0.0, math.nan, 1.0, math.nan)
+"""The actions of `ThresholdRule` as numbers."""
 
 DECISION, REASON, SET = "decision", "decision_reason", "set"
 """The columns that are added to a table."""
@@ -43,6 +49,13 @@ class ThresholdRule:
         if self.gap.limit is not None and self.column is not None:
             action[~(beside[self.column] <= self.gap.limit)] = 3
         return action
+
+    def formula(self, prob: Term) -> Term:
+        """1 for yes, 0 for no, missing where the row is left open."""
+        answer = terms.choose(prob >= self.gap.high, 1.0, terms.choose(prob < self.gap.low, 0.0, None))
+        if self.gap.limit is None or self.column is None:
+            return answer
+        return terms.choose(Input(self.column) <= self.gap.limit, answer, None)
 
     def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
         """What is decided, None for nothing, and why; `classes` in the order of the class index."""
