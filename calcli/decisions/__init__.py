@@ -1,1 +1,1 @@
-"""Decisions: prediction sets and intervals that hold the truth at a chosen level."""
+"""From probabilities to decisions: thresholds, costs, targets, abstention, prediction sets and intervals."""

@@ -12,6 +12,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.engines.local import Computed
 from calcli.methods.calibrator import FittedMethod
 from calcli.numeric.links import logits
+from calcli.state import Json
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
@@ -57,6 +58,10 @@ class CalibratedColumns:
         if len(self.binding.classes) > 2:
             stems = [f"{stem}_{class_text(label)}" for stem in stems for label in self.binding.classes]
         return (*stems, *(f"{self.stem}__{name}" for name in self._extras))
+
+    @property
+    def words(self) -> dict[str, list[Json]]:
+        return {}
 
     @property
     def _extras(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.engines.local import Computed
+from calcli.state import Json
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
@@ -46,6 +47,10 @@ class UncertaintyColumns:
         parts = tuple(f"{STEM}_{part}" for part in ("total", "data", "knowledge"))
         model = self._of_classes("model") if self.model else ()
         return (*self._of_classes("mean"), *parts, *model, *(f"{STEM}_{name}" for name in self._extras))
+
+    @property
+    def words(self) -> dict[str, list[Json]]:
+        return {}
 
     @property
     def _extras(self) -> tuple[str, ...]:

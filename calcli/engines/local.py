@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from calcli.batch import FloatArray
 from calcli.errors import CalcliError, DataError
+from calcli.state import Json
 from calcli.tables.arrays import Levels
 from calcli.tables.row_counts import Mask
 
@@ -47,6 +48,11 @@ class AddedColumns(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that are added."""
+        ...
+
+    @property
+    def words(self) -> Mapping[str, Sequence[Json]]:
+        """For added columns whose numbers are places in a list: what they stand for."""
         ...
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
@@ -112,7 +118,8 @@ class Stream:
         # Elementwise work is streamed in chunks; else polars brings all rows together, and holds them.
         elementwise = not self.whole_table
         added = pl.struct(self.added.reads).map_batches(add, return_dtype=kind, is_elementwise=elementwise)
-        return frame.with_columns(added.alias(names[0]).struct.unnest())
+        frame = frame.with_columns(added.alias(names[0]).struct.unnest())
+        return frame.with_columns(_in_words(name, words) for name, words in self.added.words.items())
 
     def compute(self, rows: pl.DataFrame, levels: Levels, watch: RowWatch | None = None) -> pl.DataFrame:
         """The added columns of some rows; null where a row is bad and may be."""
@@ -142,6 +149,13 @@ class _Exported:
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         capsules: tuple[object, object] = self.array.__arrow_c_array__(requested_schema)
         return capsules
+
+
+def _in_words(name: str, words: Sequence[Json]) -> pl.Expr:
+    """The column with what its numbers stand for; null stays null."""
+    found = pl.Series(words)
+    places = pl.Series(range(len(words)), dtype=pl.UInt8)
+    return pl.col(name).cast(pl.UInt8).replace_strict(places, found, return_dtype=found.dtype)
 
 
 def _series(name: str, values: FloatArray) -> pl.Series:

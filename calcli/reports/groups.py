@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from calcli.batch import Edges, IntArray, Units
+from calcli.batch import Edges, FloatArray, IntArray, Units
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.tables.arrays import check_comparable, check_years
 from calcli.tables.edges import load_nodes
@@ -84,6 +84,14 @@ def codes(source: Source, column: str, loaded: Numbered) -> IntArray:
     place = np.where(missing, 0, rank).astype(np.int64)
     place[missing] = int(place.max(initial=0)) + 1 + np.arange(int(missing.sum()))
     return np.unique(place, return_inverse=True)[1].astype(np.int64)
+
+
+def numbers(source: Source, column: str, loaded: Numbered, flag: str) -> FloatArray:
+    """The values of a column of numbers, for the loaded rows; NaN where there is none."""
+    values = _values(source, column, loaded, flag)
+    if not values.dtype.is_numeric():
+        raise DataError(f"{flag}: the column {column!r} holds {values.dtype}, not numbers")
+    return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
 def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:

@@ -1,0 +1,181 @@
+"""A policy: the rule that makes decisions of probabilities, and what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from calcli.batch import FloatArray, IntArray
+from calcli.decisions.abstention import Gap
+from calcli.decisions.rates import NEVER
+from calcli.decisions.targets import Target
+from calcli.state import Json, State
+
+DECISION, REASON = "decision", "decision_reason"
+
+
+class Rule(Protocol):
+    """How decisions follow from probabilities and columns beside them."""
+
+    kind: ClassVar[str]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of numbers beside the score."""
+        ...
+
+    def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
+        """The action of each row, a place in `actions`."""
+        ...
+
+    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        """What is decided, None for nothing, and why; `classes` in the order of the class index."""
+        ...
+
+    def to_json(self) -> dict[str, Json]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdRule:
+    """Yes from a probability on, no below another one; between them the row is left open."""
+
+    gap: Gap
+    column: str | None = None
+
+    kind: ClassVar[str] = "threshold"
+
+    @classmethod
+    def at(cls, threshold: float) -> Self:
+        """One threshold, which leaves nothing open."""
+        return cls(Gap(threshold, threshold))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.column is None else (self.column,)
+
+    def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
+        action = (prob >= self.gap.low).astype(np.int64) + (prob >= self.gap.high)
+        if self.gap.limit is not None and self.column is not None:
+            action[~(beside[self.column] <= self.gap.limit)] = 3
+        elif self.gap.low == self.gap.high:
+            return action
+        return action
+
+    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        low, high = shown(self.gap.low), shown(self.gap.high)
+        return [
+            (classes[0], f"probability < {low}"),
+            (None, f"probability between {low} and {high}"),
+            (classes[1], f"probability >= {high}"),
+            (None, f"{self.column} > {0.0 if self.gap.limit is None else self.gap.limit:.6g}, or missing"),
+        ]
+
+    def to_json(self) -> dict[str, Json]:
+        return {"low": self.gap.low, "high": self.gap.high, "limit": self.gap.limit, "column": self.column}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        limit, column = written["limit"], written["column"]
+        if (limit is None) != (column is None) or not isinstance(column, str | None):
+            raise ValueError("a limit of uncertainty needs its column")
+        low, high = float(written["low"]), float(written["high"])
+        if not 0.0 <= low <= high <= NEVER:
+            raise ValueError(f"thresholds {low}, {high} do not rise from 0 to 1")
+        return cls(Gap(low, high, None if limit is None else float(limit)), column)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRule:
+    """Of several actions the one whose expected cost is the least.
+
+    Attributes
+    ----------
+    names
+        Of the actions: classes, or others, such as to leave the row to a person.
+    costs
+        By class, then by action.
+    """
+
+    names: tuple[str, ...]
+    costs: tuple[tuple[float, ...], ...]
+
+    kind: ClassVar[str] = "classes"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    def expected(self, prob: FloatArray) -> FloatArray:
+        """The expected cost of each action, shape (n, actions)."""
+        if prob.ndim == 1:
+            prob = np.column_stack([1.0 - prob, prob])
+        return np.asarray(prob @ np.array(self.costs))
+
+    def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
+        return np.asarray(self.expected(prob).argmin(axis=1), dtype=np.int64)
+
+    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        return [(name, "least expected cost") for name in self.names]
+
+    def to_json(self) -> dict[str, Json]:
+        return {"names": list(self.names), "costs": [list(row) for row in self.costs]}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        costs = tuple(tuple(map(float, row)) for row in written["costs"])
+        names = tuple(map(str, written["names"]))
+        if any(len(row) != len(names) for row in costs) or not names:
+            raise ValueError("a matrix of costs has a column for each action")
+        return cls(names, costs)
+
+
+_RULES: Mapping[str, type[ThresholdRule] | type[MatrixRule]] = {rule.kind: rule for rule in (ThresholdRule, MatrixRule)}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rule with its promise, as an artifact keeps it.
+
+    Attributes
+    ----------
+    target
+        What a rate was shown to be, if that is what the threshold was chosen for.
+    costs
+        Of a false alarm, a miss and the two right decisions, if it was chosen for these.
+    """
+
+    rule: ThresholdRule | MatrixRule
+    target: Target | None = None
+    costs: Mapping[str, float] | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.rule.kind
+
+    def to_state(self) -> State:
+        return State(
+            {
+                "kind": self.kind,
+                "rule": self.rule.to_json(),
+                "target": None if self.target is None else self.target.to_json(),
+                "costs": None if self.costs is None else dict(self.costs),
+            }
+        )
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        params: Mapping[str, Any] = state.params
+        target, costs = params["target"], params["costs"]
+        return cls(
+            _RULES[params["kind"]].from_json(params["rule"]),
+            None if target is None else Target.from_json(target),
+            None if costs is None else {name: float(cost) for name, cost in costs.items()},
+        )
+
+
+def shown(threshold: float) -> str:
+    """A threshold with six digits."""
+    return "1" if threshold == NEVER else f"{threshold:.6g}"
