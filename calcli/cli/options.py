@@ -170,6 +170,15 @@ COVERAGE = decision("--coverage SHARE", "Decide this share of the rows, the sure
 UNCERTAINTY = decision(
     "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
 )
+SETS = decision("--sets SHARE", "Predict sets of classes that hold the true one in this share of new rows.", kind=float)
+SET_SCORE = decision(
+    "--set-score lac|aps|aps-randomised",
+    "lac: the smallest sets; aps: larger ones for rows that are hard; aps-randomised: smaller again.",
+    "lac",
+    kind=Literal["lac", "aps", "aps-randomised"],
+)
+BY_CLASS = decision("--by-class", "With --sets: hold the true class as often in each class.", False)
+SETS_BY = decision("--by COLUMN", "With --sets: as often in each group of this column.", variable="CALCLI_DECIDE_BY")
 THRESHOLD = decision("--threshold P", "The threshold in use today, for comparison.", 0.5, min=0, max=1)
 DECISION_BOOTSTRAP = decision(
     "--bootstrap N",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.decisions.abstention import COVERAGES, Gap, Risk, by_cost, by_coverage, risks
+from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
 from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
-from calcli.decisions.policy import MatrixRule, Policy, ThresholdRule
+from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, Counts, decided, expected, grid
-from calcli.decisions.rows import Number, Rows, intervals, rates_of
+from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
 from calcli.decisions.targets import Target, budget_threshold, certify
 from calcli.errors import DataError, UsageError
 from calcli.numeric.folds import folds, in_turn, splits_of_units
@@ -49,6 +50,12 @@ class Ask:
         The share of rows to decide; the least sure ones are left open.
     uncertainty
         A column, such as ``uncertainty_knowledge``: rows are left open by it, and not by their probability.
+    sets
+        The probability with which a set of classes holds the true one.
+    set_score
+        ``lac`` for the smallest sets, ``aps`` for sets that adapt to how hard a row is.
+    by_class, by
+        The sets hold the truth as often in each class, in each group of this column.
     threshold
         Today's, with which the others are compared.
     folds
@@ -69,6 +76,10 @@ class Ask:
     abstain: float | None = None
     coverage: float | None = None
     uncertainty: str | None = None
+    sets: float | None = None
+    set_score: SetScore = "lac"
+    by_class: bool = False
+    by: str | None = None
     threshold: float = 0.5
     folds: int = 5
     bootstrap: int = 1000
@@ -96,10 +107,11 @@ class Ask:
             "--costs": self.costs is not None,
             "--target": self.target is not None,
             "--budget": self.budget is not None,
+            "--sets": self.sets is not None,
         }
         given = [name for name, is_given in purposes.items() if is_given]
         if len(given) > 1:
-            raise UsageError(f"{given[0]} and {given[1]} both choose the threshold", hint="keep the one that matters")
+            raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
         if not given and self.coverage is None:
             raise UsageError(
                 "decide needs what the threshold is chosen for",
@@ -115,7 +127,9 @@ class Ask:
 
     def _check_beside(self) -> None:
         """Refuse options that go with others, without these."""
-        other = self.costs is not None or self.target is not None or self.budget is not None
+        other = any(one is not None for one in (self.costs, self.target, self.budget, self.sets))
+        if self.sets is None and (self.by_class or self.by is not None):
+            raise UsageError("--by-class and --by are for sets", hint="add --sets 0.95")
         if self.has_costs and (self.cost_fp is None or self.cost_fn is None):
             missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
             raise UsageError(f"{missing} is not given", hint="both errors have a cost: --cost-fp 1 --cost-fn 20")
@@ -131,7 +145,7 @@ class Ask:
             )
         if self.uncertainty is not None and self.coverage is None:
             raise UsageError("--uncertainty is the order in which rows are left open", hint="add --coverage 0.9")
-        for name, share in (("--coverage", self.coverage), ("--confidence", self.confidence)):
+        for name, share in (("--coverage", self.coverage), ("--confidence", self.confidence), ("--sets", self.sets)):
             if share is not None and not 0.0 < share < 1.0:
                 raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
 
@@ -197,7 +211,10 @@ class Choice:
             "policy": None if self.policy is None else dict(self.policy.to_state().params),
             "bound": self.bound,
             "options": [asdict(option) for option in self.options],
-            "risks": [{**asdict(risk.gap), **asdict(risk), "gap": None} for risk in self.risks],
+            "risks": [
+                {"coverage": one.coverage, **asdict(one.gap), "risk": one.risk, "bound": one.bound}
+                for one in self.risks
+            ],
             "curve": [dict(point) for point in self.curve],
         }
 
@@ -206,6 +223,8 @@ def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
     """The policy that was asked for."""
     if ask.costs is not None:
         return _by_matrix(ask, rows, seed)
+    if ask.sets is not None:
+        return _by_sets(ask, rows, seed)
     if rows.prob.ndim > 1:
         raise UsageError("a threshold is for two classes, and these rows have more", hint="try: --costs FILE")
     if not (rows.mass[rows.label > 0] > 0).any():
@@ -289,7 +308,7 @@ def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
         Option(name, threshold, rates_of(rows, rows.prob >= threshold))
         for name, threshold in {**at, "today": ask.threshold}.items()
     )
-    place = passed.best if passed.place is None else passed.place
+    place = passed.best
     bound = target.bound(float(hits[place]), float(worth[place]))
     sure = f"with {target.confidence:.0%} confidence"
     if passed.place is None:
@@ -347,6 +366,44 @@ def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
         options.append(Option(name, None, means.numbers(name, today) | {"accuracy": right}))
     why = f"of {len(names)} actions the one that is expected to cost the least"
     return Choice(Policy(rule), "bayes", why, tuple(options))
+
+
+def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
+    """Conformal sets of the asked level, and how they do on rows that did not choose them, by cross-fitting."""
+    assert ask.sets is not None
+    level = ask.sets
+
+    def fitted(some: Rows, score: SetScore) -> PredictionSets:
+        return PredictionSets.fit(
+            some.prob,
+            some.label.astype(np.int64),
+            level,
+            score=score,
+            by_class=ask.by_class,
+            group=some.group,
+            weight=some.weight,
+            unit=some.together,
+        )
+
+    rule = SetRule(fitted(rows, ask.set_score), ask.by, rows.groups)
+    fewest = min(min(each) for each in rule.sets.thresholds.rows)
+    options = []
+    for score in dict.fromkeys((ask.set_score, *get_args(SetScore))):
+        classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
+        members = np.zeros((len(rows.prob), classes), dtype=np.bool_)
+        for train, test in _splits(rows, ask.folds, seed):
+            members[test] = fitted(rows.taken(train), score).predict(
+                rows.prob[test], None if rows.group is None else rows.group[test]
+            )
+        options.append(Option(score, None, set_numbers(rows, members)))
+        if score == ask.set_score and rows.group is not None:
+            for place, name in enumerate(rows.groups):
+                part = rows.group == place
+                options.append(Option(f"  {ask.by} {name}", None, set_numbers(rows.taken(part), members[part])))
+    why = f"sets hold the true class of new rows with a probability of {ask.sets:g}"
+    if fewest < rows_needed(ask.sets):
+        why += f"; where there are fewer than {rows_needed(ask.sets)} rows (here {fewest}), they hold every class"
+    return Choice(Policy(rule), ask.set_score, why, tuple(options))
 
 
 @dataclass(frozen=True, slots=True)

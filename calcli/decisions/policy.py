@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import Gap
+from calcli.decisions.conformal import PredictionSets
 from calcli.decisions.rates import NEVER
 from calcli.decisions.targets import Target
 from calcli.state import Json, State
 
-DECISION, REASON = "decision", "decision_reason"
-
-
-class Rule(Protocol):
-    """How decisions follow from probabilities and columns beside them."""
-
-    kind: ClassVar[str]
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns of numbers beside the score."""
-        ...
-
-    def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
-        """The action of each row, a place in `actions`."""
-        ...
-
-    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
-        """What is decided, None for nothing, and why; `classes` in the order of the class index."""
-        ...
-
-    def to_json(self) -> dict[str, Json]: ...
+DECISION, REASON, SET = "decision", "decision_reason", "set"
+"""The columns that are added to a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +38,14 @@ class ThresholdRule:
         return () if self.column is None else (self.column,)
 
     def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
+        """The action of each row, a place in `actions`; `beside` are the columns that it reads."""
         action = (prob >= self.gap.low).astype(np.int64) + (prob >= self.gap.high)
         if self.gap.limit is not None and self.column is not None:
             action[~(beside[self.column] <= self.gap.limit)] = 3
-        elif self.gap.low == self.gap.high:
-            return action
         return action
 
     def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        """What is decided, None for nothing, and why; `classes` in the order of the class index."""
         low, high = shown(self.gap.low), shown(self.gap.high)
         return [
             (classes[0], f"probability < {low}"),
@@ -132,7 +113,40 @@ class MatrixRule:
         return cls(names, costs)
 
 
-_RULES: Mapping[str, type[ThresholdRule] | type[MatrixRule]] = {rule.kind: rule for rule in (ThresholdRule, MatrixRule)}
+@dataclass(frozen=True, slots=True)
+class SetRule:
+    """A set of classes, which holds the truth as often as it promises.
+
+    Attributes
+    ----------
+    column, groups
+        The column whose groups have thresholds of their own, and its values as text; None and none without.
+    """
+
+    sets: PredictionSets
+    column: str | None = None
+    groups: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "sets"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.column is None else (self.column,)
+
+    def to_json(self) -> dict[str, Json]:
+        return {"sets": self.sets.to_json(), "column": self.column, "groups": list(self.groups)}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        column, groups = written["column"], tuple(map(str, written["groups"]))
+        if not isinstance(column, str | None):
+            raise TypeError(f"{column!r} is no name of a column")
+        return cls(PredictionSets.from_json(written["sets"]), column, groups)
+
+
+AnyRule = ThresholdRule | MatrixRule | SetRule
+
+_RULES: Mapping[str, type[AnyRule]] = {rule.kind: rule for rule in (ThresholdRule, MatrixRule, SetRule)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +161,7 @@ class Policy:
         Of a false alarm, a miss and the two right decisions, if it was chosen for these.
     """
 
-    rule: ThresholdRule | MatrixRule
+    rule: AnyRule
     target: Target | None = None
     costs: Mapping[str, float] | None = None
 

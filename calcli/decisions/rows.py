@@ -23,6 +23,8 @@ class Rows:
         By which rows may be left open; NaN where it is not known.
     units
         Which rows belong together.
+    group, groups
+        The group of each row, and what they are called; None and none without.
     """
 
     prob: FloatArray
@@ -31,6 +33,8 @@ class Rows:
     units: Units | None = None
     scale: FloatArray | None = None
     uncertainty: FloatArray | None = None
+    group: IntArray | None = None
+    groups: tuple[str, ...] = ()
 
     @property
     def together(self) -> IntArray | None:
@@ -51,6 +55,8 @@ class Rows:
             None if self.units is None else self.units.take(mask),
             None if self.scale is None else self.scale[mask],
             None if self.uncertainty is None else self.uncertainty[mask],
+            None if self.group is None else self.group[mask],
+            self.groups,
         )
 
 
@@ -75,3 +81,15 @@ def intervals(value: float, replicates: FloatArray) -> Number:
         return Number(value)
     lo, hi = np.quantile(replicates, (0.025, 0.975))
     return Number(value, float(lo), float(hi))
+
+
+def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+    """How often the sets hold the truth, how many classes they have on average, and how often just one, or none."""
+    size = members.sum(axis=1)
+    held = members[np.arange(len(size)), rows.label]
+    return {
+        "coverage": rates_of(rows, held)["positive-rate"],
+        "size": Number(float(np.average(size, weights=rows.weight))),
+        "single": rates_of(rows, size == 1)["positive-rate"],
+        "empty": rates_of(rows, size == 0)["positive-rate"],
+    }

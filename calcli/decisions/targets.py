@@ -105,7 +105,7 @@ class Passed:
     place
         Of the threshold that was chosen; None where none passed.
     best
-        Of the one whose bound comes nearest to the target.
+        The same; where none passed, of the one whose bound comes nearest to the target.
     without
         Of the one that would be chosen if the rates of these rows were those of all rows: what the confidence costs.
     """
@@ -148,11 +148,14 @@ def certify(target: Target, rows: Decided, expected: Counts) -> Passed:
         level = carried + spent[place] * (1.0 - target.confidence)
         passed[place] = level > 0.0 and p[place] <= level
         carried = level if passed[place] else 0.0
-    bounds = np.array([target.bound(*pair) for pair in zip(hits.tolist(), worth.tolist(), strict=True)])
     rates = np.divide(hits, worth, out=np.full(len(hits), math.nan), where=worth > 0)
     sign = 1.0 if target.relation == ">=" else -1.0
     holds = sign * (rates - target.value) >= 0.0
-    return Passed(_chosen(target, passed, rates), int((sign * bounds).argmax()), _chosen(target, holds, rates))
+    place = _chosen(target, passed, rates)
+    if place is None:
+        bounds = [target.bound(*pair) for pair in zip(hits.tolist(), worth.tolist(), strict=True)]
+        return Passed(None, int(np.argmax(sign * np.array(bounds))), None)
+    return Passed(place, place, _chosen(target, holds, rates))
 
 
 def _sequence(target: Target, expected: Counts) -> tuple[NDArray[np.int64], FloatArray]:

@@ -12,7 +12,6 @@ from calcli.batch import Batch, FloatArray
 from calcli.engines.local import Computed
 from calcli.methods.calibrator import FittedMethod
 from calcli.numeric.links import logits
-from calcli.state import Json
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
@@ -60,7 +59,7 @@ class CalibratedColumns:
         return (*stems, *(f"{self.stem}__{name}" for name in self._extras))
 
     @property
-    def words(self) -> dict[str, list[Json]]:
+    def types(self) -> dict[str, pl.DataType]:
         return {}
 
     @property

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from calcli.decisions.policy import DECISION, REASON, Policy
+from calcli.batch import IntArray
+from calcli.decisions.policy import DECISION, REASON, SET, Policy, SetRule
 from calcli.engines.calibrated_columns import CalibratedColumns
 from calcli.engines.local import Computed
-from calcli.errors import DataError
-from calcli.state import Json
-from calcli.tables.arrays import Levels, index_order
+from calcli.tables.arrays import Levels, index_order, numbers
 from calcli.tables.binding_types import Binding
+from calcli.tables.labels import class_text
+
+SEPARATOR = "|"
+"""Between the classes of a set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +42,14 @@ class DecisionColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self.calibrated.names, DECISION, REASON)
+        return (*self.calibrated.names, *self.types)
 
     @property
-    def words(self) -> Mapping[str, Sequence[Json]]:
-        """What the numbers of the added columns stand for: a place in these."""
-        actions = self.policy.rule.actions([*index_order(self.binding)])
-        return dict(zip((DECISION, REASON), map(list, zip(*actions, strict=True)), strict=True))
+    def types(self) -> dict[str, pl.DataType]:
+        if isinstance(self.policy.rule, SetRule):
+            return {SET: pl.String()}
+        decisions, _ = self._actions()
+        return {DECISION: decisions.dtype, REASON: pl.String()}
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         computed = self.calibrated.compute(rows, levels)
@@ -52,15 +57,32 @@ class DecisionColumns:
             prob = computed.values[0]
         else:
             prob = replace(self.calibrated, scale="prob").compute(rows, levels).values[0]
-        action = self.policy.rule.decide(prob, beside(rows, self.policy.rule.reads)).astype(np.float64)
-        return Computed([*computed.values, action, action], computed.bad)
+        rule = self.policy.rule
+        if isinstance(rule, SetRule):
+            group = None if rule.column is None else codes(rows[rule.column], rule.groups)
+            names = [class_text(label) for label in index_order(self.binding)]
+            return replace(computed, others=[_sets(rule.sets.predict(prob, group), names)])
+        beside = {name: numbers(rows[name]) for name in rule.reads}
+        action = rule.decide(prob, beside)
+        return replace(computed, others=[words.gather(action) for words in self._actions()])
+
+    def _actions(self) -> tuple[pl.Series, pl.Series]:
+        """What is decided by the number of the action, and why."""
+        assert not isinstance(self.policy.rule, SetRule)
+        actions = self.policy.rule.actions([*index_order(self.binding)])
+        decisions, reasons = zip(*actions, strict=True)
+        return pl.Series(decisions), pl.Series(reasons)
 
 
-def beside(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Columns of numbers; NaN where there is none."""
-    found = {}
-    for name in names:
-        if not rows[name].dtype.is_numeric():
-            raise DataError(f"the column {name!r} holds {rows[name].dtype}, and the policy reads numbers in it")
-        found[name] = rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return found
+def codes(values: pl.Series, groups: Sequence[str]) -> IntArray:
+    """The place of each row's value among the groups, of which the empty text stands for none; -1 for a new one."""
+    places = dict(zip(groups, range(len(groups)), strict=True))
+    return values.cast(pl.String).fill_null("").replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy()
+
+
+def _sets(members: NDArray[np.bool_], names: Sequence[str]) -> pl.Series:
+    """The classes of each row's set as text; there are few different sets."""
+    packed = np.packbits(members, axis=1)
+    _, first, place = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    texts = [SEPARATOR.join(name for name, held in zip(names, row, strict=True) if held) for row in members[first]]
+    return pl.Series(texts, dtype=pl.String).gather(place.ravel())

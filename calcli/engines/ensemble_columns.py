@@ -9,7 +9,6 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.engines.local import Computed
-from calcli.state import Json
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
@@ -49,7 +48,7 @@ class UncertaintyColumns:
         return (*self._of_classes("mean"), *parts, *model, *(f"{STEM}_{name}" for name in self._extras))
 
     @property
-    def words(self) -> dict[str, list[Json]]:
+    def types(self) -> dict[str, pl.DataType]:
         return {}
 
     @property

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from calcli.batch import FloatArray
 from calcli.errors import CalcliError, DataError
-from calcli.state import Json
 from calcli.tables.arrays import Levels
 from calcli.tables.row_counts import Mask
 
@@ -25,11 +24,12 @@ BadRows: TypeAlias = Literal["fail", "null"]
 class Computed:
     """The values of added columns for some rows, and which rows could not be used, if any.
 
-    An array of shape (n, K) is K columns.
+    An array of shape (n, K) is K columns. `others` follow them, in types of their own.
     """
 
     values: Sequence[FloatArray]
     bad: Mask | None = None
+    others: Sequence[pl.Series] = ()
 
     def columns(self) -> Iterator[FloatArray]:
         """An array for each column, contiguous as polars takes them."""
@@ -51,8 +51,8 @@ class AddedColumns(Protocol):
         ...
 
     @property
-    def words(self) -> Mapping[str, Sequence[Json]]:
-        """For added columns whose numbers are places in a list: what they stand for."""
+    def types(self) -> Mapping[str, pl.DataType]:
+        """Of the added columns that are no float64; they come last."""
         ...
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
@@ -105,7 +105,7 @@ class Stream:
         One expression over the columns that are read alone, so that polars streams it and never copies the others.
         """
         names = self.added.names
-        kind = pl.Struct({name: pl.Float64() for name in names})
+        kind = pl.Struct({name: self.added.types.get(name, pl.Float64()) for name in names})
         levels = Levels()
 
         def add(rows: pl.Series) -> pl.Series:
@@ -118,15 +118,13 @@ class Stream:
         # Elementwise work is streamed in chunks; else polars brings all rows together, and holds them.
         elementwise = not self.whole_table
         added = pl.struct(self.added.reads).map_batches(add, return_dtype=kind, is_elementwise=elementwise)
-        frame = frame.with_columns(added.alias(names[0]).struct.unnest())
-        return frame.with_columns(_in_words(name, words) for name, words in self.added.words.items())
+        return frame.with_columns(added.alias(names[0]).struct.unnest())
 
     def compute(self, rows: pl.DataFrame, levels: Levels, watch: RowWatch | None = None) -> pl.DataFrame:
         """The added columns of some rows; null where a row is bad and may be."""
         computed = self.added.compute(rows, levels)
-        added = pl.DataFrame(
-            [_series(name, part) for name, part in zip(self.added.names, computed.columns(), strict=True)]
-        )
+        columns = [*map(_series, computed.columns()), *computed.others]
+        added = pl.DataFrame(dict(zip(self.added.names, columns, strict=True)))
         if computed.bad is not None:
             if watch is not None:
                 watch.count_bad(int(computed.bad.sum()))
@@ -151,14 +149,7 @@ class _Exported:
         return capsules
 
 
-def _in_words(name: str, words: Sequence[Json]) -> pl.Expr:
-    """The column with what its numbers stand for; null stays null."""
-    found = pl.Series(words)
-    places = pl.Series(range(len(words)), dtype=pl.UInt8)
-    return pl.col(name).cast(pl.UInt8).replace_strict(places, found, return_dtype=found.dtype)
-
-
-def _series(name: str, values: FloatArray) -> pl.Series:
+def _series(values: FloatArray) -> pl.Series:
     """The array as a column, without a copy."""
     array = pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)])
-    return pl.Series(_Exported(array)).alias(name)
+    return pl.Series(_Exported(array))

@@ -11,16 +11,16 @@ import numpy as np
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.decisions.choice import Ask, Choice
+from calcli.decisions.choice import Ask, Choice, choose
 from calcli.decisions.rows import Rows
 from calcli.engines.listener import SILENT
 from calcli.errors import DataError
-from calcli.fitting.learn import learn
+from calcli.fitting.learn import Learned, learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
-from calcli.reports.groups import numbers
+from calcli.reports.groups import groups, numbers
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -36,8 +36,12 @@ def rows_of(source: Source, loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
     if scale is not None and not (np.isfinite(scale) & (scale >= 0.0)).all():
         raise DataError(f"--cost: the column {ask.cost!r} has rows without a cost of 0 or more")
     uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
-    batch = loaded.batch
-    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty)
+    batch, group = loaded.batch, None
+    names: tuple[str, ...] = ()
+    if ask.by is not None:
+        found, group = groups(source, ask.by, loaded)
+        names = tuple("" if name is None else name for name in found)
+    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names)
 
 
 def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:
@@ -70,6 +74,16 @@ def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Mode
             previous=None,
         ),
     )
+
+
+def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
+    """What the policy of an artifact was chosen for, chosen for a new calibrator by its held-out predictions."""
+    if old.policy is None or learned.rows is None or learned.prob is None:
+        return None
+    ask = asked_of(old)
+    prob = np.full((len(learned.rows), *learned.prob.shape[1:]), np.nan)
+    prob[learned.rows] = learned.prob
+    return choose(ask, rows_of(source, loaded, prob, ask).taken(learned.rows), seed)
 
 
 def asked_of(model: Model) -> Ask:

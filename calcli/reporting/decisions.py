@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calcli.decisions.policy import ThresholdRule, shown
+from calcli.decisions.policy import SetRule, ThresholdRule, shown
 from calcli.reporting.tables import Table
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from calcli.decisions.policy import Policy
     from calcli.decisions.rows import Number
 
-_RATES = {"positive-rate": "yes", **{name: name for name in ("precision", "recall", "accuracy", "fpr", "coverage")}}
+_NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "size", "single", "empty")
+_RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
 """The rates of a table; beside costs, the last ones are left out."""
 
 _BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage")
@@ -29,6 +30,8 @@ def headline(choice: Choice) -> str:
 
 def rule(policy: Policy) -> str:
     """The rule in words."""
+    if isinstance(policy.rule, SetRule):
+        return "Predict sets of classes"
     if not isinstance(policy.rule, ThresholdRule):
         return f"Decide between {', '.join(policy.rule.names)} by the least expected cost"
     gap = policy.rule.gap

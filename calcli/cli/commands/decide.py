@@ -12,6 +12,7 @@ calcli decide valid.parquet --with train.platt --target 'precision >= 0.9'
 calcli decide valid.parquet --with train.platt --budget 500
 calcli decide valid.parquet --with train.platt --cost-fp 1 --cost-fn 20 --abstain 0.3
 calcli decide valid.parquet --with train.ccl --costs costs.csv
+calcli decide valid.parquet --with train.ccl --sets 0.95 --by-class
 calcli apply valid.policy new.parquet -o decided.parquet"""
 
 
@@ -31,6 +32,10 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.ABSTAIN,
     options.COVERAGE,
     options.UNCERTAINTY,
+    options.SETS,
+    options.SET_SCORE,
+    options.BY_CLASS,
+    options.SETS_BY,
     options.THRESHOLD,
     options.RESAMPLE_BY,
     options.FOLDS,
