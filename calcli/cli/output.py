@@ -88,6 +88,32 @@ def decided(result: DecideResult, form: Form, console: Console) -> None:
         write_path(result.path)
 
 
+def check_picture(target: str | None) -> None:
+    """Refuse a picture that cannot be drawn before any rows are read."""
+    if target not in (None, "-"):
+        from calcli.reporting.decision_charts import form_of
+
+        form_of(str(target))
+
+
+def drawn(result: DecideResult, target: str | None, console: Console) -> None:
+    """The pictures of a policy in a file, or on stderr, with ``--picture``."""
+    if target is None:
+        return
+    from calcli.cli.views import pictures as view
+    from calcli.reporting import decision_charts
+    from calcli.tables.sink import write_bytes
+
+    if not result.scores:
+        console.warn("nothing was drawn: pictures are of thresholds, and these rows have more than two classes")
+        return
+    if target == "-":
+        console.show(view.charts(decision_charts.charts(result), console.stderr))
+        return
+    write_bytes(decision_charts.drawn(result, target), target)
+    console.note(f"drawn in {target}")
+
+
 def compared(result: CompareResult, form: Form, console: Console) -> None:
     """The leaderboard on stdout; with ``--select`` it goes to stderr, and the artifact's path to stdout."""
     from calcli.cli.views import leaderboard as view

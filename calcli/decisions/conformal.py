@@ -5,7 +5,9 @@ ceil((n + 1) level) / n of the scores of the true labels, and what is predicted 
 score is at most the threshold (Vovk, Gammerman and Shafer 2005; Lei et al. 2018). If the new row and the n held-out
 ones are exchangeable, it holds the truth with probability `level` or more; given the held-out rows, the coverage of
 scores without ties is Beta(k, n + 1 - k), k = ceil((n + 1) level). Where k > n the threshold is infinite: then all
-candidates are predicted.
+candidates are predicted. So the coverage is `level` on average over sets of held-out rows, and below it for nearly half
+of them. With a `confidence`, k is the least for which the coverage is below `level` for no more than 1 - confidence of
+them (Vovk 2012).
 
 A threshold may belong to a group of rows, to a class, or to both (Mondrian): the promise then holds in each of them.
 """
@@ -35,14 +37,19 @@ _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 def conformal_quantile(
-    score: FloatArray, level: float, weight: FloatArray | None = None, unit: IntArray | None = None
+    score: FloatArray,
+    level: float,
+    weight: FloatArray | None = None,
+    unit: IntArray | None = None,
+    confidence: float | None = None,
 ) -> float:
     """The least score with a share `level` of the mass at or below it, a new row's mass lying at infinity.
 
     Without weights a row has the mass 1, which gives the ceil((n + 1) level)-th score. With weights, the new row is
     thought to weigh as much as the heaviest of these: the threshold then holds for each that weighs no more
     (Tibshirani et al. 2019). With units, a row has its share of the unit's mass 1, and the new row is one of a new unit
-    (Lee, Barber and Willett 2023, theorem 1).
+    (Lee, Barber and Willett 2023, theorem 1). The confidence is exact for rows, and nearly so for their effective
+    number, (sum of masses)^2 / sum of squares, and for units.
     """
     mass = np.ones(len(score)) if weight is None else weight
     if unit is not None:
@@ -53,9 +60,22 @@ def conformal_quantile(
     if not total > 0:
         return math.inf
     new = 1.0 if unit is not None else float(mass.max())
+    if confidence is not None:
+        level = _raised(level, confidence, total if unit is not None else total**2 / float(np.square(mass).sum()))
     order = np.argsort(score, kind="stable")
     at = int(np.searchsorted(np.cumsum(mass[order]), level * (total + new) - ROUNDING * total))
     return float(score[order[at]]) if at < len(score) else math.inf
+
+
+def _raised(level: float, confidence: float, rows: float) -> float:
+    """The share k / (rows + 1) whose coverage is below `level` with a probability of 1 - confidence at most.
+
+    That P(Beta(k, n + 1 - k) < level) is P(Binomial(n, level) >= k).
+    """
+    from scipy.stats import binom
+
+    n = round(rows)
+    return float(binom.ppf(confidence, n, level) + 1.0) / (n + 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,8 @@ class Thresholds:
     ----------
     level
         The probability with which the truth is held.
+    confidence
+        Of the level being reached; None where it is reached on average.
     values
         By group, then by class; one group and one class where nothing is told apart. Infinite where there were too few
         rows.
@@ -74,6 +96,7 @@ class Thresholds:
     """
 
     level: float
+    confidence: float | None
     values: tuple[tuple[float, ...], ...]
     rows: tuple[tuple[int, ...], ...]
 
@@ -83,6 +106,7 @@ class Thresholds:
         score: FloatArray,
         level: float,
         *,
+        confidence: float | None = None,
         group: IntArray | None = None,
         kind: IntArray | None = None,
         kinds: int = 1,
@@ -98,12 +122,16 @@ class Thresholds:
         parts = np.split(np.argsort(cell, kind="stable"), np.cumsum(rows)[:-1])
         values = [
             conformal_quantile(
-                score[part], level, None if weight is None else weight[part], None if unit is None else unit[part]
+                score[part],
+                level,
+                None if weight is None else weight[part],
+                None if unit is None else unit[part],
+                confidence,
             )
             for part in parts
         ]
         shape = (groups, kinds)
-        return cls(level, _nested(np.reshape(values, shape)), _nested(rows.reshape(shape)))
+        return cls(level, confidence, _nested(np.reshape(values, shape)), _nested(rows.reshape(shape)))
 
     @property
     def unseen(self) -> tuple[float, ...]:
@@ -123,21 +151,23 @@ class Thresholds:
     def to_json(self) -> dict[str, Json]:
         """Infinite thresholds are null."""
         values = [[value if value < math.inf else None for value in row] for row in self.values]
-        return cast(
-            "dict[str, Json]", {"level": self.level, "values": values, "rows": [list(row) for row in self.rows]}
-        )
+        rows = [list(row) for row in self.rows]
+        written = {"level": self.level, "confidence": self.confidence, "values": values, "rows": rows}
+        return cast("dict[str, Json]", written)
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Thresholds:
         """From what `to_json` gave."""
         values = (tuple(math.inf if one is None else float(one) for one in row) for row in written["values"])
         rows = (tuple(int(one) for one in row) for row in written["rows"])
-        return cls(float(written["level"]), tuple(values), tuple(rows))
+        sure = written["confidence"]
+        return cls(float(written["level"]), None if sure is None else float(sure), tuple(values), tuple(rows))
 
 
-def rows_needed(level: float) -> int:
+def rows_needed(level: float, confidence: float | None = None) -> int:
     """The fewest held-out rows that give a finite threshold."""
-    return math.ceil(level / (1.0 - level) * (1.0 - ROUNDING))
+    needed = level / (1.0 - level) if confidence is None else math.log(1.0 - confidence) / math.log(level)
+    return math.ceil(needed * (1.0 - ROUNDING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +192,7 @@ class PredictionSets:
         label: IntArray,
         level: float,
         *,
+        confidence: float | None = None,
         score: SetScore = "lac",
         by_class: bool = False,
         group: IntArray | None = None,
@@ -172,7 +203,14 @@ class PredictionSets:
         scores = set_scores(prob, score)
         kind, kinds = (label, scores.shape[1]) if by_class else (None, 1)
         true = scores[np.arange(len(label)), label]
-        options: dict[str, Any] = {"group": group, "kind": kind, "kinds": kinds, "weight": weight, "unit": unit}
+        options: dict[str, Any] = {
+            "confidence": confidence,
+            "group": group,
+            "kind": kind,
+            "kinds": kinds,
+            "weight": weight,
+            "unit": unit,
+        }
         return cls(score, Thresholds.of(true, level, **options))
 
     def predict(self, prob: FloatArray, group: IntArray | None = None) -> NDArray[np.bool_]:
@@ -248,6 +286,7 @@ class PredictionIntervals:
         upper: FloatArray,
         level: float,
         *,
+        confidence: float | None = None,
         spread: FloatArray | None = None,
         side: Side = "both",
         group: IntArray | None = None,
@@ -260,7 +299,7 @@ class PredictionIntervals:
         if spread is not None:
             sure = spread <= 0.0  # no threshold moves the interval of such a row, which is right or not
             miss = np.where(sure, np.where(miss > 0.0, math.inf, 0.0), miss / np.where(sure, 1.0, spread))
-        return cls(side, Thresholds.of(miss, level, group=group, weight=weight, unit=unit))
+        return cls(side, Thresholds.of(miss, level, confidence=confidence, group=group, weight=weight, unit=unit))
 
     def predict(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray
-from calcli.decisions.rates import NEVER
+from calcli.decisions.rates import NEVER, Counts
 from calcli.errors import UsageError
 from calcli.numeric.folds import Split
 from calcli.numeric.rng import stream
@@ -62,6 +62,10 @@ class Costs:
         table = np.array([[self.tn, self.fp], [self.fn, self.tp]])
         cost: FloatArray = table[(label > 0).astype(np.int64), yes.astype(np.int64)]
         return cost if scale is None else cost * scale
+
+    def of_counts(self, counts: Counts) -> FloatArray:
+        """What all rows cost together, at each threshold."""
+        return self.tp * counts.tp + self.fp * counts.fp + self.fn * counts.fn + self.tn * counts.tn
 
     def best_threshold(self, prob: FloatArray, label: LabelArray, mass: FloatArray | None = None) -> float:
         """The threshold that costs least on these rows: midway between two probabilities that occur, or `NEVER`.

@@ -7,7 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from calcli.artifacts.strictjson import as_json
+from calcli.batch import FloatArray
 from calcli.decisions.choice import Ask, Choice, choose
+from calcli.decisions.rates import decided
+from calcli.decisions.rows import Rows
+from calcli.diagrams.decisions import AtThresholds, thresholds_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
@@ -16,6 +20,7 @@ from calcli.files import as_text
 from calcli.fitting.manifest import target_of
 from calcli.fitting.model import Model, load
 from calcli.fitting.policies import rows_of, uncalibrated, with_policy
+from calcli.numeric.links import probabilities
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
@@ -72,6 +77,8 @@ class DecideResult:
         The calibrator with the policy; without one where nothing is as it must be.
     refused
         Why nothing was kept, if so.
+    scores
+        The score that decides, and the raw one, at many thresholds; none of more than two classes.
     """
 
     path: Path | None
@@ -82,6 +89,7 @@ class DecideResult:
     seed: int
     refused: str | None = None
     warnings: tuple[ReportWarning, ...] = ()
+    scores: tuple[AtThresholds, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
@@ -131,6 +139,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             rows = rows_of(source, loaded, model.calibrator.predict(loaded.batch), ask)
         with stage(listener, "deciding"):
             choice = choose(ask, rows, request.seed)
+            scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
         data = data_facts(source, loaded, binding)
         warnings = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
     made = with_policy(model, ask, choice, data)
@@ -138,4 +147,27 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     path = target if refused is None else None
     if path is not None:
         made.save(path)
-    return DecideResult(path, made, choice, data, binding, request.seed, refused, warnings)
+    return DecideResult(path, made, choice, data, binding, request.seed, refused, warnings, scores)
+
+
+def _at_thresholds(ask: Ask, rows: Rows, choice: Choice, name: str, score: FloatArray) -> tuple[AtThresholds, ...]:
+    """The numbers of pictures, of the calibrated and of the raw score."""
+    if rows.prob.ndim > 1:
+        return ()
+    probs = {name: rows.prob, "raw": probabilities(score)}
+    if (probs["raw"] == rows.prob).all():
+        probs = {"raw": rows.prob}
+    thresholds = thresholds_of(probs.values(), (one.threshold for one in choice.options if one.threshold is not None))
+    found = []
+    for each, prob in probs.items():
+        counts = decided(prob, rows.label, thresholds, rows.weight, rates=()).counts
+        cost = None
+        if ask.has_costs:
+            paid = (
+                counts
+                if rows.scale is None
+                else decided(prob, rows.label, thresholds, rows.mass * rows.scale, rates=()).counts
+            )
+            cost = ask.four_costs().of_counts(paid) / counts.all
+        found.append(AtThresholds(each, thresholds, *counts, cost=cost))
+    return tuple(found)

@@ -128,6 +128,19 @@ def test_units_hold_the_promise_where_rows_alone_break_it():
     assert held["units"] / tables >= limit > held["rows"] / tables
 
 
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+@pytest.mark.parametrize("n", [10, 28, 29, 58, 59, 300])
+def test_with_a_confidence_the_coverage_is_seldom_below_the_level(n, confidence):
+    """The least k with P(Beta(k, n + 1 - k) < level) <= 1 - confidence."""
+    score = np.random.default_rng(n).normal(size=n)
+    fit = [k for k in range(1, n + 1) if stats.beta(k, n + 1 - k).cdf(0.9) <= 1.0 - confidence]
+    expected = np.sort(score)[fit[0] - 1] if fit else math.inf
+    assert conformal_quantile(score, 0.9, confidence=confidence) == expected
+    assert conformal_quantile(score, 0.9, np.full(n, 0.3), confidence=confidence) == expected
+    assert conformal_quantile(score, 0.9, None, np.arange(n), confidence=confidence) == expected
+    assert bool(fit) == (n >= rows_needed(0.9, confidence))
+
+
 # Sets
 
 
@@ -207,7 +220,7 @@ def test_too_few_rows_give_all_classes():
 def test_what_is_read_back_predicts_the_same(by_class):
     prob, label = drawn(60)
     group = np.repeat([0, 1], [50, 10])
-    sets = PredictionSets.fit(prob, label, 0.9, score="aps", by_class=by_class, group=group)
+    sets = PredictionSets.fit(prob, label, 0.9, confidence=0.8, score="aps", by_class=by_class, group=group)
     assert PredictionSets.from_json(json.loads(json.dumps(sets.to_json(), allow_nan=False))) == sets
     intervals = PredictionIntervals.fit(prob[:, 0], prob[:, 1], prob[:, 1], 0.9, side="lower", group=group)
     assert PredictionIntervals.from_json(json.loads(json.dumps(intervals.to_json(), allow_nan=False))) == intervals

@@ -42,6 +42,7 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.DECISION_BOOTSTRAP,
     options.SEED,
     options.POLICY_OUTPUT,
+    options.POLICY_PICTURE,
     options.FORMAT,
     *options.GENERAL,
 )
@@ -55,5 +56,8 @@ def decide(arguments: Arguments) -> None:
     from calcli.verbs.decide import DecideRequest
     from calcli.verbs.decide import decide as run
 
+    output.check_picture(arguments["picture"])
     console = arguments.console()
-    output.decided(run(arguments.request(DecideRequest), console), arguments["form"], console)
+    result = run(arguments.request(DecideRequest), console)
+    output.drawn(result, arguments["picture"], console)
+    output.decided(result, arguments["form"], console)
