@@ -89,6 +89,10 @@ BENCHMARKS = (
     Benchmark(
         "auto-speed", "speed/auto.py", "fit by auto", "Processor time of whole processes.", peers=("catboost", "numba"),
     ),
+    Benchmark(
+        "decisions-speed", "speed/decisions.py", "Decisions of a million rows",
+        "Choosing a policy or sets on rows in memory, and applying it.", peers=("mapie",),
+    ),
     Benchmark("growth", "speed/growth.py", "Growth",
               "Time and peak memory as the numbers of rows, features and classes grow."),
     Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster",
@@ -162,6 +166,16 @@ BENCHMARKS = (
         "auto-simulation", "statistics/auto.py", "Auto: what it leaves alone, and the gain that it reports",
         "Simulated scores with known truth, fitted by default.",
     ),
+    Benchmark(
+        "promises", "decisions/promises.py", "Promises: how often they are broken, and what they cost",
+        "Thresholds for a target, and prediction sets, on tables drawn from populations whose rates are known.",
+        ("{data}",), ("mapie", "crepes", "scikit-learn"),
+    ),
+    Benchmark(
+        "decision-costs", "decisions/costs.py", "What calibration is worth in money",
+        "The cost of decisions on new rows: thresholds that follow from the costs, beside tuned ones.",
+        ("{data}",), ("scikit-learn",),
+    ),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3",
               "Calibration metrics compared with the true calibration error, which a simulation knows."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures",
@@ -228,6 +242,7 @@ def page(out: Path) -> str:
             ("speed", "Speed"),
             ("quality", "Quality"),
             ("statistics", "Statistics"),
+            ("decisions", "Decisions"),
             ("papers", "The papers"),
         )
     }

@@ -59,6 +59,10 @@ class CalibratedColumns:
         return (*stems, *(f"{self.stem}__{name}" for name in self._extras))
 
     @property
+    def types(self) -> dict[str, pl.DataType]:
+        return {}
+
+    @property
     def _extras(self) -> tuple[str, ...]:
         """Outputs of the method for a row as a whole, without a column for each class."""
         return self.calibrator.spec.extras if self.extra else ()

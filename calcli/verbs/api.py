@@ -23,6 +23,8 @@ from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compare import compare as run_compare
+from calcli.verbs.decide import DecideRequest
+from calcli.verbs.decide import decide as run_decide
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import evaluate as run_evaluate
@@ -125,6 +127,7 @@ apply_ensemble = _verb(
 evaluate_ensembles = _verb(
     "evaluate_ensembles", EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows."
 )
+decide = _verb("decide", DecideRequest, run_decide, "Choose a threshold by costs or by a target, and keep it.")
 decompose = _verb(
     "decompose", DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds."
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from calcli import expressions as terms
 from calcli import extras
+from calcli.decisions.policy import DECISION, YES, ThresholdRule
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
 from calcli.export.inputs import table_inputs
@@ -142,22 +143,36 @@ def _expected(
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
     from calcli.export.samples import sample_rows
     from calcli.export.subexpressions import inputs
-    from calcli.tables.arrays import Levels
+    from calcli.tables.arrays import Levels, numbers
 
     rows = sample_rows(model.binding, outputs, request.check or 0)
     columns = CalibratedColumns(request.column, model.calibrator, model.binding, request.scale, features=True)
     computed = columns.compute(rows, Levels())
     values = np.column_stack(computed.values)
     bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
-    expected = [[None if gone else value for value, gone in zip(of, bad, strict=True)] for of in values.T.tolist()]
+    if isinstance(rule := None if model.policy is None else model.policy.rule, ThresholdRule):
+        prob = replace(columns, scale="prob").compute(rows, Levels()).values[0]
+        action = rule.decide(prob, {name: numbers(rows[name]) for name in rule.reads})
+        values = np.column_stack([values, np.array(YES)[action]])
+    bad = bad[:, None] | np.isnan(values)
+    expected = [
+        [None if gone else value for value, gone in zip(*of, strict=True)]
+        for of in zip(values.T.tolist(), bad.T.tolist(), strict=True)
+    ]
     read = [name for name, _ in sorted(inputs(outputs.values()))]
     return rows.select(read), dict(zip(outputs, expected, strict=True))
 
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
-    """The columns that `apply` adds, by name; null where it gives null."""
+    """The columns that `apply` adds, by name; null where it gives null; a decision is 1 for the positive class."""
     table = table_inputs(model.binding)
     prob = formula_of(model.calibrator, table.score, table.features)
     values = prob if scale == "prob" else logits(prob)
     names = CalibratedColumns(column, model.calibrator, model.binding, scale).names
-    return {name: terms.choose(table.valid, value, None) for name, value in zip(names, values, strict=True)}
+    outputs = dict(zip(names, values, strict=True))
+    if model.policy is not None:
+        rule = model.policy.rule
+        if not isinstance(rule, ThresholdRule):
+            raise UsageError("only policies of thresholds are exported", hint="export its calibrator")
+        outputs[DECISION] = rule.formula(prob[0])
+    return {name: terms.choose(table.valid, value, None) for name, value in outputs.items()}
