@@ -130,6 +130,14 @@ class Switch(Term):
     otherwise: Term
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup(Term):
+    """One of 2^n values, by n conditions: each that holds adds 2^(its place) to the place of the value."""
+
+    conditions: tuple[Condition, ...]
+    values: FloatArray
+
+
 class Condition:
     """True or false for each row."""
 

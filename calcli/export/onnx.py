@@ -8,6 +8,7 @@ A term that is used several times is one node. Numbers are float64 throughout.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from calcli.expressions import (
     Every,
     Function,
     Input,
+    Lookup,
     Missing,
     Number,
     Some,
@@ -98,20 +100,22 @@ class _Writer:
         self.constants: list[Any] = []
         self._names: dict[int, str] = {}
         self._numbers: dict[float, str] = {}
+        self._integers: dict[int, str] = {}
+        self._bits: dict[tuple[str, int], str] = {}
 
     def of(self, node: Term | Condition) -> str:
         if isinstance(node, Input):
             return node.name
         if id(node) not in self._names:
-            self._names[id(node)] = self._written(node)
+            self._names[id(node)] = self._condition(node) if isinstance(node, Condition) else self._term(node)
         return self._names[id(node)]
 
-    def _written(self, node: Term | Condition) -> str:
+    def _term(self, node: Term) -> str:
         name: str
         match node:
             case Number(value):
                 name = self._number(value)
-            case Arithmetic(operator, left, right) | Compared(operator, left, right):  # with NaN no relation holds
+            case Arithmetic(operator, left, right):
                 name = self._node(_OPERATORS[operator], self.of(left), self.of(right))
             case Function(function, arguments):
                 name = self._node(_FUNCTIONS[function], *map(self.of, arguments))
@@ -123,6 +127,17 @@ class _Writer:
                 name = self._chosen(self._below(self.of(x), cuts, side), values)
             case Switch(x, keys, values, otherwise):
                 name = self._chosen(self._place(x, keys), (*values, otherwise))
+            case Lookup(conditions, values):
+                name = self._node("Gather", self._constant(values), self._index(conditions))
+            case _:
+                raise TypeError(f"no term: {node!r}")
+        return name
+
+    def _condition(self, node: Condition) -> str:
+        name: str
+        match node:
+            case Compared(relation, left, right):  # with NaN none holds
+                name = self._node(_OPERATORS[relation], self.of(left), self.of(right))
             case Missing(column):
                 name = self._missing(column)
             case Among(column, levels):
@@ -133,7 +148,7 @@ class _Writer:
                 for other in others:
                     name = self._node("And" if isinstance(node, Every) else "Or", name, other)
             case _:
-                raise TypeError(f"no term or condition: {node!r}")
+                raise TypeError(f"no condition: {node!r}")
         return name
 
     def _below(self, x: str, cuts: FloatArray, side: str) -> str:
@@ -165,6 +180,16 @@ class _Writer:
         table[[int(key) for key in keys]] = np.arange(len(keys))
         held = self._node("Min", self._node("Cast", self.of(x), to=7), self._integer(len(table) - 1))
         return self._node("Gather", self._constant(table), held)
+
+    def _index(self, conditions: Sequence[Condition]) -> str:
+        """The sum of 2^place over the conditions that hold."""
+        bits = []
+        for place, condition in enumerate(conditions):
+            answer = self.of(condition)
+            if (answer, place) not in self._bits:
+                self._bits[answer, place] = self._node("Where", answer, self._integer(1 << place), self._integer(0))
+            bits.append(self._bits[answer, place])
+        return reduce(lambda left, right: self._node("Add", left, right), bits)
 
     def _chosen(self, place: str, values: Sequence[Term]) -> str:
         """The value at each place: numbers from a table, other terms one after the other."""
@@ -202,4 +227,6 @@ class _Writer:
         return self._numbers[value]
 
     def _integer(self, value: int) -> str:
-        return self._constant(np.array(value, dtype=np.int64))
+        if value not in self._integers:
+            self._integers[value] = self._constant(np.array(value, dtype=np.int64))
+        return self._integers[value]

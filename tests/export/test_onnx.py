@@ -46,12 +46,18 @@ def test_each_method(here: Path, method: str, classes: int) -> None:
     assert_same(unseen([name for name in frame.columns if name != "label"], rows=150))
 
 
-@pytest.mark.parametrize("method", ["mbct", "heterogeneous"])
+FEATURED = {
+    "mbct": {"trees": "2", "depth": "3", "min_rows": "20"},
+    "heterogeneous": {"partition": "tree", "tau": "5"},
+    "boost": {"rounds": "20"},
+}
+
+
+@pytest.mark.parametrize("method", FEATURED)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_too(here: Path, method: str, classes: int) -> None:
     """Missing values, levels that were never seen, infinite numbers."""
-    params = {"trees": "2", "depth": "3", "min_rows": "20"} if method == "mbct" else {"partition": "tree", "tau": "5"}
-    calcli.fit(visits(1500, classes), method=method, params=params, output="kept", holdout="none")
+    calcli.fit(visits(1500, classes), method=method, params=FEATURED[method], output="kept", holdout="none")
     odd = pl.int_range(pl.len()) % 11
     table = visits(300, classes, seed=1).drop("label")
     assert_same(
