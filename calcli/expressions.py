@@ -230,6 +230,15 @@ def greatest(*terms: Term) -> Term:
     return Function("greatest", terms) if len(terms) > 1 else terms[0]
 
 
+def least(*terms: Term) -> Term:
+    return Function("least", terms) if len(terms) > 1 else terms[0]
+
+
+def rounded(x: Term) -> Term:
+    """The nearest whole number, of two the even one: float64 has no halves beyond 2^52. Right below 2^51."""
+    return x + 1.5 * 2.0**52 - 1.5 * 2.0**52
+
+
 def clip(x: Term, low: float, high: float) -> Term:
     return Function("least", (Function("greatest", (x, Number(low))), Number(high)))
 

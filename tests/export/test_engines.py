@@ -103,7 +103,7 @@ def with_bad_rows(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-SPARK = ("venn-abers-prob", "dirichlet-4", "mbct-odds", "mbct-linear-joined", "heterogeneous-classes", "boost-2")
+SPARK = ("venn-abers-prob", "dirichlet-4", "mbct-odds", "mbct-linear-joined", "heterogeneous-classes", "boost-2", "ccl-2")
 """Cases that are enough for an engine that takes seconds for each statement."""
 
 
@@ -147,6 +147,13 @@ def _cases() -> Iterator[Case]:
         ("boost-3", {"rounds": "15"}, 3),
     ):
         yield Case(name, "boost", visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes)), params)
+    for name, params, classes in (
+        ("ccl-2", {"clusters": "12", "temperature": "1", "tau": "20"}, 2),
+        ("ccl-nearest", {"clusters": "6", "temperature": "0", "tau": "5", "inner": "isotonic"}, 2),
+        ("ccl-3", {"clusters": "7", "temperature": "2", "tau": "5"}, 3),
+    ):
+        given = {"embedding": "features", **params}
+        yield Case(name, "ccl", visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes)), given)
     given = {"members": "platt,isotonic,mbct,boost", "weights": "0.2,0.2,0.3,0.3"}
     yield Case("pool", "pool", visits(1500, 0), with_bad_rows(visits(500, 1)), given)
 

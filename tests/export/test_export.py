@@ -49,6 +49,9 @@ CELLS = {"tau": 5, "min_rows": 40}
         (3, "heterogeneous", {**CELLS, "partition": "tree"}),
         (2, "boost", {"rounds": 30, "depth": 3}),
         (3, "boost", {"rounds": 20}),
+        (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),
+        (2, "ccl", {"embedding": "features", "clusters": 4, "temperature": 0.0, "tau": 0, "inner": "isotonic"}),
+        (3, "ccl", {"embedding": "columns", "columns": "hours", "clusters": 7, "temperature": 2.0, "tau": 5}),
         (2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}),
     ],
 )
@@ -76,6 +79,15 @@ def test_features_too(here: Path, classes: int, method: str, given: dict[str, An
     assert_same(
         pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
     )
+
+
+@pytest.mark.parametrize("embedding", ["shap", "leaves"])
+def test_clusters_by_a_model_have_no_formula(here: Path, embedding: str) -> None:
+    given = {"embedding": embedding, "clusters": 3, "tau": 5}
+    calcli.fit(visits(600), method="ccl", params=given, output="kept", holdout="none")
+    with pytest.raises(UsageError, match="of a model have no formula") as raised:
+        export(ExportRequest("kept"))
+    assert "embedding=columns" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ FEATURED = {
     "mbct": {"trees": "2", "depth": "3", "min_rows": "20"},
     "heterogeneous": {"partition": "tree", "tau": "5"},
     "boost": {"rounds": "20"},
+    "ccl": {"embedding": "features", "clusters": "9", "temperature": "1", "tau": "9"},
 }
 
 
