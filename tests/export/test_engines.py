@@ -103,7 +103,15 @@ def with_bad_rows(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-SPARK = ("venn-abers-prob", "dirichlet-4", "mbct-odds", "mbct-linear-joined", "heterogeneous-classes", "boost-2", "ccl-2")
+SPARK = (
+    "venn-abers-prob",
+    "dirichlet-4",
+    "mbct-odds",
+    "mbct-linear-joined",
+    "heterogeneous-classes",
+    "boost-2",
+    "ccl-2",
+)
 """Cases that are enough for an engine that takes seconds for each statement."""
 
 
