@@ -367,6 +367,7 @@ CHECK_ROWS = output(
     min=1,
     max=10_000,
 )
+FLOAT32 = output("--float32", "Of ONNX: inputs and outputs in single precision; in double by default.", False)
 TABLE = output("--table NAME", "Where a query finds the rows.")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
 EXPLAIN = output(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from calcli.export.dialects import Dialect
 
 Language: TypeAlias = Literal["sql", "json", "onnx"]
+_RUN, _EMBEDDED = 200, 20
+"""Rows on which an ONNX model is run before it is written, and those that it carries with it."""
+
 Shape: TypeAlias = Literal["auto", "expression", "query"]
 
 
@@ -54,6 +57,8 @@ class ExportRequest:
         The stem of the columns that are added.
     scale
         ``prob``, or ``logit``.
+    float32
+        Of ONNX: whether its numbers, inputs and outputs, are float32; float64 otherwise.
     check
         Instead of the calibrator, a statement that brings so many rows and gives those that are not as expected.
     """
@@ -66,6 +71,7 @@ class ExportRequest:
     keep: tuple[str, ...] | None = None
     column: str = "calibrated"
     scale: Scale = "prob"
+    float32: bool = False
     check: int | None = None
 
 
@@ -88,12 +94,14 @@ def export_onnx(request: ExportRequest) -> bytes:
 
     model = load(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
-    content = onnx.model(outputs, f"{model.method}, sha256 {model.sha256}")
-    rows, expected = _expected(replace(request, check=200), model, outputs)
-    found = onnx.run(content, onnx.columns(rows, outputs))
-    for of_found, of_expected in zip(found, expected.values(), strict=True):
+    whole = onnx.model(outputs, f"calcli {VERSION}: {model.method}, sha256 {model.sha256}", float32=request.float32)
+    rows, expected = _expected(replace(request, check=_RUN), model, outputs)
+    given = onnx.columns(rows, outputs, float32=request.float32)
+    content = onnx.with_rows(whole, given, expected, _EMBEDDED)
+    tolerance = 1e-6 if request.float32 else 1e-12
+    for of_found, of_expected in zip(onnx.run(content, given), expected.values(), strict=True):
         wanted = np.array(of_expected, dtype=np.float64)
-        if not np.allclose(of_found, wanted, rtol=0, atol=1e-12, equal_nan=True):
+        if not np.allclose(of_found, wanted, rtol=0, atol=tolerance, equal_nan=True):
             raise RuntimeError("the ONNX model does not give what apply gives")
     return content
 
@@ -141,11 +149,15 @@ def _expected(
     request: ExportRequest, model: Model, outputs: Mapping[str, Term]
 ) -> tuple[pl.DataFrame, Mapping[str, Sequence[float | None]]]:
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
+    import polars as pl
+
     from calcli.export.samples import sample_rows
     from calcli.export.subexpressions import inputs
     from calcli.tables.arrays import Levels, numbers
 
     rows = sample_rows(model.binding, outputs, request.check or 0)
+    if request.float32:
+        rows = rows.with_columns(pl.col(pl.Float64).cast(pl.Float32).cast(pl.Float64))
     columns = CalibratedColumns(request.column, model.calibrator, model.binding, request.scale, features=True)
     computed = columns.compute(rows, Levels())
     values = np.column_stack(computed.values)
