@@ -171,8 +171,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         table, flags, group = rows.table()
         settings["resample_by"] = group
         seed = seed_of(self.random_state)
-        request = FitRequest(table, guard=self.guard, holdout=self.holdout, flags=flags, seed=seed, **settings)
-        return fit(request, here())
+        settings |= {"flags": flags, "seed": seed, "check_scale": False}  # their kind is known by now
+        return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, **settings), here())
 
     def _keep(self, model: Model) -> None:
         from calcli.estimators.arrays import classes_of

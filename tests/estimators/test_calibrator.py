@@ -311,3 +311,11 @@ def test_rows_of_a_group_are_held_out_together() -> None:
     theirs = calcli.fit(table, method="platt", resample_by="unit").report  # type: ignore[call-arg]
     assert ours.report_.differences == theirs.differences
     assert ours.report_.differences != calcli.Calibrator("platt").fit(LOGIT, LABEL).report_.differences
+
+
+def test_scores_in_the_unit_interval_are_logits_if_the_caller_says_so() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.random(400)
+    labels = (rng.random(400) < 1 / (1 + np.exp(-logits))).astype(int)
+    found = calcli.Calibrator("identity", input="logit", holdout="none").fit(logits, labels).predict_proba(logits)
+    np.testing.assert_allclose(found[:, 1], 1 / (1 + np.exp(-logits)), atol=1e-12)
