@@ -61,74 +61,92 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark(
-        "foundation", "speed/foundation.py", "Starting, and apply beside a copy",
-        "`apply` reads, calibrates and writes; polars only copies the same file.", peers=("typer", "rich"),
+        "foundation", "speed/foundation.py", "Start-up, and apply compared with copying the file",
+        "The start of the program compared with importing its libraries, and `fit` and `apply` compared with polars "
+        "reading and writing the same file.", peers=("typer", "rich"),
     ),
     Benchmark(
-        "evaluate", "speed/evaluate.py", "Metrics beside scikit-learn",
-        "The default metrics, and the same on the same arrays by scikit-learn.", peers=("scikit-learn",),
+        "evaluate", "speed/evaluate.py", "Metrics compared with scikit-learn",
+        "Time and peak memory of `evaluate` with the default metrics, and the time that scikit-learn takes for them "
+        "on the same arrays.", peers=("scikit-learn",),
     ),
     Benchmark(
-        "mbct-speed", "speed/mbct.py", "Boosted trees beside LightGBM",
-        "MBCT grows calibration trees on integer-coded categories; LightGBM as many trees on the same columns.",
+        "mbct-speed", "speed/mbct.py", "Boosted trees compared with LightGBM",
+        "MBCT grows calibration trees on integer-coded categories; LightGBM grows as many trees on the same columns.",
         peers=("lightgbm", "numba"),
     ),
     Benchmark(
-        "recal-speed", "speed/recal.py", "RECAL beside graphs built for each row",
-        "Applying it to rows that come one by one.", peers=("torch", "torch-geometric"),
+        "recal-speed", "speed/recal.py", "RECAL compared with a graph built for each row",
+        "Time and memory of a fit, and how many rows a second `recal` calibrates, compared with building the graph "
+        "anew for each row. t is the temperature of a row.", peers=("torch", "torch-geometric"),
     ),
     Benchmark(
-        "uncertainty-speed", "speed/uncertainty.py", "uncertainty apply beside CatBoost's own calls",
-        "The same ensemble on the same rows.", peers=("catboost",),
+        "uncertainty-speed", "speed/uncertainty.py", "uncertainty apply compared with CatBoost",
+        "The same ensemble on the same rows: `calcli uncertainty apply` from file to file, CatBoost's own functions on "
+        "rows in memory, and polars copying the file. The last ratio is to the sum of the latter two.",
+        peers=("catboost",),
     ),
     Benchmark(
         "auto-speed", "speed/auto.py", "fit by auto", "Processor time of whole processes.", peers=("catboost", "numba"),
     ),
-    Benchmark("growth", "speed/growth.py", "Growth", "With rows, features and classes."),
-    Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster", "Rows a second and core.",
+    Benchmark(
+        "decisions-speed", "speed/decisions.py", "Decisions of a million rows",
+        "Choosing a policy or sets on rows in memory, and applying it.", peers=("mapie",),
+    ),
+    Benchmark("growth", "speed/growth.py", "Growth",
+              "Time and peak memory as the numbers of rows, features and classes grow."),
+    Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster",
+              "The same table on one machine, as SQL in DuckDB, and on Spark.",
               peers=("duckdb", "pyspark")),
     Benchmark(
-        "score-only", "quality/score_only.py", "Methods that look at the score alone",
-        "Fitted on the .cal files, judged on the .test files.", ("{data}", "--million"),
+        "score-only", "quality/score_only.py", "Methods that use the score only",
+        "Fitted on the calibration file of each pair and evaluated on its test file, also beside other packages' "
+        "implementations of the same method.", ("{data}", "--million"),
         ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration"),
     ),
     Benchmark(
-        "trees", "quality/trees.py", "Methods that look at features",
-        "Beside MCGrad, and LightGBM with the score as its offset.", ("{data}",), ("mcgrad", "lightgbm"),
+        "trees", "quality/trees.py", "Methods that use features",
+        "Compared with MCGrad, and with LightGBM that starts from the score. `beside platt` is the log-loss relative "
+        "to that of Platt scaling, with two standard errors; the floor is the MVCE of a calibrated score.",
+        ("{data}",), ("mcgrad", "lightgbm"),
     ),
     Benchmark(
         "auto", "quality/auto.py", "The choice of auto",
-        "Log-loss relative to no calibration, beside every single method and beside what other packages choose.",
+        "Log-loss relative to no calibration: that of `auto`, of each method, and of what other packages choose. "
+        "`auto` breaks its promise on a file where it is above `worst allowed`: 0.2 %, or two standard errors.",
         ("{data}", "--methods", "platt,venn-abers,mbct,ccl,heterogeneous,boost"),
         ("scikit-learn", "probcal", "probmetrics"),
     ),
     Benchmark(
         "mixtures", "quality/mixtures.py", "Mixtures of methods",
-        "What `pool` does, beside other ways to mix the same predictions.", ("{data}", "--kept", "{scratch}/mixtures"),
+        "The gain in log-loss of `pool`, compared with other ways to combine the same held-out predictions.",
+        ("{data}", "--kept", "{scratch}/mixtures"),
     ),
     Benchmark(
         "leaderboard", "quality/leaderboard.py", "The leaderboard",
-        "calcli and other packages, what looks at the score alone and what looks at features, on held-out rows of "
-        "prediction files and of new base models.",
+        "Methods of calcli and of other packages, with and without features, on held-out rows of prediction files and "
+        "of new base models. A gain is the share by which a method lowers the log-loss of the raw score.",
         ("{data}", "--raw", "{raw}", "--seeds", "2", "--out", "{scratch}"),
         ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
          "mcgrad", "lightgbm", "catboost"),
     ),
     Benchmark(
         "verdict", "statistics/verdict.py", "The verdict: how often it is wrong, and what it finds",
-        "Simulated scores, calibrated ones and others, and what `diagram` and `evaluate` say of them.",
+        "How often the joint test of `diagram` and `evaluate` rejects simulated scores, calibrated ones and others.",
     ),
     Benchmark(
         "intervals", "statistics/intervals.py", "P-values and intervals: how often they are wrong",
-        "Hosmer and Lemeshow's test, Spiegelhalter's on rows of the fit, differences in log-loss, Cox's slope.",
+        "Simulations of the tests of Hosmer and Lemeshow and of Spiegelhalter, and of the intervals of differences in "
+        "log-loss and of Cox's slope.",
     ),
     Benchmark(
         "drift", "statistics/drift.py", "Drift: false alarms, and nights until it is seen",
-        "Simulated nights, whose rows share an effect or do not.",
+        "Simulations of `evaluate --drift` over many nights, with and without an effect that a night's rows share.",
     ),
     Benchmark(
         "refit", "statistics/refit.py", "Refit: a year of nights",
-        "Simulated nights, with and without drift: the log-loss with `refit`, beside never and always refitting.",
+        "Simulated nights, with and without drift: the log-loss with `refit`, without any refit, and with a refit that "
+        "always replaces.",
         ("--out", "{scratch}"),
     ),
     Benchmark(
@@ -137,25 +155,41 @@ BENCHMARKS = (
     ),
     Benchmark(
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
-        "Simulated tables whose scores are calibrated: how often any group has an adjusted p-value of at most 0.05.",
+        "Simulated tables with groups: how often calibrated scores have any group with an adjusted p-value of at most "
+        "0.05, and how often one wrong group is found.",
     ),
     Benchmark(
         "units", "statistics/units.py", "Units: intervals and p-values where rows belong together",
-        "Simulated users whose rows share an effect, counted as rows and as users (`--resample-by`).",
+        "Simulated users whose rows share an effect, analysed by row and by user (`--resample-by`).",
     ),
     Benchmark(
         "auto-simulation", "statistics/auto.py", "Auto: what it leaves alone, and the gain that it reports",
         "Simulated scores with known truth, fitted by default.",
     ),
-    Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3", "Metrics against a known truth."),
-    Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures", "On real prediction files.", ("{data}",)),
-    Benchmark("ccl", "papers/ccl.py", "CCL and CECE", "Tables 2 to 4, and the claims.", ("{data}",)),
-    Benchmark("heterogeneous", "papers/heterogeneous.py", "Heterogeneous calibration", "Tables 1 and 2 in form.",
+    Benchmark(
+        "promises", "decisions/promises.py", "Promises: how often they are broken, and what they cost",
+        "Thresholds for a target, and prediction sets, on tables drawn from populations whose rates are known.",
+        ("{data}",), ("mapie", "crepes", "scikit-learn"),
+    ),
+    Benchmark(
+        "decision-costs", "decisions/costs.py", "What calibration is worth in money",
+        "The cost of decisions on new rows: thresholds that follow from the costs, beside tuned ones.",
+        ("{data}",), ("scikit-learn",),
+    ),
+    Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3",
+              "Calibration metrics compared with the true calibration error, which a simulation knows."),
+    Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures",
+              "The claims of the paper on real prediction files; which of them hold.", ("{data}",)),
+    Benchmark("ccl", "papers/ccl.py", "CCL and CECE",
+              "The paper's tables 2 to 4 and its claims, on adult and diabetes130.", ("{data}",)),
+    Benchmark("heterogeneous", "papers/heterogeneous.py", "Heterogeneous calibration",
+              "The paper's tables 1 and 2, on adult and diabetes130.",
               ("{data}",)),
-    Benchmark("recal", "papers/recal.py", "RECAL", "Tables 2 to 6.", ("{data}/..",)),
+    Benchmark("recal", "papers/recal.py", "RECAL", "The paper's tables 2 to 6, on other data.", ("{data}/..",)),
     Benchmark(
         "uncertainty", "papers/gbdt_uncertainty.py", "Uncertainty of gradient boosting",
-        "Figures 2 to 4, tables 1 and 4 to 7.", ("{raw}", "{scratch}"), ("catboost", "scikit-learn"),
+        "The paper's figures 2 to 4, and its tables 1 and 4 to 7.", ("{raw}", "{scratch}"),
+        ("catboost", "scikit-learn"),
     ),
 )  # fmt: skip
 
@@ -199,8 +233,8 @@ def link(title: str) -> str:
 def page(out: Path) -> str:
     """All that was kept, one after the other; titles are its own, headings go two levels down."""
     parts = [
-        "# Results\n\nWhat the benchmarks print, losses included. `just bench` runs them anew, each also by itself; "
-        "below each title stands how, when and with what.\n"
+        "# Results\n\nThe output of all benchmarks, also where calcli loses. Below each title are the command, the "
+        "date, the machine and the versions. `just bench NAME` runs one of them again, `just bench` runs all.\n"
     ]
     groups = {
         title: [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
@@ -208,6 +242,7 @@ def page(out: Path) -> str:
             ("speed", "Speed"),
             ("quality", "Quality"),
             ("statistics", "Statistics"),
+            ("decisions", "Decisions"),
             ("papers", "The papers"),
         )
     }

@@ -44,6 +44,7 @@ __all__ = [
     "apply",
     "apply_ensemble",
     "compare",
+    "decide",
     "decompose",
     "diagram",
     "evaluate",

@@ -130,6 +130,14 @@ class Switch(Term):
     otherwise: Term
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup(Term):
+    """One of 2^n values, by n conditions: each that holds adds 2^(its place) to the place of the value."""
+
+    conditions: tuple[Condition, ...]
+    values: FloatArray
+
+
 class Condition:
     """True or false for each row."""
 
@@ -220,6 +228,15 @@ def absolute(x: Term) -> Term:
 
 def greatest(*terms: Term) -> Term:
     return Function("greatest", terms) if len(terms) > 1 else terms[0]
+
+
+def least(*terms: Term) -> Term:
+    return Function("least", terms) if len(terms) > 1 else terms[0]
+
+
+def rounded(x: Term) -> Term:
+    """The nearest whole number, of two the even one: float64 has no halves beyond 2^52. Right below 2^51."""
+    return x + 1.5 * 2.0**52 - 1.5 * 2.0**52
 
 
 def clip(x: Term, low: float, high: float) -> Term:

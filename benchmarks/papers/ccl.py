@@ -162,7 +162,7 @@ def table_3(one: Study) -> None:
     table(("method", *columns), [[name, *shown(found[name]), f"{others[name]:.4f}"] for name in order])
     scored = one.scored(BASE)
     floor = metrics.measure([metrics.find("cece_ada")], scored, Options())["cece_ada"].floor
-    print(f"A calibrated score would show a CECE of {floor:.4f} on these rows: below that, order is chance.\n")
+    print(f"A calibrated score would show a CECE of {floor:.4f} on these rows; differences below that are chance.\n")
 
 
 def table_4(one: Study) -> None:
@@ -179,11 +179,11 @@ def table_4(one: Study) -> None:
         said = ["n/a" if cell.error is None else f"{cell.error:.4f} ({cell.n / len(one.test):.0%})" for cell in cells]
         rows.append([f"{cells[0].at:.1f}", *said])
     table(("threshold", *names), rows)
-    print("In brackets the share of rows that is accepted: thresholds reject different rows under each score.\n")
+    print("In brackets: the share of rows that are accepted, which differs between scores at the same threshold.\n")
 
 
 def improved(studies: Sequence[Study]) -> None:
-    print("## Claim 1 (2.5, lemma 2.1): every cluster has a lower ECE, and the share of test rows where it has\n")
+    print("## Claim 1 (2.5, lemma 2.1): the ECE of every cluster falls; the share where it does\n")
     print("The paper: Platt 82.28 %, Dirichlet 83.23 %, beta 86.36 %, temperature 100 % of the rows of WiDS.\n")
     rows = []
     for one in studies:
@@ -208,8 +208,8 @@ def _word(holds: bool) -> str:
 
 
 def t_tests(studies: Sequence[Study], draws: int) -> None:
-    print(f"## Paired t-tests, {draws} draws of 30 % of the test rows: CCL less unified\n")
-    print("Draws of the same rows overlap: the p-values are the paper's, and too small.\n")
+    print(f"## Paired t-tests, {draws} draws of 30 % of the test rows: CCL minus unified\n")
+    print("The p-values are computed as in the paper, and are too small because the draws overlap.\n")
     rows = []
     for one in studies:
         rng = np.random.default_rng(SEED)
@@ -238,19 +238,17 @@ def claims(studies: Sequence[Study]) -> None:
             lowered[verdict] = lowered.get(verdict, 0) + 1
             rows.append([one.name, method, f"{after['CECE'] - before['CECE']:+.4f}",
                          f"{after['AUC'] - before['AUC']:+.4f}", verdict, f"{within:+.5f}"])  # fmt: skip
-    table(
-        ("data", "method", "CECE, CCL less unified", "AUC, CCL less unified", "lemma 2.4", "mean AUC in clusters"), rows
-    )
+    table(("data", "method", "CECE, CCL minus unified", "AUC", "lemma 2.4", "mean AUC within clusters"), rows)
     fewer = sum(count for verdict, count in lowered.items() if verdict != "says nothing")
     print(
         f"**Lemma 2.3, CECE falls: {fewer} of {len(rows)}. Lemma 2.4, where it falls the AUC rises: "
         f"{lowered.get('holds', 0)} of {fewer}.** {_word(fewer == len(rows) and not lowered.get('fails'))}\n"
     )
     print(
-        "The proof of lemma 2.4 raises the AUC inside a cluster. A rising map leaves it as it is: what CCL gains it\n"
-        "gains between clusters, and it loses where a cluster's map falls or steps.\n"
+        "The proof of lemma 2.4 needs the AUC inside a cluster to rise, but an increasing calibration map does not\n"
+        "change it. CCL raises the AUC between clusters, and lowers it where a map decreases or has steps.\n"
     )
-    print("## Claim 3 (2.7, theorem 2.5): does a lower CECE mean a higher AUC?\n")
+    print("## Claim 3 (2.7, theorem 2.5): a lower CECE means a higher AUC\n")
     rows = []
     for one in studies:
         names = [name for name in one.scores if not name.startswith("Soft") and name != RATES]
@@ -272,8 +270,8 @@ def claims(studies: Sequence[Study]) -> None:
         )
         print(
             f"**A counterexample, {one.name}:** the label rate of the cluster has a CECE of {error:.4f} and an AUC of "
-            f"{area:.4f}, the base classifier {base_error:.4f} and {base_area:.4f}. On the rows that it was fitted on "
-            "its CECE is 0, the least there is, whatever its AUC.\n"
+            f"{area:.4f}, the base classifier {base_error:.4f} and {base_area:.4f}. On the rows of its fit "
+            "the label rate has a CECE of 0, the lowest possible, whatever its AUC.\n"
         )
 
 
@@ -298,7 +296,7 @@ def _agreement(error: dict[str, float], auc: dict[str, float]) -> tuple[str, str
 
 
 def clustering(folder: Path, *, quick: bool) -> None:
-    print("## Section 3.2.1: clusters by what rows are embedded as\n")
+    print("## Section 3.2.1: clusters by embedding\n")
     print(
         "The paper, on WiDS: SHAP values give more even sizes than features, more different label rates (variance\n"
         "0.0252 beside 0.0014) and the highest homogeneity (0.282; leaves 0.203, top features 0.129, features 0.045).\n"
@@ -323,7 +321,7 @@ def clustering(folder: Path, *, quick: bool) -> None:
 
 
 def against_platt(studies: Sequence[Study]) -> None:
-    print("## Beside the tables: log-loss on the test rows, CCL as the paper has it and calcli's soft default\n")
+    print("## Not in the paper: log-loss on the test rows, of the paper's CCL and of calcli's soft default\n")
     rows = []
     for one in studies:
         for method, unified, clustered in one.families():
@@ -343,7 +341,7 @@ def main() -> None:
     warnings.simplefilter("error")
     print("# CCL and CECE\n")
     print(
-        f"{CLUSTERS} clusters, CatBoost as the base classifier; fitted on the .cal files, judged on the .test files.\n"
+        f"{CLUSTERS} clusters, CatBoost as the base classifier; fitted on calibration files, evaluated on test files.\n"
     )
     studies = [study(given.folder, name, quick=given.quick) for name in DATA]
     table_2(studies)

@@ -136,11 +136,11 @@ def table_2(studies: Sequence[Study]) -> None:
                 "even without boosting MBCT has the best AUC",
                 [(name, better(row, SINGLE, others)) for name, row in found.items()],
             )
-    print("MVCE of a calibrated score is its floor, not 0: differences that are small beside it are chance.\n")
+    print("The MVCE of a calibrated score is its floor, not 0; differences much smaller than the floor are chance.\n")
 
 
 def figure_4(studies: Sequence[Study]) -> None:
-    print("## Figure 4: MVCE less that of MBCT, by the size of the bins\n")
+    print("## Figure 4: MVCE minus that of MBCT, by the size of the bins\n")
     holds: list[tuple[str, bool]] = []
     for one in studies:
         print(f"{one.name}\n")
@@ -203,9 +203,9 @@ def finer(label: IntArray, prob: FloatArray, bins: IntArray, by: FloatArray) -> 
 def figure_6(studies: Sequence[Study]) -> None:
     print("## Figure 6: the PUD of four sub-groups of each bin\n")
     print(
-        "Test rows. Each leaf of a tree without boosting, and each of as many bins of a histogram (at least 10), in\n"
-        "quarters: by chance, by the score itself, by the score of the other model. How far PUD is from 1: the mean\n"
-        "of |ln PUD|.\n"
+        "Each leaf of a tree without boosting, and each of as many bins of a histogram (at least 10), is divided into\n"
+        "four sub-groups of test rows: at random, by the score, or by the score of the other model. The table shows\n"
+        "the mean of |ln PUD|, which is 0 if PUD is 1.\n"
     )
     rows, holds = [], []
     for one in studies:

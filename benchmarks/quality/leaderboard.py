@@ -135,7 +135,7 @@ def sections(board: Board, rows: Mapping[str, int], *, seconds: float) -> Iterat
     yield "Median gain by base model", "Number of files in brackets.", standings.by_model(board, shown)
     about = (
         "Medians and means over the files on which the method gave a result, beside the raw score on the same files. "
-        "Seconds are of processor time, one thread: times by the clock mean little on a machine that others use too."
+        "Seconds are processor time on one thread."
     )
     yield "Other metrics, and time", about, standings.measures(board)
     few = {file for file, count in rows.items() if count < FEW}
@@ -148,9 +148,9 @@ def sections(board: Board, rows: Mapping[str, int], *, seconds: float) -> Iterat
 def rule_sections(boards: Mapping[str, Board], calcli: Sequence[str]) -> Iterator[Section]:
     """Of the choice that ``auto`` makes."""
     about = (
-        f"`auto` takes the simplest method whose held-out log-loss is within {TODAY:g} standard errors of the least. "
-        "The held-out losses were found once for each file, and other factors applied to them. The best of each file "
-        "is that of the methods that `auto` compares, known with hindsight alone."
+        f"`auto` takes the simplest method whose held-out log-loss is within {TODAY:g} standard errors of the lowest. "
+        "Here other factors are applied to the same held-out losses. `the best of each file` is the best of the "
+        "methods that `auto` compares, chosen on the test rows."
     )
     for title, own in boards.items():
         if own.contests:

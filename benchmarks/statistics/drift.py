@@ -73,7 +73,7 @@ def alarm(
 
 def main() -> None:
     runs = 5 if "--quick" in sys.argv else 100
-    print(f"A year without drift, {runs} runs each; promised: at most {ALPHA:.0%} with an alarm.\n")
+    print(f"Years without drift, {runs} of each kind; at most {ALPHA:.0%} of them may have an alarm.\n")
     print("| rows a night | rate | what the rows of a night share | false alarms |")
     print("| --- | --- | --- | --- |")
     for rows, mean, spread, memory, name in (
@@ -89,8 +89,8 @@ def main() -> None:
         wrong = sum(night is not None for night in found)
         rate = float(sigmoid(np.random.default_rng(0).normal(mean, 1.2, 10**5)).mean())
         print(f"| {rows:,} | {rate:.1%} | {name} | {wrong} of {runs} |", flush=True)
-    print("\n1,000 rows a night, rate 31 %; what moves has moved from night 1 or night 51 on.\n")
-    print("| what moves | shared | from night | found after, median | 9 runs in 10 | before it began |")
+    print("\n1,000 rows a night, rate 31 %; the change begins in night 1 or in night 51.\n")
+    print("| change | shared | begins in night | found after, median | 90 % of runs within | alarms before it began |")
     print("| --- | --- | --- | --- | --- | --- |")
     for shift, slope, spread, begin in (
         (0.2, 1.0, 0.0, 1),

@@ -75,7 +75,7 @@ def alarms(table: Table, label: IntArray) -> tuple[int, int]:
 
 def main() -> None:
     runs = 100 if "--quick" in sys.argv else 1000
-    print("| calibrated scores | any false | standard error | groups in the family |")
+    print("| calibrated scores | any group rejected | standard error | groups compared |")
     print("| --- | --- | --- | --- |")
     for name, made in TABLES.items():
         false, family = 0, 0.0

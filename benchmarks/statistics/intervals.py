@@ -39,7 +39,7 @@ def share(hits: list[bool]) -> str:
 
 
 def tests(repeats: int) -> None:
-    print("# Tests of calibrated scores at 5 %: 0.050 is right\n")
+    print("# Tests of calibrated scores at the 5 % level: nominal 0.050\n")
     print("| test | rate | rows | rejects |\n| --- | --- | --- | --- |")
     for rate, centre in CENTRES.items():
         for rows in (200, 1000, 10_000):
@@ -55,8 +55,8 @@ def tests(repeats: int) -> None:
 
 
 def intervals(repeats: int) -> None:
-    print("\n# Intervals: 0.950 is right\n")
-    print("| interval | rate | rows | weights | holds the truth | all of it too low | too high |")
+    print("\n# Coverage of intervals: nominal 0.950\n")
+    print("| interval | rate | rows | weights | coverage | wholly below the truth | wholly above |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
 
     def line(name: str, rate: str, rows: int, ends: list[tuple[float, float, float]], *, weighted: bool) -> None:

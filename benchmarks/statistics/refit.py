@@ -234,11 +234,11 @@ def main() -> None:
     runs, sizes = (1, (1000,)) if given.quick else (4, (200, 1000, 5000))
     drawn: Drawn = {}
     print(
-        f"In place is a fit on {FITTED:,} rows of before. How many years each number is the mean of: {runs}, with the "
-        "same nights under every rule. The excess is that over the log-loss of the true probabilities, 0 for an "
-        "oracle, as the mean of all nights. `unless worse` is what `refit` did before: not worse by more than 0.1 %. "
-        "By a worse one: replacements after which the true loss was higher. First after: nights from the move to the "
-        "first replacement, the median."
+        f"The first calibrator is fitted on {FITTED:,} earlier rows. Each number is the mean of {runs} years, with the "
+        "same nights under every rule. The excess log-loss is the mean over all nights of the log-loss minus that of "
+        "the true probabilities. `unless worse` replaces unless the new fit is worse by more than 0.1 %. `by a worse "
+        "one` counts the replacements that raised the true log-loss, and `first after` is the median number of nights "
+        "from the change to the first replacement."
     )
     table("platt", runs, ((scenario, rows) for scenario in SCENARIOS for rows in sizes), drawn)
     table("isotonic", runs, ((scenario, 1000) for scenario in SCENARIOS[:3]), drawn)

@@ -87,7 +87,7 @@ def share(hits: list[bool]) -> str:
 
 
 def coverage(repeats: int) -> None:
-    print("# Intervals: 0.950 is right\n")
+    print("# Coverage of intervals: nominal 0.950\n")
     print("| units | spread of their log-odds | `nll.diff`, rows | by unit | `slope` by unit | `intercept` by unit |")
     print("| --- | --- | --- | --- | --- | --- |")
     for table in tables():
@@ -110,7 +110,7 @@ def coverage(repeats: int) -> None:
 
 
 def alarms(repeats: int) -> None:
-    print("\n# Calibrated scores that are called off at 5 %\n")
+    print("\n# Calibrated scores: share rejected at the 5 % level\n")
     print("| units | spread | all gaps, rows | by unit | off on average | `hosmer_lemeshow` | `spiegelhalter_z` "
           "| `--by` 8 groups of units, any | `--by` 8 groups of rows, any |")  # fmt: skip
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -133,8 +133,8 @@ def alarms(repeats: int) -> None:
 
 
 def fits(repeats: int) -> None:
-    print("\n# What `fit --method platt` reports, beside the gain of such fits on fresh units\n")
-    print("Scores that are over-confident, 1.4 z. 0.950 is right.\n")
+    print("\n# Coverage of the interval that `fit --method platt` reports, for the gain on new units\n")
+    print("The scores are over-confident: 1.4 times the true log-odds. The nominal coverage is 0.950.\n")
     print("| units | spread | rows held out | units held out, by unit |\n| --- | --- | --- | --- |")
     for table in tables()[:4]:
         held: list[list[bool]] = [[], []]

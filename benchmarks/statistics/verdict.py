@@ -63,7 +63,7 @@ def share(count: int, of: int) -> str:
 
 
 def sizes(repeats: int) -> None:
-    print("# Calibrated scores that are called off: 0.050 is right\n")
+    print("# Calibrated scores: share rejected, nominal 0.050\n")
     print("| rate | weights | rows | all gaps together | calibration in the large |\n| --- | --- | --- | --- | --- |")
     for rate, centre in CENTRES.items():
         for weights in WEIGHTS:
@@ -83,8 +83,8 @@ def sizes(repeats: int) -> None:
 
 
 def powers(repeats: int) -> None:
-    print("# What is found: the share called off, and what comes first then\n")
-    print("| wrong by, at a rate of 0.31 | rows | called off | first |\n| --- | --- | --- | --- |")
+    print("# Scores that are wrong: share rejected, and the first diagnosis\n")
+    print("| wrong by, at a rate of 0.31 | rows | rejected | first diagnosis |\n| --- | --- | --- | --- |")
     for name, wrong in WRONG.items():
         for rows in (500, 2000, 10_000):
             found = [one for one in simulated(repeats, rows, -1.0, wrong) if not one.chance]

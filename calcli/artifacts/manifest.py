@@ -18,7 +18,7 @@ from calcli.state import Json
 
 JsonObject = dict[str, Json]
 
-KINDS = ("calibrator", "ensemble")
+KINDS = ("calibrator", "ensemble", "policy")
 TASKS = ("binary", "multiclass", "regression")
 CODECS = ("json", "npz", "blob")
 

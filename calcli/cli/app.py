@@ -23,6 +23,7 @@ COMMANDS = {
     "diagram": "Draw reliability diagrams: predicted probabilities against observed rates.",
     "compare": "Compare methods, and no calibration, on held-out rows.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
+    "decide": "Choose a threshold by costs or by a target, and save it as a policy.",
     "export": "Export a calibrator as SQL, JSON or ONNX.",
     "uncertainty": "Measure how uncertain predictions are, and why.",
     "inspect": "Describe an artifact and its held-out performance.",

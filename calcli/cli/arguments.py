@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Request = TypeVar("Request", bound="DataclassInstance")
 
-PRESENTATION = frozenset({"form", "html", "rollback", "threads", "quiet", "no_color", "debug"})
+PRESENTATION = frozenset({"form", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug"})
 """Options that are no fields of requests: they are about the form of the answer."""
 
 

@@ -141,6 +141,54 @@ PRIOR_SHIFT = method(
     "The base rate where the scores will be used, if it differs; for more classes a=RATE,b=RATE,...",
 )
 
+# Decisions
+decision = partial(option, "Decision")
+CALIBRATOR = decision("--with DIR", "The calibrator; by default the score is taken as it is.", field="artifact")
+COST_FP = decision("--cost-fp COST", "The cost of a false alarm.", kind=float)
+COST_FN = decision("--cost-fn COST", "The cost of a missed positive.", kind=float)
+COST_TP = decision("--cost-tp COST", "The cost of a true alarm; 0 by default.", kind=float)
+COST_TN = decision("--cost-tn COST", "The cost of a true negative; 0 by default.", kind=float)
+COST = decision("--cost COLUMN", "A column that multiplies the costs of each row, such as an amount.")
+COSTS = decision(
+    "--costs FILE",
+    "A CSV file with the cost of each action (columns) by class (rows), for any number of classes.",
+    field="cost_file",
+)
+TARGET = decision(
+    "--target EXPR",
+    "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
+)
+BUDGET_ROWS = decision(
+    "--budget ROWS",
+    "How many of as many rows as DATA has can be acted on.",
+    kind=int,
+    variable="CALCLI_DECIDE_BUDGET",
+)
+CONFIDENCE = decision("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
+ABSTAIN = decision("--abstain COST", "Leave rows open that cost more to decide than this.", kind=float)
+COVERAGE = decision("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.", kind=float)
+UNCERTAINTY = decision(
+    "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
+)
+SETS = decision("--sets SHARE", "Predict sets of classes that hold the true one in this share of new rows.", kind=float)
+SET_SCORE = decision(
+    "--set-score lac|aps|aps-randomised",
+    "lac: the smallest sets; aps: larger ones for rows that are hard; aps-randomised: smaller again.",
+    "lac",
+    kind=Literal["lac", "aps", "aps-randomised"],
+)
+BY_CLASS = decision("--by-class", "With --sets: hold the true class as often in each class.", False)
+SETS_BY = decision("--by COLUMN", "With --sets: as often in each group of this column.", variable="CALCLI_DECIDE_BY")
+THRESHOLD = decision("--threshold P", "The threshold in use today, for comparison.", 0.5, min=0, max=1)
+DECISION_BOOTSTRAP = decision(
+    "--bootstrap N",
+    "The number of bootstrap samples for 95 % intervals of costs; 0 is none.",
+    1000,
+    min=0,
+    max=1_000_000,
+    variable="CALCLI_DECIDE_BOOTSTRAP",
+)
+
 # Check
 WITH = check(
     "--with [NAME=]DIR",
@@ -254,6 +302,11 @@ SEED = check("--seed N", "The random seed.", 0, min=0, max=2**63 - 1)
 # Output
 KEEP = output("--keep A,B,...|none", "The input columns to keep; all by default.", convert=names_or_none)
 ARTIFACT_OUTPUT = output("-o --output DIR", "Where to save the artifact; <name of DATA>.<method> by default.")
+POLICY_OUTPUT = output("-o --output DIR", "Where to save the policy; <name of DATA>.policy by default.")
+POLICY_PICTURE = output(
+    "--picture FILE",
+    "Also draw costs, net benefit and rates by threshold: a .png, .svg, .pdf or .html file; - is the terminal.",
+)
 TABLE_OUTPUT = output("-o --output FILE", "Where to write the table; - is stdout.", REQUIRED)
 PICTURE_OUTPUT = output(
     "-o --output FILE",
@@ -314,6 +367,7 @@ CHECK_ROWS = output(
     min=1,
     max=10_000,
 )
+FLOAT32 = output("--float32", "Of ONNX: inputs and outputs in single precision; in double by default.", False)
 TABLE = output("--table NAME", "Where a query finds the rows.")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
 EXPLAIN = output(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calcli.reports.schema import Report
     from calcli.verbs.apply import ApplyResult
     from calcli.verbs.compare import CompareResult
+    from calcli.verbs.decide import DecideResult
     from calcli.verbs.diagram import DiagramResult
     from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
@@ -63,6 +64,54 @@ def fitted(result: FitResult, form: Form, console: Console) -> None:
         _report(result.report, form, console)
     if result.refused is not None:
         refuse(result.refused, console)
+
+
+def decided(result: DecideResult, form: Form, console: Console) -> None:
+    """The artifact's path on stdout and the options on stderr; exit code 1 where nothing is as it must be."""
+    from calcli.cli import serial
+    from calcli.cli.views import decisions as view
+
+    if form == "table":
+        console.show([*view.decided(result, console.stderr), ""])
+    elif form == "json":
+        _json(result.to_json(), console)
+    else:
+        from calcli.reporting.decisions import flat
+
+        write(serial.flat(view.COLUMNS, list(flat(result.choice)), form))
+    for warning in result.warnings:
+        console.warn(warning.message)
+    _warn_of_bad_rows(result.data.rows_bad, result.data.rows, "are bad and were left out", console)
+    if result.refused is not None:
+        refuse(result.refused, console)
+    if form == "table" and result.path is not None:
+        write_path(result.path)
+
+
+def check_picture(target: str | None) -> None:
+    """Refuse a picture that cannot be drawn before any rows are read."""
+    if target not in (None, "-"):
+        from calcli.reporting.decision_charts import form_of
+
+        form_of(str(target))
+
+
+def drawn(result: DecideResult, target: str | None, console: Console) -> None:
+    """The pictures of a policy in a file, or on stderr, with ``--picture``."""
+    if target is None:
+        return
+    from calcli.cli.views import pictures as view
+    from calcli.reporting import decision_charts
+    from calcli.tables.sink import write_bytes
+
+    if not result.scores:
+        console.warn("nothing was drawn: pictures are of thresholds, and these rows have more than two classes")
+        return
+    if target == "-":
+        console.show(view.charts(decision_charts.charts(result), console.stderr))
+        return
+    write_bytes(decision_charts.drawn(result, target), target)
+    console.note(f"drawn in {target}")
 
 
 def compared(result: CompareResult, form: Form, console: Console) -> None:
@@ -119,6 +168,7 @@ def evaluated(report: Report, form: Form, console: Console) -> None:
                 *changes.table(report, screen),
                 *groups.verdicts(report, screen),
                 *view.drift(report, screen),
+                *view.policies(report, screen),
             ],
             console,
         )
@@ -131,6 +181,9 @@ def evaluated(report: Report, form: Form, console: Console) -> None:
         refuse(f"--fail-if is true: {'; '.join(failed)}", console)
     if report.drift is not None and report.drift["drifted"]:
         refuse("the calibration has moved since the fit", console)
+    promises: list[Any] = [entry["promise"] for entry in report.decisions]
+    if report.drift is not None and any(promise is not None and promise["broken"] for promise in promises):
+        refuse("the policy does not keep its promise on these rows", console)
 
 
 def page(report: Report, target: str | None, console: Console) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from calcli.diagrams.captions import axes, axis_end, band_text, caption, error_name, fullest, legend, ticks
+from calcli.diagrams.captions import axes, axis_end, caption, error_name, fullest, legend, ticks
+from calcli.diagrams.charts import Chart, rejections
 from calcli.diagrams.curves import Bands, Curve, Point
 
 if TYPE_CHECKING:
@@ -104,6 +105,15 @@ NO_DATE = {
 
 def render(curves: Sequence[Curve], label: str, bands: Bands, form: Format) -> bytes:
     """The picture as a file."""
+    return _saved(lambda: figure(curves, label, bands), form)
+
+
+def render_charts(charts: Sequence[Chart], form: Format) -> bytes:
+    """The charts in one picture, as a file."""
+    return _saved(lambda: _charts(charts), form)
+
+
+def _saved(figure: Callable[[], Figure], form: Format) -> bytes:
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -111,7 +121,7 @@ def render(curves: Sequence[Curve], label: str, bands: Bands, form: Format) -> b
         for name, value in _STYLE.items():
             mpl.rcParams[name] = value  # type: ignore[index,unused-ignore]
         stream = io.BytesIO()
-        figure(curves, label, bands).savefig(stream, format=form, metadata=NO_DATE[form])
+        figure().savefig(stream, format=form, metadata=NO_DATE[form])
     return stream.getvalue()
 
 
@@ -120,7 +130,7 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     from matplotlib.figure import Figure
 
     if curves[0].kind == "rejection":
-        return _rejections(curves, label, bands)
+        return _charts([rejections(curves, label, bands)])
     size, rows = _layout(curves)
     across, down = max(map(len, rows)), len(rows)
     texts = {id(curve): textwrap.wrap(caption(curve).text, size.letters) for curve in curves}
@@ -299,39 +309,58 @@ def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
     return [marks[mark] for mark, _ in entries]
 
 
-def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
-    """The error rates of all scores in one plot."""
+def _charts(charts: Sequence[Chart]) -> Figure:
+    """Charts of several lines, two beside each other, each with its legend below it."""
     from matplotlib.figure import Figure
 
     wide, high = 5.6, 3.6
-    below = _LARGE.foot + 0.21 * (len(curves) + (bands != "none")) + 0.1
-    left, top = _LARGE.left + 0.12, axis_end(curves)
-    picture = Figure(figsize=(left + wide + _LARGE.right, 0.2 + high + below))
-    plot = _place(picture, left, below, wide, high)
-    for place, curve in enumerate(curves):
-        x, y, lo, hi = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "lo", "hi"))
-        color, dash = LINES[place % len(LINES)], DASHES[place % len(DASHES)]
-        text = f"{curve.score}{caption(curve).because}"
-        plot.plot(x, y, color=color, linestyle=dash, linewidth=2, label=text, zorder=4)
-        if lo and lo[0] is not None:
-            plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)
-    plot.set_xlim(0, 1)
-    plot.set_ylim(0, top)
-    plot.set_yticks(ticks(0, top))
-    plot.grid(color=LIGHT, linewidth=0.8)
-    plot.set_axisbelow(True)
-    x_name, y_name = axes(curves[0], label)
-    plot.set_xlabel(x_name, parse_math=False)
-    plot.set_ylabel(y_name, parse_math=False)
-    handles, _ = plot.get_legend_handles_labels()
-    if bands != "none":
-        handles.append(_shade(bands))
-    for entry in picture.legend(handles=handles, loc="lower left", frameon=False, fontsize=9).get_texts():
-        entry.set_parse_math(False)  # a name is no formula
+    head = 0.35 if any(chart.title for chart in charts) else 0.2
+    entries = [0.21 * (len(chart.tracks) + len(chart.marks) + bool(chart.band)) for chart in charts]
+    below = _LARGE.foot + max(entries) + 0.1
+    left = _LARGE.left + 0.12
+    across, down = min(len(charts), 2), math.ceil(len(charts) / 2)
+    width, height = left + wide + _LARGE.right, head + high + below
+    picture = Figure(figsize=(across * width, down * height))
+    for place, chart in enumerate(charts):
+        x, y = place % 2 * width, (down - 1 - place // 2) * height
+        handles = _tracks(_place(picture, x + left, y + below, wide, high), chart)
+        corner = (place % 2 / across, (y + max(entries) - entries[place]) / (down * height))
+        drawn = picture.legend(handles=handles, loc="lower left", bbox_to_anchor=corner, frameon=False, fontsize=9)
+        for entry in drawn.get_texts():
+            entry.set_parse_math(False)  # a name is no formula
     return picture
 
 
-def _shade(bands: Bands) -> Artist:
+def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
+    """The lines of a chart; the marks of its legend."""
+    handles: list[Artist] = []
+    for track, place in zip(chart.within().tracks, chart.colors, strict=True):
+        x, y, lo, hi = ([getattr(point, name) for point in track.points] for name in ("x", "y", "lo", "hi"))
+        color = MIDDLE if place is None else LINES[place % len(LINES)]
+        dash = DASHES[(len(handles) if place is None else place) % len(DASHES)]
+        handles += plot.plot(
+            x, y, color=color, linestyle=dash, linewidth=1.3 if track.plain else 2,
+            label=f"{track.name}{track.note}", zorder=4,
+        )  # fmt: skip
+        if track.banded:
+            plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)
+    for at, name in chart.marks:
+        handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=f"{at:.3g}: {name}"))
+    if chart.band:
+        handles.append(_shade(chart.band))
+    plot.set_xlim(0, chart.right)
+    plot.set_ylim(0, chart.top)
+    plot.set_yticks(ticks(0, chart.top))
+    plot.grid(color=LIGHT, linewidth=0.8)
+    plot.set_axisbelow(True)
+    plot.set_xlabel(chart.x_name, parse_math=False)
+    plot.set_ylabel(chart.y_name, parse_math=False)
+    if chart.title:
+        plot.set_title(chart.title, loc="left", fontsize=_LARGE.title, fontweight="bold", parse_math=False)
+    return handles
+
+
+def _shade(text: str) -> Artist:
     from matplotlib.patches import Patch
 
-    return Patch(facecolor=MIDDLE, alpha=0.25, label=band_text(bands))
+    return Patch(facecolor=MIDDLE, alpha=0.25, label=text)

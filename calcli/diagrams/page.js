@@ -37,12 +37,14 @@
 
   const digits = (value) => (value === null ? "" : value.toFixed(3));
   const rows = (value) => value.toLocaleString("en", { maximumFractionDigits: 0 });
+  const number = (value) => String(+value.toPrecision(4));
   const percent = (value) => `${(100 * value).toFixed(1)} %`;
   const words = {
     reliability: (p, its) =>
       `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
     smooth: (p, its) => `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}`,
     rejection: (p, its, score) => `${score}: ${percent(p.y)} of the rows kept are wrong`,
+    chart: (p, its, score) => `${score}: ${number(p.y)}`,
   };
   const named = ([x, y, n, lo, hi, begin, end]) => ({ x, y, n, lo, hi, begin, end });
   const tracks = (svg) =>
@@ -70,8 +72,9 @@
       anchor ??= cursor;
       const its = svg.dataset;
       if (its.drawn === "rejection" && !lines.length) lines.push(`${percent(p.x)} rejected`);
+      if (its.drawn === "chart" && !lines.length) lines.push(`${its.x} ${number(p.x)}`);
       lines.push(words[its.drawn](p, its, track.dataset.score));
-      if (p.lo !== null && its.drawn !== "rejection") lines.push(`${its.band}: ${digits(p.lo)} to ${digits(p.hi)}`);
+      if (p.lo !== null && its.band) lines.push(`${its.band}: ${digits(p.lo)} to ${digits(p.hi)}`);
     }
     if (!anchor) return;
     tip.textContent = lines.join("\n");
@@ -109,6 +112,35 @@
     });
   }
 
+  // The slider: what follows from a threshold, in its table and as a line in the pictures.
+  for (const slider of all("[data-slider]")) {
+    const data = JSON.parse(slider.dataset.slider);
+    const input = slider.querySelector("input");
+    const move = () => {
+      const at = (name) => data[name][input.value];
+      const [tp, fp, fn, tn] = ["tp", "fp", "fn", "tn"].map(at);
+      const total = tp + fp + fn + tn;
+      const share = (part, whole) => (whole > 0 ? percent(part / whole) : "none");
+      const cells = {
+        threshold: String(+at("threshold").toPrecision(3)),
+        tp: rows(tp), fp: rows(fp), fn: rows(fn), tn: rows(tn),
+        alerts: share(tp + fp, total), precision: share(tp, tp + fp), recall: share(tp, tp + fn),
+        "false-positive rate": share(fp, fp + tn), accuracy: share(tp + tn, total),
+      };
+      if (data.cost) cells["cost per row"] = number(at("cost"));
+      if (data.cost) cells["cost of all rows"] = rows(at("cost") * total);
+      for (const cell of all("[data-cell]", slider)) cell.textContent = cells[cell.dataset.cell];
+      for (const svg of all('svg[data-x="threshold"]')) {
+        const [, top, , height] = svg.dataset.shape.split(" ").map(Number);
+        const line = svg.querySelector(".at");
+        line.setAttribute("d", `M${place(svg, at("threshold"), 0)[0]} ${top}v${height}`);
+        line.removeAttribute("hidden");
+      }
+    };
+    input.addEventListener("input", move);
+    move();
+  }
+
   // The numbers behind a picture, when somebody asks for them.
   for (const details of all("details[data-numbers]")) {
     details.addEventListener("toggle", () => {
@@ -120,10 +152,12 @@
         for (const text of cells) row.appendChild(document.createElement(kind)).textContent = text;
       };
       const found = all("[data-points]", details.parentElement);
-      add([...(found.length > 1 ? ["score"] : []), ...details.dataset.numbers.split(",")], "th");
+      const columns = details.dataset.numbers.split(",");
+      add([...(found.length > 1 ? ["score"] : []), ...columns], "th");
       for (const track of found) {
         for (const [x, y, n, lo, hi] of JSON.parse(track.dataset.points)) {
-          add([...(found.length > 1 ? [track.dataset.score] : []), digits(x), digits(y), rows(n), digits(lo), digits(hi)], "td");
+          const cells = columns.length === 2 ? [number(x), number(y)] : [digits(x), digits(y), rows(n), digits(lo), digits(hi)];
+          add([...(found.length > 1 ? [track.dataset.score] : []), ...cells], "td");
         }
       }
       target.append(table);

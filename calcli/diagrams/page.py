@@ -5,16 +5,21 @@ Its parts are for other pages too: `style` and `script` once in a page, `switche
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
-from calcli.diagrams.captions import SIDES, axis_end, band_text, caption, error_name, legend
+from calcli.diagrams.captions import SIDES, axis_end, caption, error_name, legend
+from calcli.diagrams.charts import Chart, rejections
 from calcli.diagrams.curves import Bands, Curve, Kind
+from calcli.diagrams.decisions import AtThresholds, numbers
 
 TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
+
+_DOTTED = '<path class="dotted" d="M5.5 0V8"/>'
 
 
 def document(title: str, about: str, body: str) -> str:
@@ -74,7 +79,7 @@ def figures(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     for kind, group in groupby(curves, key=lambda curve: curve.kind):
         chosen = list(group)
-        inside = _rejections(chosen, label, bands) if kind == "rejection" else _panels(chosen, label, bands)
+        inside = _chart(rejections(chosen, label, bands)) if kind == "rejection" else _panels(chosen, label, bands)
         parts.append(f'<section data-kind="{kind}">\n{inside}</section>\n')
     return "".join(parts)
 
@@ -106,20 +111,71 @@ def _figure(curve: Curve, picture: str) -> str:
     )
 
 
-def _rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
-    lines = "".join(
-        f'<p data-score="{escape(curve.score)}">{_color_mark(f"fill:var(--line-{place % svg.LINES})")}'
-        f"<strong>{escape(curve.score)}</strong>{escape(caption(curve).because)}.</p>"
-        for place, curve in enumerate(curves)
+def charts(shown: Sequence[Chart]) -> str:
+    """Charts of several lines, each with its legend above it."""
+    return f'<div class="charts">\n{"".join(map(_chart, shown))}</div>\n'
+
+
+def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:
+    """What follows from a threshold: counts, rates and cost; `truths` names positive and negative rows."""
+    place = score.place(chosen)
+    tp, fp, fn, tn = (float(getattr(score, name)[place]) for name in ("tp", "fp", "fn", "tn"))
+    pairs = {
+        "alerts": (tp + fp, score.rows),
+        "precision": (tp, tp + fp),
+        "recall": (tp, tp + fn),
+        "false-positive rate": (fp, fp + tn),
+        "accuracy": (tp + tn, score.rows),
+    }
+    rates = {name: f"{100 * part / of:.1f} %" if of > 0 else "none" for name, (part, of) in pairs.items()}
+    if score.cost is not None:
+        cost = float(score.cost[place])
+        rates |= {"cost per row": f"{cost:.4g}", "cost of all rows": f"{cost * score.rows:,.0f}"}
+    counts = [("yes", tp, fp, "tp", "fp"), ("no", fn, tn, "fn", "tn")]
+    table = "".join(
+        f'<tr><th class="word">{name}</th><td data-cell="{left}">{one:,.0f}</td>'
+        f'<td data-cell="{right}">{other:,.0f}</td></tr>'
+        for name, one, other, left, right in counts
     )
-    shaded = f'<ul class="legend"><li>shaded: {band_text(bands)}</li></ul>\n' if bands != "none" else ""
-    numbers = _numbers("rejected,error rate,rows left,from,to")
-    picture = svg.rejections(curves, label, bands)
-    return f'<figure class="wide">\n<figcaption>{lines}</figcaption>\n{picture}{numbers}</figure>\n{shaded}'
+    listed = "".join(
+        f'<tr><th class="word">{name}</th><td data-cell="{name}">{text}</td></tr>' for name, text in rates.items()
+    )
+    steps = f'min="0" max="{len(score.thresholds) - 1}" value="{place}"'
+    data = escape(json.dumps(numbers(score), separators=(",", ":")))
+    return (
+        f'<figure class="wide slider" data-slider="{data}">\n<figcaption><b>{escape(score.name)}</b></figcaption>'
+        f'<label>threshold <input type="range" {steps}></label>\n<div class="tables">'
+        f'<table><caption>threshold <span data-cell="threshold">{float(score.thresholds[place]):.3g}</span></caption>'
+        f"<thead><tr><th></th>{''.join(f'<th>{escape(truth)}</th>' for truth in truths)}</tr></thead>{table}</table>"
+        f"<table>{listed}</table></div></figure>\n"
+    )
+
+
+def _chart(shown: Chart) -> str:
+    title = f"<b>{escape(shown.title)}</b>" if shown.title else ""
+    lines = "".join(
+        f'<p data-score="{escape(track.name)}">{_color_mark(f"fill:{_ink(place)}")}'
+        f"<strong>{escape(track.name)}</strong>{escape(track.note)}{'.' if track.note else ''}</p>"
+        for track, place in zip(shown.tracks, shown.colors, strict=True)
+    )
+    marks = "".join(f"<p>{_mark(_DOTTED)}{at:.3g}: {escape(name)}</p>" for at, name in shown.marks)
+    shaded = f'<ul class="legend"><li>shaded: {escape(shown.band)}</li></ul>\n' if shown.band else ""
+    columns = (
+        "rejected,error rate,rows left,from,to" if shown.drawn == "rejection" else f"{shown.x_name},{shown.y_name}"
+    )
+    picture = svg.chart(shown)
+    return (
+        f'<figure class="wide">\n<figcaption>{title}{lines}{marks}</figcaption>\n'
+        f"{picture}{_numbers(columns)}</figure>\n{shaded}"
+    )
+
+
+def _ink(place: int | None) -> str:
+    return "var(--soft)" if place is None else svg.ink(place)
 
 
 def _numbers(columns: str) -> str:
-    return f'<details data-numbers="{columns}"><summary>numbers</summary><div class="scroll"></div></details>'
+    return f'<details data-numbers="{escape(columns)}"><summary>numbers</summary><div class="scroll"></div></details>'
 
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from calcli.diagrams.captions import axes, axis_end, caption, fullest, names, tick_labels, ticks
+from calcli.diagrams.captions import axes, caption, fullest, names, tick_labels, ticks
+from calcli.diagrams.charts import Chart, Track
 from calcli.diagrams.curves import Bands, Curve, Point
 
 # In units of the picture.
@@ -46,7 +47,7 @@ class PlotArea:
         return self.left + value / self.right * self.width
 
     def y(self, value: float) -> float:
-        return self.bottom - min(value, self.high) / self.high * self.height
+        return self.bottom - min(max(value, 0.0), self.high) / self.high * self.height
 
     def path(self, points: Iterable[tuple[float, float]]) -> str:
         """A line through points."""
@@ -69,12 +70,12 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
     x_name, y_name = axes(curve, label)
     drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
     scale = _text(LEFT - 6, counts.top + 10, fullest(curve), "end soft")
+    predicted, observed = names(curve.of)
     return _picture(
         (LEFT + SIDE + RIGHT, counts.bottom + BELOW),
         frame,
-        curve,
         f"{curve.score}: {caption(curve).text} x: {x_name}; y: {y_name}",
-        bands,
+        f'data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-predicted="{predicted}" data-observed="{observed}"',
         _curve_group(curve, drawn),
         _stroke("diagonal", frame.path([(0, 0), (top, top)])),
         scale,
@@ -125,57 +126,69 @@ def _side(point: Point) -> str:
     return point.side + ("" if point.off else " chance")
 
 
-def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> str:
-    """The error rates of all scores in one picture."""
-    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, 1.0, axis_end(curves))
-    x_name, y_name = axes(curves[0], label)
-    grid = "".join(_stroke("grid", frame.path([(0, value), (1, value)])) for value in ticks(0.0, frame.high)[1:])
-    tracks = "".join(_curve_group(curve, _rate(curve, place, frame)) for place, curve in enumerate(curves))
-    named = "; ".join(f"{curve.score}{caption(curve).because}" for curve in curves)
+def chart(shown: Chart) -> str:
+    """Several lines in one picture."""
+    shown = shown.within()
+    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.right, shown.top)
+    grid = "".join(_stroke("grid", frame.path([(0, y), (frame.right, y)])) for y in ticks(0.0, frame.high)[1:])
+    marks = "".join(_stroke("dotted", frame.path([(at, 0.0), (at, frame.high)])) for at, _ in shown.marks)
+    tracks = "".join(
+        _track(track.name, track.points, _drawn(track, "var(--soft)" if place is None else ink(place), frame))
+        for track, place in zip(shown.tracks, shown.colors, strict=True)
+    )
+    named = "; ".join(f"{track.name}{track.note}" for track in shown.tracks)
     size = (frame.left + WIDE + RIGHT, frame.bottom + BELOW)
-    return _picture(size, frame, curves[0], named, bands, grid, tracks, _axes(frame, frame.bottom, x_name, y_name))
+    drawn = f'data-drawn="{shown.drawn}" data-x="{escape(shown.x_name)}"'
+    floor = _axes(frame, frame.bottom, shown.x_name, shown.y_name)
+    line = '<path class="at" hidden=""/>'  # of the slider
+    return _picture(size, frame, named, drawn, grid, marks, tracks, floor, line)
 
 
-def _rate(curve: Curve, place: int, frame: PlotArea) -> str:
-    """A curve and its band."""
-    ink = f"var(--line-{place % LINES})"
+def ink(place: int) -> str:
+    """The colour of a line."""
+    return f"var(--line-{place % LINES})"
+
+
+def _drawn(track: Track, color: str, frame: PlotArea) -> str:
+    """A line and its band."""
     parts = []
-    if curve.points and curve.points[0].lo is not None:
+    if track.banded:
         path = _path(
             frame,
-            [(one.x, one.hi or 0.0) for one in curve.points],
-            [(one.x, one.lo or 0.0) for one in reversed(curve.points)],
+            [(one.x, one.hi or 0.0) for one in track.points],
+            [(one.x, one.lo or 0.0) for one in reversed(track.points)],
         )
-        parts.append(f'<path class="shade" style="fill:{ink}" d="{path}"/>')
-    path = frame.path((one.x, one.y) for one in curve.points) if curve.points else ""
-    return "".join([*parts, f'<path class="curve" style="stroke:{ink}" d="{path}"/>'])
+        parts.append(f'<path class="shade" style="fill:{color}" d="{path}"/>')
+    path = frame.path((one.x, one.y) for one in track.points) if track.points else ""
+    kind = "curve plain" if track.plain else "curve"
+    return "".join([*parts, f'<path class="{kind}" style="stroke:{color}" d="{path}"/>'])
 
 
 # Pieces
 
 
-def _picture(
-    size: tuple[float, float], frame: PlotArea, curve: Curve, description: str, bands: Bands, *parts: str
-) -> str:
-    predicted, observed = names(curve.of)
+def _picture(size: tuple[float, float], frame: PlotArea, description: str, drawn: str, *parts: str) -> str:
+    """`drawn` are the attributes that word the pointer's text."""
     shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
     size_text = f"0 0 {_number(size[0])} {_number(size[1])}"
     box = f'viewBox="{size_text}" role="img" tabindex="0" aria-label="{escape(description)}"'
-    data = f'data-shape="{shape}" data-drawn="{curve.kind}" data-band="{BANDS[bands]}"'
-    data += f' data-predicted="{predicted}" data-observed="{observed}"'
-    return f"<svg {box} {data}>{''.join(parts)}</svg>\n"
+    return f'<svg {box} data-shape="{shape}" {drawn}>{"".join(parts)}</svg>\n'
 
 
 def _curve_group(curve: Curve, drawn: str) -> str:
     """The group of one curve, with its numbers for the pointer."""
-    spans: Iterable[Sequence[float]] = curve.edges or [()] * len(curve.points)
+    return _track(curve.score, curve.points, drawn, curve.edges)
+
+
+def _track(name: str, points: Sequence[Point], drawn: str, edges: Sequence[tuple[float, float]] = ()) -> str:
+    spans: Iterable[Sequence[float]] = edges or [()] * len(points)
     rows = [
         [_short(value) for value in (point.x, point.y, point.n, point.lo, point.hi, *span)]
-        for point, span in zip(curve.points, spans, strict=True)
+        for point, span in zip(points, spans, strict=True)
     ]
-    points = json.dumps(rows, separators=(",", ":"))
+    numbers = json.dumps(rows, separators=(",", ":"))
     return (
-        f'<g class="track" data-score="{escape(curve.score)}" data-points="{points}">{drawn}'
+        f'<g class="track" data-score="{escape(name)}" data-points="{numbers}">{drawn}'
         '<circle class="cursor" r="4.5" hidden=""/></g>'
     )
 

@@ -18,7 +18,8 @@ from itertools import groupby, pairwise
 
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
 from calcli.diagrams.captions import SIDES, axes, axis_end, caption, error_name, fullest, rate_text, tick_labels
-from calcli.diagrams.curves import Curve
+from calcli.diagrams.charts import Chart, rejections
+from calcli.diagrams.curves import Curve, Point
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "·"}
@@ -64,10 +65,9 @@ def draw(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[Line
     if style.width < NARROW:
         style = replace(style, small=True)
     if curves[0].kind == "rejection":
-        lines = _rejections(curves, label, style)
-    else:
-        groups = [list(group) for _, group in groupby(curves, key=lambda curve: curve.of)]
-        lines = [line for group in groups for line in _panels(group, label, style)] + _legend(curves, label, style)
+        return charts([rejections(curves, label, "none")], style)
+    groups = [list(group) for _, group in groupby(curves, key=lambda curve: curve.of)]
+    lines = [line for group in groups for line in _panels(group, label, style)] + _legend(curves, label, style)
     return in_letters(lines, unicode=style.unicode)
 
 
@@ -349,53 +349,62 @@ def _in_rows(entries: Sequence[Line], width: int) -> list[Line]:
     return rows
 
 
-# Rejection
+# Charts
 
 
-def _rejections(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[Line]:
-    """The error rates of all scores in one plot."""
+def charts(shown: Sequence[Chart], style: TerminalStyle) -> list[Line]:
+    """Charts, one below the other."""
+    blocks = [[*_chart(chart.within(), style), []] for chart in shown]
+    return in_letters([line for block in blocks for line in block][:-1], unicode=style.unicode)
+
+
+def _chart(chart: Chart, style: TerminalStyle) -> list[Line]:
+    """Several lines in one plot, and what they are."""
     width, height = (30, 10) if style.small else (min(60, style.width - 12), 18)
-    top = axis_end(curves)
-    margin = max(map(len, tick_labels(top, height // 3).values())) + 2
-    frame = _PlotArea(width, height, 1.0, top, margin, axes(curves[0], label)[0])
+    margin = max(map(len, tick_labels(chart.top, height // 3).values())) + 2
+    frame = _PlotArea(width, height, chart.right, chart.top, margin, chart.x_name)
     canvas = Canvas(width, height)
-    for place, curve in enumerate(curves):
-        if not style.unicode or not style.color:
-            _letters(canvas, curve, place, frame)
-    for place, curve in enumerate(curves):
-        for x, y in _curve_dots(curve, frame):
-            canvas.dot(x, y, f"line-{place % LINES}")
-    plot = [[Piece(" " * frame.margin + axes(curves[0], label)[1], "dim")], *frame.framed(canvas)]
-    plot += [frame.floor(frame.zero), frame.numbers(), *frame.name()]
-    lines = [*plot, []]
-    for place, curve in enumerate(curves):
-        verdict = caption(curve)
+    dots = [_curve_dots(track.points, frame) for track in chart.tracks]
+    inks = ["dim" if place is None else f"line-{place % LINES}" for place in chart.colors]
+    for at, _ in chart.marks:
+        for y in range(0, 4 * height, 2):
+            canvas.dot(min(int(at / chart.right * 2 * width), 2 * width - 1), y, "dim")
+    if not style.unicode or not style.color:
+        for place, ink in enumerate(inks):
+            _letters(canvas, dots[place], place, ink)
+    for ink, curve in zip(inks, dots, strict=True):
+        for x, y in curve:
+            canvas.dot(x, y, ink)
+    lines: list[Line] = [[Piece(chart.title, "bold")]] if chart.title else []
+    lines += [[Piece(" " * frame.margin + chart.y_name, "dim")], *frame.framed(canvas)]
+    lines += [frame.floor(frame.zero), frame.numbers(), *frame.name(), []]
+    for place, (track, ink) in enumerate(zip(chart.tracks, inks, strict=True)):
         sign = "● " if style.color and style.unicode else f"{chr(ord('a') + place % 26)} = "
         room = style.width - len(sign)
-        first, *others = wrapped(f"{verdict.because}.", room, shortened(curve.score, style.width // 2), "bold")
-        lines.append([Piece(sign, f"line-{place % LINES}"), *first])
+        note = f"{track.note}." if track.note else ""
+        first, *others = wrapped(note, room, shortened(track.name, style.width // 2), "bold")
+        lines.append([Piece(sign, ink), *first])
         lines += ([Piece(" " * len(sign)), *other] for other in others)
-    return lines
+    return [*lines, *([Piece("│ ", "dim"), Piece(f"{at:.3g}: {name}")] for at, name in chart.marks)]
 
 
-def _curve_dots(curve: Curve, frame: _PlotArea) -> list[tuple[int, int]]:
+def _curve_dots(points: Sequence[Point], frame: _PlotArea) -> list[tuple[int, int]]:
     """The Braille dots of a curve, without gaps: steep parts are filled with vertical runs of dots."""
     across, up = 2 * frame.width, 4 * frame.height
     dots: list[tuple[int, int]] = []
-    for before, after in pairwise(curve.points):
+    for before, after in pairwise(points):
         first, last = (int(point.x / frame.right * across) for point in (before, after))
         for x in range(first, max(last, first + 1)):
             part = (x - first) / max(1, last - first)
-            y = min(up - 1, int((before.y + part * (after.y - before.y)) / frame.top * up))
+            y = max(0, min(up - 1, int((before.y + part * (after.y - before.y)) / frame.top * up)))
             start = dots[-1][1] if dots else y
             dots += [(x, between) for between in range(min(start, y) + 1, max(start, y))]
             dots.append((min(x, across - 1), y))
     return dots
 
 
-def _letters(canvas: Canvas, curve: Curve, place: int, frame: _PlotArea) -> None:
+def _letters(canvas: Canvas, dots: Sequence[tuple[int, int]], place: int, ink: str) -> None:
     """A letter at three places of the curve, shifted from curve to curve, to tell curves apart without colours."""
-    dots = _curve_dots(curve, frame)
-    for share in (0.15, 0.45, 0.75):
+    for share in (0.15, 0.45, 0.75) if dots else ():
         x, y = dots[min(len(dots) - 1, int((share + 0.04 * place) * len(dots)))]
-        canvas.put(x // 2, y // 4, chr(ord("a") + place % 26), f"line-{place % LINES}")
+        canvas.put(x // 2, y // 4, chr(ord("a") + place % 26), ink)

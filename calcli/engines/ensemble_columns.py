@@ -48,6 +48,10 @@ class UncertaintyColumns:
         return (*self._of_classes("mean"), *parts, *model, *(f"{STEM}_{name}" for name in self._extras))
 
     @property
+    def types(self) -> dict[str, pl.DataType]:
+        return {}
+
+    @property
     def _extras(self) -> tuple[str, ...]:
         if not self.extra:
             return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -27,11 +27,12 @@ REFUSED = "some rows cannot be used"
 class Computed:
     """The values of added columns for some rows, and which rows could not be used, if any.
 
-    An array of shape (n, K) is K columns.
+    An array of shape (n, K) is K columns. `others` follow them, in types of their own.
     """
 
     values: Sequence[FloatArray]
     bad: Mask | None = None
+    others: Sequence[pl.Series] = ()
 
     def columns(self) -> Iterator[FloatArray]:
         """An array for each column, contiguous as polars takes them."""
@@ -50,6 +51,11 @@ class AddedColumns(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that are added."""
+        ...
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        """Of the added columns that are no float64; they come last."""
         ...
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
@@ -102,7 +108,7 @@ class Stream:
         One expression over the columns that are read alone, so that polars streams it and never copies the others.
         """
         names = self.added.names
-        kind = pl.Struct({name: pl.Float64() for name in names})
+        kind = pl.Struct({name: self.added.types.get(name, pl.Float64()) for name in names})
         levels = Levels()
 
         def add(rows: pl.Series) -> pl.Series:
@@ -120,9 +126,8 @@ class Stream:
     def compute(self, rows: pl.DataFrame, levels: Levels, watch: RowWatch | None = None) -> pl.DataFrame:
         """The added columns of some rows; null where a row is bad and may be."""
         computed = self.added.compute(rows, levels)
-        added = pl.DataFrame(
-            [_series(name, part) for name, part in zip(self.added.names, computed.columns(), strict=True)]
-        )
+        columns = [*map(_series, computed.columns()), *computed.others]
+        added = pl.DataFrame(dict(zip(self.added.names, columns, strict=True)))
         if computed.bad is not None:
             if watch is not None:
                 watch.count_bad(int(computed.bad.sum()))
@@ -147,7 +152,7 @@ class _Exported:
         return capsules
 
 
-def _series(name: str, values: FloatArray) -> pl.Series:
+def _series(values: FloatArray) -> pl.Series:
     """The array as a column, without a copy."""
     array = pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)])
-    return pl.Series(_Exported(array)).alias(name)
+    return pl.Series(_Exported(array))

@@ -123,12 +123,12 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
         return "prob"
     if outside.mean() <= SOME:
         raise DataError(
-            f"{int(outside.sum()):,} of {len(rows):,} scores lie outside [0, 1]: logits, or mistaken probabilities?",
+            f"{int(outside.sum()):,} of {len(rows):,} scores lie outside [0, 1]: they may be logits, or mistaken",
             hint="say input='logit', or mend them",
         )
     if rows.min() >= 0.0 and rows.max() <= 100.0:
         raise DataError(
-            "the scores lie between 0 and 100: percentages, or logits?", hint="divide by 100, or say input='logit'"
+            "the scores lie between 0 and 100: percentages, or logits", hint="divide by 100, or say input='logit'"
         )
     return "logit"
 

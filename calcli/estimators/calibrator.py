@@ -160,6 +160,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return self
 
     def _fitted(self, rows: Rows) -> FitResult:
+        from calcli.engines.notebook import here
         from calcli.fitting.recipe import Recipe
         from calcli.fitting.requests import FitRequest
         from calcli.verbs.fit import fit
@@ -170,7 +171,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         table, flags, group = rows.table()
         settings["resample_by"] = group
         seed = seed_of(self.random_state)
-        return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, flags=flags, seed=seed, **settings))
+        settings |= {"flags": flags, "seed": seed, "check_scale": False}  # their kind is known by now
+        return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, **settings), here())
 
     def _keep(self, model: Model) -> None:
         from calcli.estimators.arrays import classes_of
@@ -200,6 +202,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from sklearn.metrics import log_loss
 
         prob = self.predict_proba(scores, X)
+        check_known(np.asarray(y), self.classes_)
         order = np.argsort(self.classes_)
         return -float(log_loss(y, prob[:, order], sample_weight=sample_weight, labels=self.classes_[order]))
 
@@ -241,6 +244,13 @@ def labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {classes.tolist()[0]!r}: calibration needs rows of two or more")
     return labels, classes
+
+
+def check_known(labels: NDArray[Any], classes: NDArray[Any]) -> None:
+    """Refuse labels that are none of the classes."""
+    unknown = np.setdiff1d(labels, classes).tolist()
+    if unknown:
+        raise ValueError(f"y has the class {unknown[0]!r}, which the estimator does not know: {classes}")
 
 
 def seed_of(random_state: Any) -> int:

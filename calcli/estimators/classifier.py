@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from calcli.errors import as_value_errors
-from calcli.estimators.calibrator import Calibrator, labels_and_classes
+from calcli.estimators.calibrator import Calibrator, check_known, labels_and_classes
 from calcli.numeric.links import drawn_in
 
 if TYPE_CHECKING:
@@ -141,9 +141,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """One calibrator on all rows, of an estimator that was fitted on others."""
         check_is_fitted(self.estimator)
         self.classes_ = np.asarray(self.estimator.classes_)
-        unknown = np.setdiff1d(labels, self.classes_).tolist()
-        if unknown:
-            raise ValueError(f"y has the class {unknown[0]!r}, which the estimator does not know: {self.classes_}")
+        check_known(labels, self.classes_)
         self.estimators_ = [self.estimator]
         scores, kind = responses(self.estimator, X, self.classes_)
         self.calibrators_ = [self._calibrated((scores, kind), X, labels, weight, groups)]

@@ -82,6 +82,7 @@ class Ensemble(BaseEstimator):
         amounts = self.task == "regression" or (self.task is None and type_of_target(y) == "continuous")
         labels, classes = (column_or_1d(y, warn=True), None) if amounts else labels_and_classes(y)
         with as_value_errors():
+            from calcli.engines.notebook import here
             from calcli.estimators.arrays import training_table
             from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
 
@@ -96,7 +97,7 @@ class Ensemble(BaseEstimator):
                 seed=seed_of(self.random_state),
                 **settings,
             )
-            model = fit(request).model
+            model = fit(request, here()).model
         assert model is not None
         self.model_ = model
         if classes is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
@@ -11,7 +12,7 @@ from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.fitting.model import Model, load
 from calcli.reports.measuring import raw_odds, raw_probabilities
-from calcli.reports.schema import RAW, ScoreSource
+from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.scale import Scale
@@ -156,6 +157,19 @@ def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
         else None
         for score in scores
     ]
+
+
+def seen_before(source: Source, models: Mapping[str, Model]) -> tuple[ReportWarning, ...]:
+    """Which artifacts were fitted on files that are measured here."""
+    here = {file.sha256: file.path for file in source.files()}
+    warnings = []
+    for name, model in models.items():
+        files: Any = model.manifest.data.get("files") or []
+        same = [as_text(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
+        if same:
+            text = f"{name} was fitted on {', '.join(same)}, and is measured on it here: its numbers flatter"
+            warnings.append(ReportWarning("seen-before", f"{text}; measure it on other rows"))
+    return tuple(warnings)
 
 
 def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> Iterable[str]:

@@ -20,6 +20,7 @@ from calcli.expressions import (
     Every,
     Function,
     Input,
+    Lookup,
     Missing,
     Number,
     Some,
@@ -49,8 +50,8 @@ def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
     }
 
 
-def _json(node: Term | Condition, names: Names) -> Json:
-    def every(nodes: Iterable[Term | Condition]) -> Json:
+def _json(node: Term, names: Names) -> Json:
+    def every(nodes: Iterable[Term]) -> Json:
         return [_json(one, names) for one in nodes]
 
     entry: Json
@@ -58,18 +59,17 @@ def _json(node: Term | Condition, names: Names) -> Json:
         # what has a name already, as subexpressions that occur more than once
         case _ if id(node) in names:
             entry = {"ref": names[id(node)]}
-        # terms
         case Number(value):
             entry = value
         case Input(name, _):
             entry = {"ref": name}
-        case Arithmetic(operator, left, right) | Compared(operator, left, right):
+        case Arithmetic(operator, left, right):
             entry = {"op": operator, "args": every((left, right))}
         case Function(name, arguments):
             entry = {"op": name, "args": every(arguments)}
         case Choice(cases, otherwise):
             branches: list[Json] = [
-                {"if": _json(condition, names), "then": _json(then, names)} for condition, then in cases
+                {"if": _condition(condition, names), "then": _json(then, names)} for condition, then in cases
             ]
             rest = None if otherwise is None else _json(otherwise, names)
             entry = {"op": "choose", "cases": branches, "else": rest}
@@ -84,13 +84,23 @@ def _json(node: Term | Condition, names: Names) -> Json:
         case Switch(x, keys, values, otherwise):
             entry = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
             entry["else"] = _json(otherwise, names)
-        # conditions
-        case Missing(column):
-            entry = {"op": "missing", "column": column.name}
-        case Among(column, levels):
-            entry = {"op": "among", "column": column.name, "levels": list(levels)}
-        case Every(conditions) | Some(conditions):
-            entry = {"op": "and" if isinstance(node, Every) else "or", "args": every(conditions)}
+        case Lookup(conditions, values):
+            entry = {"op": "lookup", "if": [_condition(one, names) for one in conditions], "values": values.tolist()}
         case _:
-            raise TypeError(f"no term or condition: {node!r}")
+            raise TypeError(f"no term: {node!r}")
     return entry
+
+
+def _condition(node: Condition, names: Names) -> Json:
+    match node:
+        case Compared(relation, left, right):
+            return {"op": relation, "args": [_json(left, names), _json(right, names)]}
+        case Missing(column):
+            return {"op": "missing", "column": column.name}
+        case Among(column, levels):
+            return {"op": "among", "column": column.name, "levels": list(levels)}
+        case Every(conditions) | Some(conditions):
+            parts: Json = [_condition(one, names) for one in conditions]
+            return {"op": "and" if isinstance(node, Every) else "or", "args": parts}
+        case _:
+            raise TypeError(f"no condition: {node!r}")

@@ -1,13 +1,15 @@
 """Terms as an ONNX graph, for servers of models.
 
-Every input is a tensor of shape [rows] under the name of its column: numbers and truth values are doubles, categories
-are texts. A missing number or truth value is NaN, a missing category the empty text, which stands for nothing else.
-A term that is used several times is one node. Numbers are float64 throughout.
+Every input is a tensor of shape [rows] under the name of its column: numbers and truth values are doubles, or floats
+where that is asked for, categories are texts. A missing number or truth value is NaN, a missing category the empty
+text, which stands for nothing else. A term that is used several times is one node. All is computed in float64.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +27,7 @@ from calcli.expressions import (
     Every,
     Function,
     Input,
+    Lookup,
     Missing,
     Number,
     Some,
@@ -42,40 +45,55 @@ _FUNCTIONS = {"exp": "Exp", "ln": "Log", "abs": "Abs", "least": "Min", "greatest
 Columns: TypeAlias = Mapping[str, Any]
 
 
-def model(outputs: Mapping[str, Term], about: str) -> bytes:
-    """The whole graph, serialised."""
+def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> Any:
+    """The whole graph."""
     from onnx import TensorProto, checker, helper
 
     for name, values in tested_values(outputs.values()).items():
         if "" in values:
             raise UsageError(f"{name!r} has an empty text as a level, which stands for a missing value in ONNX")
+    number = TensorProto.FLOAT if float32 else TensorProto.DOUBLE
+    read = sorted(inputs(outputs.values()))
+    kinds = {name: TensorProto.STRING if role == "category" else number for name, role in read}
     writer = _Writer()
+    if float32:
+        writer.widen([name for name, role in read if role != "category"])
     for term in bottom_up(outputs.values()):  # each after its parts: no recursion however deep the formula
         if not isinstance(term, Number):  # many stand in tables alone
             writer.of(term)
-    kinds = {"category": TensorProto.STRING}
-    given = [
-        helper.make_tensor_value_info(name, kinds.get(role, TensorProto.DOUBLE), ["rows"])
-        for name, role in sorted(inputs(outputs.values()))
-    ]
     for name, term in outputs.items():
-        writer.nodes.append(helper.make_node("Identity", [writer.of(term)], [name]))
-    made = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows"]) for name in outputs]
+        writer.nodes.append(helper.make_node("Cast", [writer.of(term)], [name], to=number))
+    given = [helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in kinds.items()]
+    made = [helper.make_tensor_value_info(name, number, ["rows"]) for name in outputs]
     graph = helper.make_graph(writer.nodes, "calibrator", given, made, writer.constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
     whole = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="calcli", doc_string=about)
     checker.check_model(whole)
+    return whole
+
+
+def with_rows(whole: Any, given: Columns, expected: Mapping[str, Sequence[float | None]], count: int) -> bytes:
+    """The graph, serialised, with some rows and what it gives for them as JSON in its metadata; null is NaN."""
+    from onnx import helper
+
+    def plain(values: FloatArray) -> list[float | str | None]:
+        return [None if value != value else value for value in values[:count].tolist()]  # noqa: PLR0124 NaN
+
+    rows = {name: plain(values) for name, values in given.items()}
+    outputs = {name: list(values[:count]) for name, values in expected.items()}
+    helper.set_model_props(whole, {"calcli.rows": json.dumps({"inputs": rows, "outputs": outputs})})
     return bytes(whole.SerializeToString())
 
 
-def columns(rows: pl.DataFrame, outputs: Mapping[str, Term]) -> Columns:
+def columns(rows: pl.DataFrame, outputs: Mapping[str, Term], *, float32: bool = False) -> Columns:
     """The columns of a table as the graph takes them."""
     given: dict[str, Any] = {}
     for name, role in inputs(outputs.values()):
         if role == "category":
             given[name] = np.array(rows[name].fill_null("").to_list(), dtype=object)
         else:
-            given[name] = rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            number = pl.Float32 if float32 else pl.Float64
+            given[name] = rows[name].cast(number).fill_null(float("nan")).to_numpy()
     return given
 
 
@@ -97,21 +115,28 @@ class _Writer:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._names: dict[int, str] = {}
+        self._wide: dict[str, str] = {}
         self._numbers: dict[float, str] = {}
+        self._integers: dict[int, str] = {}
+        self._bits: dict[tuple[str, int], str] = {}
+
+    def widen(self, columns: Sequence[str]) -> None:
+        """Read these columns, which are float32, as float64."""
+        self._wide = {name: self._node("Cast", name, to=11) for name in columns}
 
     def of(self, node: Term | Condition) -> str:
         if isinstance(node, Input):
-            return node.name
+            return self._wide.get(node.name, node.name)
         if id(node) not in self._names:
-            self._names[id(node)] = self._written(node)
+            self._names[id(node)] = self._condition(node) if isinstance(node, Condition) else self._term(node)
         return self._names[id(node)]
 
-    def _written(self, node: Term | Condition) -> str:
+    def _term(self, node: Term) -> str:
         name: str
         match node:
             case Number(value):
                 name = self._number(value)
-            case Arithmetic(operator, left, right) | Compared(operator, left, right):  # with NaN no relation holds
+            case Arithmetic(operator, left, right):
                 name = self._node(_OPERATORS[operator], self.of(left), self.of(right))
             case Function(function, arguments):
                 name = self._node(_FUNCTIONS[function], *map(self.of, arguments))
@@ -123,6 +148,17 @@ class _Writer:
                 name = self._chosen(self._below(self.of(x), cuts, side), values)
             case Switch(x, keys, values, otherwise):
                 name = self._chosen(self._place(x, keys), (*values, otherwise))
+            case Lookup(conditions, values):
+                name = self._node("Gather", self._constant(values), self._index(conditions))
+            case _:
+                raise TypeError(f"no term: {node!r}")
+        return name
+
+    def _condition(self, node: Condition) -> str:
+        name: str
+        match node:
+            case Compared(relation, left, right):  # with NaN none holds
+                name = self._node(_OPERATORS[relation], self.of(left), self.of(right))
             case Missing(column):
                 name = self._missing(column)
             case Among(column, levels):
@@ -133,7 +169,7 @@ class _Writer:
                 for other in others:
                     name = self._node("And" if isinstance(node, Every) else "Or", name, other)
             case _:
-                raise TypeError(f"no term or condition: {node!r}")
+                raise TypeError(f"no condition: {node!r}")
         return name
 
     def _below(self, x: str, cuts: FloatArray, side: str) -> str:
@@ -166,6 +202,16 @@ class _Writer:
         held = self._node("Min", self._node("Cast", self.of(x), to=7), self._integer(len(table) - 1))
         return self._node("Gather", self._constant(table), held)
 
+    def _index(self, conditions: Sequence[Condition]) -> str:
+        """The sum of 2^place over the conditions that hold."""
+        bits = []
+        for place, condition in enumerate(conditions):
+            answer = self.of(condition)
+            if (answer, place) not in self._bits:
+                self._bits[answer, place] = self._node("Where", answer, self._integer(1 << place), self._integer(0))
+            bits.append(self._bits[answer, place])
+        return reduce(lambda left, right: self._node("Add", left, right), bits)
+
     def _chosen(self, place: str, values: Sequence[Term]) -> str:
         """The value at each place: numbers from a table, other terms one after the other."""
         if all(isinstance(value, Number) for value in values):
@@ -178,7 +224,7 @@ class _Writer:
 
     def _missing(self, column: Input) -> str:
         if column.role != "category":
-            return self._node("IsNaN", column.name)
+            return self._node("IsNaN", self.of(column))
         place = self._place(column, ("",))
         return self._node("Equal", place, self._integer(0))
 
@@ -202,4 +248,6 @@ class _Writer:
         return self._numbers[value]
 
     def _integer(self, value: int) -> str:
-        return self._constant(np.array(value, dtype=np.int64))
+        if value not in self._integers:
+            self._integers[value] = self._constant(np.array(value, dtype=np.int64))
+        return self._integers[value]

@@ -30,6 +30,7 @@ from calcli.expressions import (
     Every,
     Function,
     Input,
+    Lookup,
     Missing,
     Number,
     Some,
@@ -240,23 +241,22 @@ class Writer:
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
         return columns, needed
 
-    def written(self, node: Term | Condition) -> str:
+    def written(self, node: Term) -> str:
         sql: str
         match node:
             # what is a column of the inner query already
             case _ if id(node) in self.names:
                 sql = self.names[id(node)]
-            # terms
             case Number(value):
                 sql = _number(value)
             case Input(name, role):
                 sql = self._column(name, role)
-            case Arithmetic(operator, left, right) | Compared(operator, left, right):
+            case Arithmetic(operator, left, right):
                 sql = f"{self._operand(left)} {operator} {self._operand(right)}"
             case Function(name, arguments):
                 sql = self._function(name, [self.written(one) for one in arguments])
             case Choice(cases, otherwise):
-                tests = [f"WHEN {self.written(test)} THEN {self.written(then)}" for test, then in cases]
+                tests = [f"WHEN {self._condition(test)} THEN {self.written(then)}" for test, then in cases]
                 rest = "" if otherwise is None else f" ELSE {self._last(otherwise)}"
                 sql = f"CASE {' '.join(tests)}{rest} END"
             case Steps(x, cuts, values, side):
@@ -266,18 +266,27 @@ class Writer:
             case Switch(x, keys, values, otherwise):
                 texts = [self.written(value) for value in values]
                 sql = self._switched(self._operand(x), keys, texts, self._last(otherwise))
-            # conditions
+            case Lookup(conditions, values):
+                texts = [self._last(Number(float(value))) for value in values]
+                sql = _looked_up([self._condition(test) for test in conditions], texts)
+            case _:
+                raise TypeError(f"no term: {node!r}")
+        return sql
+
+    def _condition(self, node: Condition) -> str:
+        match node:
+            case Compared(relation, left, right):
+                return f"{self._operand(left)} {relation} {self._operand(right)}"
             case Missing(column):
-                sql = self._missing(column)
+                return self._missing(column)
             case Among(column, levels):
                 texts = [self.dialect.literal(level) for level in levels]
-                sql = f"{self._column(column.name, 'category')} IN ({', '.join(texts)})"
+                return f"{self._column(column.name, 'category')} IN ({', '.join(texts)})"
             case Every(conditions) | Some(conditions):
                 connect = " AND " if isinstance(node, Every) else " OR "
-                sql = f"({connect.join(map(self.written, conditions))})"
+                return f"({connect.join(map(self._condition, conditions))})"
             case _:
-                raise TypeError(f"no term or condition: {node!r}")
-        return sql
+                raise TypeError(f"no condition: {node!r}")
 
     def _operand(self, term: Term) -> str:
         text = self.written(term)
@@ -335,6 +344,16 @@ class Writer:
 
     def _sql(self, node: Any) -> str:
         return str(node.sql(dialect=self.dialect.name))
+
+
+def _looked_up(tests: Sequence[str], values: Sequence[str]) -> str:
+    """A test after the other, the last one first: it halves the values."""
+    if len(set(values)) == 1:
+        return values[0]
+    *others, test = tests
+    half = len(values) // 2
+    passed, failed = _looked_up(others, values[half:]), _looked_up(others, values[:half])
+    return f"CASE WHEN {test} THEN {passed} ELSE {failed} END"
 
 
 def _search(x: str, cuts: list[float], values: Sequence[str], relation: str) -> str:

@@ -16,6 +16,7 @@ from calcli.expressions import (
     Every,
     Function,
     Input,
+    Lookup,
     Missing,
     Number,
     Some,
@@ -29,8 +30,7 @@ def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
     """The columns that are read, each with its role."""
     terms = bottom_up(outputs)
     columns = [term for term in terms if isinstance(term, Input)]
-    conditions = (condition for term in terms if isinstance(term, Choice) for condition, _ in term.cases)
-    columns += (column for condition in conditions for column in _tested_columns(condition))
+    columns += (column for term in terms for condition in _conditions(term) for column in _tested_columns(condition))
     return {(column.name, column.role) for column in columns}
 
 
@@ -39,6 +39,8 @@ def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
     found: dict[str, set[float | str]] = {}
 
     def seen(column: Term, values: Iterable[float | str]) -> None:
+        if isinstance(column, Choice) and column.otherwise is not None:  # missing values are some number
+            column = column.otherwise
         if isinstance(column, Input):
             found.setdefault(column.name, set()).update(values)
 
@@ -58,10 +60,20 @@ def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
                 seen(x, cuts.tolist())
             case Switch(x, keys, _, _):
                 seen(x, keys)
-            case Choice(cases, _):
-                for condition, _then in cases:
-                    in_condition(condition)
+        for condition in _conditions(term):
+            in_condition(condition)
     return found
+
+
+def _conditions(term: Term) -> Iterable[Condition]:
+    """The conditions directly inside a term."""
+    match term:
+        case Choice(cases, _):
+            return [condition for condition, _ in cases]
+        case Lookup(conditions, _):
+            return conditions
+        case _:
+            return ()
 
 
 def _tested_columns(condition: Condition) -> Iterator[Input]:
@@ -98,6 +110,9 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
             yield from repeat(x, len(keys[::2]))  # halving asks for x about half as often as there are keys
             yield from values
             yield otherwise
+        case Lookup(conditions, _):
+            for place, condition in enumerate(conditions):
+                yield from list(_subterms(condition)) * (1 << place)
 
 
 def bottom_up(outputs: Iterable[Term]) -> list[Term]:
@@ -142,6 +157,8 @@ def _own_depth(term: Term) -> int:
             return 4 * len(cuts).bit_length()
         case Switch(_, keys, _, _):
             return 4 * len(keys).bit_length()
+        case Lookup(conditions, _):
+            return 4 * len(conditions)
         case _:
             return 1
 

@@ -11,6 +11,7 @@ from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, SideInputs
+from calcli.decisions.policy import Policy
 from calcli.errors import ArtifactError, UsageError
 from calcli.fitting.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.methods import catalog
@@ -23,6 +24,9 @@ from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
 from calcli.version import DISTRIBUTION
 
+THRESHOLD = "threshold"
+"""The role of the policy of an artifact of this kind; its calibrator is kept beside it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -32,6 +36,8 @@ class Model:
     ----------
     binding
         The columns that predicting reads; the fit may have read more features.
+    policy
+        How decisions follow from its probabilities; None where it only calibrates.
 
     Examples
     --------
@@ -46,6 +52,7 @@ class Model:
     binding: Binding
     sha256: str | None
     calibrator: FittedMethod
+    policy: Policy | None = None
 
     @classmethod
     def of(
@@ -111,7 +118,8 @@ class Model:
     def states(self) -> Mapping[str, State]:
         """What an artifact keeps of it, by role."""
         kept = LoadedSideInputs(self.calibrator.sides).kept(self.calibrator.spec)
-        return {store.STATE: self.calibrator.to_state(), **kept}
+        rule = {} if self.policy is None else {THRESHOLD: self.policy.to_state()}
+        return {store.STATE: self.calibrator.to_state(), **kept, **rule}
 
     def save(self, path: str | Path) -> None:
         """Keep it in a directory, or as the next generation of the artifact that is there."""
@@ -158,7 +166,7 @@ def opened(artifact: Artifact) -> Model:
 def read_calibrator(artifact: Artifact) -> Model:
     """The calibrator that an artifact holds."""
     manifest, path = artifact.manifest, artifact.path
-    if manifest.kind != "calibrator":
+    if manifest.kind not in ("calibrator", "policy"):
         raise ArtifactError(f"{path} is an {manifest.kind}, not a calibrator", hint="see: calcli uncertainty --help")
     if manifest.method not in catalog.names():
         raise ArtifactError(
@@ -172,4 +180,5 @@ def read_calibrator(artifact: Artifact) -> Model:
         calibrator = replace(FittedMethod.from_state(manifest.method, artifact.state, sides), kept=True)
         if calibrator.classes != len(binding.classes):
             raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
-    return Model.of(path, manifest, binding, artifact.sha256, calibrator)
+        policy = Policy.from_state(artifact.states[THRESHOLD]) if manifest.kind == "policy" else None
+    return replace(Model.of(path, manifest, binding, artifact.sha256, calibrator), policy=policy)

@@ -32,6 +32,8 @@ class FitRequest(Recipe):
         What the method may use beside the rows.
     engine, master
         As for `apply`; on a cluster the method must be fitted from sums, and `output` must be given.
+    check_scale
+        Whether logits that look like probabilities are refused, and the reverse.
     dry_run
         Find out what would be bound to what, and stop.
     """
@@ -46,6 +48,7 @@ class FitRequest(Recipe):
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
+    check_scale: bool = True
     dry_run: bool = False
 
     def check(self) -> tuple[tuple[MetricSpec, ...], Guard | None]:

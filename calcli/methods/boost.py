@@ -13,19 +13,26 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
+from calcli.errors import UsageError
+from calcli.expressions import Inputs, Terms, total
 from calcli.learners import catboost
+from calcli.learners.oblivious import trees
 from calcli.learners.shapley import Contributions, of_trees
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.calibrator import FittedMethod
+from calcli.methods.formula import formula_of
 from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import cross_validated
+from calcli.methods.trees.lookups import sums
+from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.score_folds import class_order, ordered
-from calcli.state import Json, State, nest, unnest
+from calcli.state import Json, State, nest, pack_texts, unnest, unpack_texts
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
@@ -37,6 +44,8 @@ SCORE = "calibrated score"
 """The name of the score among the features, followed by the index of the class if there are several."""
 
 _BLOB = "model.cbm"
+
+_LEVELS = "levels"
 
 _BY_LABEL_RATE = ["Borders:CtrBorderCount=15:Prior=0.5"]
 
@@ -94,6 +103,25 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         data = catboost.pool({name: features[name] for name in model.feature_names_})
         added = np.asarray(model.predict(data, prediction_type="RawFormulaVal"), dtype=np.float64)
     return _moved(prob, added, order)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    start, model = _parts(state)
+    prob = formula_of(start, score, {})
+    if model is None:
+        return prob
+    order = _order(state, len(prob) if len(prob) > 1 else 2)
+    before = link_terms.scores(prob)
+    signed = [before[0] if order[0] == 0 else -1.0 * before[0]] if len(prob) == 1 else [before[at] for at in order]
+    names = [name for name in model.feature_names_ if name not in features]
+    columns = {**features, **dict(zip(names, signed, strict=True))}
+    added = sums(trees(model, _levels(state, features)), columns)
+    if len(prob) == 1:
+        return link_terms.probabilities((before[0] + (added[0] if order[0] == 0 else -1.0 * added[0]),))
+    moved = link_terms.probabilities(tuple(before[at] + more for at, more in zip(order, added, strict=True)))
+    whole = total([prob[at] for at in order])
+    by_class = dict(zip(order.tolist(), (whole * one for one in moved), strict=True))
+    return tuple(by_class.get(at, one) for at, one in enumerate(prob))
 
 
 def explain(state: State) -> tuple[Section, ...]:
@@ -243,8 +271,29 @@ def _state(start: FittedMethod, model: CatBoost | None, boosting: _Boosting, row
         return State(params, whole.arrays)
     order = boosting.of_labels(rows)
     importances = catboost.importances(model, _pool(rows, start, order))
-    arrays = {**whole.arrays, "importances": importances, "order": order}
+    arrays = {**whole.arrays, "importances": importances, "order": order, **_levels_of(rows)}
     return State(params, arrays, {_BLOB: catboost.to_bytes(model)})
+
+
+def _levels_of(rows: Batch) -> dict[str, NDArray[np.generic]]:
+    """The levels of categories, as arrays of a state: CatBoost keeps a hash of each only."""
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for name, column in rows.features.items():
+        if column.role == "category":
+            codes = [int(code) for code in np.unique(column.values)]
+            arrays |= pack_texts([column.levels[code] for code in codes if code >= 0], f"{_LEVELS}/{name}")
+    return arrays
+
+
+def _levels(state: State, features: Inputs) -> dict[str, tuple[str, ...]]:
+    """The levels of each category in the fit."""
+    names = [name for name, column in features.items() if column.role == "category"]
+    if any(f"{_LEVELS}/{name}/ends" not in state.arrays for name in names):
+        raise UsageError(
+            "the calibrator does not hold the levels of its categories, as it was fitted by an earlier version",
+            hint="fit it again",
+        )
+    return {name: unpack_texts(state.arrays, f"{_LEVELS}/{name}") for name in names}
 
 
 def _parts(state: State) -> tuple[FittedMethod, CatBoost | None]:

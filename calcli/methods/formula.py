@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from calcli import expressions as terms
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Term, Terms
 from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod, PostProcessing
-from calcli.numeric.links import GREATEST, LEAST
+from calcli.numeric import link_terms
+from calcli.numeric.links import GREATEST, LEAST, log_odds
 from calcli.state import unnest
+
+_LEAST, _MOST = (float(end) for end in log_odds(np.array([LEAST, GREATEST])))
+"""The log-odds of the least and the greatest probability."""
 
 
 def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:
@@ -25,6 +31,15 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
         if len(prob) != len(score):
             raise ValueError(f"it has formulas of {len(prob)} numbers for {len(score)} scores")
         return prob
+
+
+def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
+    """The score that a calibrator of scores gives; for Platt scaling a z + b, with no detour through probabilities."""
+    if calibrator.spec.name == "platt" and len(score) == 1:
+        state = calibrator.state
+        moved = state.number("a") * score[0] + state.number("b")
+        return (link_terms.drawn_in(terms.clip(moved, _LEAST, _MOST)),)
+    return link_terms.scores(formula_of(calibrator, score, {}))
 
 
 def _formula(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:

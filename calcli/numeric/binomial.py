@@ -25,6 +25,19 @@ def rate_interval(rate: FloatArray, rows: FloatArray, level: float = 0.95) -> tu
     return lo, hi
 
 
+def exact_interval(hits: float, rows: float, level: float = 0.95) -> tuple[float, float]:
+    """The interval of Clopper and Pearson (1934) for a rate: it holds the true one with probability `level` or more.
+
+    Neither hits nor rows need be whole: weighted rows are worth (sum w)^2 / sum w^2 of them.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1.0 - level) / 2.0
+    lo = float(betaincinv(hits, rows - hits + 1.0, tail)) if hits > 0.0 else 0.0
+    hi = float(betaincinv(hits + 1.0, rows - hits, 1.0 - tail)) if hits < rows else 1.0
+    return lo, hi
+
+
 def _quantiles(rate: float, rows: float, tail: float) -> tuple[float, float]:
     """The rates at `tail` and 1 - `tail`: of the least counts that this share of all draws does not exceed.
 

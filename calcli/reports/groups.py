@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from calcli.batch import Edges, IntArray, Units
+from calcli.batch import Edges, FloatArray, IntArray, Units
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.tables.arrays import check_comparable, check_years
 from calcli.tables.edges import load_nodes
@@ -29,7 +29,7 @@ class Numbered(Protocol):
 
 def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
     """The dense rank of each row's value, from 0; null is refused."""
-    values = _values(source, column, loaded, flag)
+    values = values_of(source, column, loaded, flag)
     if values.null_count():
         raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
     return values.rank("dense").to_numpy().astype(np.int64) - 1
@@ -63,7 +63,7 @@ def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
 
 def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
     """The distinct values of a column, null included, and for each row the index of its value."""
-    values = _values(source, column, loaded, "--by")
+    values = values_of(source, column, loaded, "--by")
     names = values.unique().sort(nulls_last=True)
     check_years(names)
     if len(names) > MOST_GROUPS:
@@ -79,11 +79,19 @@ def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | N
 
 def codes(source: Source, column: str, loaded: Numbered) -> IntArray:
     """The dense rank of each row's value, from 0; a row without a value is alone."""
-    rank = _values(source, column, loaded, "--resample-by").rank("dense").to_numpy()
+    rank = values_of(source, column, loaded, "--resample-by").rank("dense").to_numpy()
     missing = np.isnan(rank)
     place = np.where(missing, 0, rank).astype(np.int64)
     place[missing] = int(place.max(initial=0)) + 1 + np.arange(int(missing.sum()))
     return np.unique(place, return_inverse=True)[1].astype(np.int64)
+
+
+def numbers(source: Source, column: str, loaded: Numbered, flag: str) -> FloatArray:
+    """The values of a column of numbers, for the loaded rows; NaN where there is none."""
+    values = values_of(source, column, loaded, flag)
+    if not values.dtype.is_numeric():
+        raise DataError(f"{flag}: the column {column!r} holds {values.dtype}, not numbers")
+    return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
 def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:
@@ -98,7 +106,7 @@ def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbe
     return np.column_stack([links.sources[once], links.ends[once]])
 
 
-def _values(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
+def values_of(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
     """The column, for the loaded rows."""
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")

@@ -175,6 +175,7 @@ class Report:
     curves: tuple[Curve, ...] = ()
     rejection: tuple[Mapping[str, Json], ...] = ()
     drift: Mapping[str, Json] | None = None
+    decisions: tuple[Mapping[str, Json], ...] = ()
     refit: Mapping[str, Json] | None = None
     baseline: Mapping[str, Json] | None = None
     changes: tuple[Change, ...] = ()

@@ -17,8 +17,8 @@ from calcli.expressions import Term
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MOST_TERMS = 2_000
-"""Spark takes minutes to plan the trees of thousands of branches that longer formulas have."""
+MOST_TERMS = 1_000
+"""Longer formulas take Spark from ten seconds to minutes to plan: trees of thousands of branches most of all."""
 
 HUGE_METHOD = 8_000
 """Bytes of a generated method that Java still compiles. Spark's own limit is that of what Java can load, so that a

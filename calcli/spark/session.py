@@ -3,7 +3,8 @@
 The driver binds columns on a small example of the table (`like`), and pickles the calibrator or the metrics into the
 task. The workers get rows as Arrow batches (`mapInArrow`): these become frames of polars without a copy, and so the
 workers run the very code of one machine. What comes back to the driver is small: the sums of `total`, or the counts of
-`apply`. Workers need calcli installed, and the paths that the driver sees.
+`apply`. Workers need calcli installed, and the paths that the driver sees; only a calibrator with a short formula is
+applied without (`calcli.spark.formula`).
 """
 
 from __future__ import annotations

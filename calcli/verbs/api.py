@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
+from calcli.engines.listener import Listener
+from calcli.engines.notebook import here
 from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
 from calcli.fitting.model import load as load
@@ -21,6 +23,8 @@ from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compare import compare as run_compare
+from calcli.verbs.decide import DecideRequest
+from calcli.verbs.decide import decide as run_decide
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import evaluate as run_evaluate
@@ -62,12 +66,12 @@ _SHARED = {
 
 
 def _verb(
-    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request], _Result], summary: str
+    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request, Listener], _Result], summary: str
 ) -> Callable[_Fields, _Result]:
     """A function with the request's fields as parameters, which `help` shows with types, defaults and descriptions."""
 
     def verb(*args: _Fields.args, **kwargs: _Fields.kwargs) -> _Result:
-        return run(request(*args, **kwargs))
+        return run(request(*args, **kwargs), here())
 
     verb.__name__ = verb.__qualname__ = name
     verb.__module__ = "calcli"
@@ -123,6 +127,7 @@ apply_ensemble = _verb(
 evaluate_ensembles = _verb(
     "evaluate_ensembles", EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows."
 )
+decide = _verb("decide", DecideRequest, run_decide, "Choose a threshold by costs or by a target, and keep it.")
 decompose = _verb(
     "decompose", DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds."
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
+from calcli.engines.decision_columns import DecisionColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.fitting.model import Model, load
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
@@ -89,7 +91,7 @@ class ApplyResult:
     doubt: str | None = None
 
 
-Applied: TypeAlias = tuple[CalibratedColumns, RowsWritten, str | None]
+Applied: TypeAlias = tuple[CalibratedColumns | DecisionColumns, RowsWritten, str | None]
 """The columns, how many rows they have, and what is doubtful about the score."""
 
 
@@ -129,6 +131,8 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
     """On a cluster, over a dataset of Parquet files."""
     from calcli.spark import session as spark
 
+    if model.policy is not None:
+        raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="see: calcli export")
     if model.calibrator.whole_table:
         raise UsageError(
             f"{request.artifact} predicts all rows of a table at once, which is not possible on a cluster",
@@ -144,19 +148,26 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
             added, kept = _columns(request, model, source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
-        try:
-            terms = None if request.extra else added.terms
-        except UsageError:  # it has no formula
-            terms = None
+        terms = None
+        if isinstance(added, CalibratedColumns) and not request.extra:
+            with suppress(UsageError):  # it has no formula
+                terms = added.terms(added.formula())
         with stage(listener, "calibrating on Spark"):
             stream = Stream(added, request.bad_rows)
             return added, spark.apply(table, stream, kept, str(request.output), terms), None
 
 
-def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[CalibratedColumns, list[str]]:
+def _columns(
+    request: ApplyRequest, model: Model, source: Source
+) -> tuple[CalibratedColumns | DecisionColumns, list[str]]:
     """The columns that are added, and those that pass through."""
     binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-    added = CalibratedColumns(
+    calibrated = CalibratedColumns(
         request.column, model.calibrator, binding, request.scale, request.extra, model.needs_features
     )
+    added: CalibratedColumns | DecisionColumns = calibrated
+    if model.policy is not None:
+        added = DecisionColumns(calibrated, model.policy)
+        if missing := [name for name in model.policy.rule.reads if name not in source.columns]:
+            raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
     return added, kept_columns(source, request.keep, added.names, hint="try: --column NAME")

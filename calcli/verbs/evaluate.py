@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from calcli.batch import Edges, Units
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
-from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
+from calcli.evaluation.compared_scores import (
+    ComparedScore,
+    NamedScores,
+    all_features,
+    bind_scores,
+    scale_checks,
+    seen_before,
+)
 from calcli.evaluation.drift import observe
+from calcli.evaluation.policies import measured_policies
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
-from calcli.files import as_text
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
@@ -139,7 +145,7 @@ def _here(
             facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share, units),
             replace(binding, features=all_features(scores)),
             measured,
-            warnings=() if request.options.in_sample else _seen_before(source, named_scores),
+            warnings=() if request.options.in_sample else seen_before(source, named_scores.models),
             groups=with_adjusted(grouped),
             rejection=rejected,
         )
@@ -149,21 +155,9 @@ def _here(
             if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
                 doubts = (ReportWarning("scale", doubt), *doubts)
             drift = _drift(request, named_scores, source, rows, tally, names)
-            report = replace(report, drift=drift, warnings=(*doubts, *report.warnings))
+            decisions = measured_policies(request, named_scores, source, rows, tally, units)
+            report = replace(report, drift=drift, decisions=decisions, warnings=(*doubts, *report.warnings))
     return report
-
-
-def _seen_before(source: Source, named_scores: NamedScores) -> tuple[ReportWarning, ...]:
-    """Which artifacts were fitted on files that are measured here."""
-    here = {file.sha256: file.path for file in source.files()}
-    warnings = []
-    for name, model in named_scores.models.items():
-        files: Any = model.manifest.data.get("files") or []
-        same = [as_text(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
-        if same:
-            text = f"{name} was fitted on {', '.join(same)}, and is measured on it here: its numbers flatter"
-            warnings.append(ReportWarning("seen-before", f"{text}; measure it on other rows"))
-    return tuple(warnings)
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:

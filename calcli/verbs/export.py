@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from calcli import extras
+from calcli.decisions.policy import DECISION, YES, ThresholdRule
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
-from calcli.expressions import Term
+from calcli.export.inputs import table_inputs
+from calcli.expressions import Term, choose
 from calcli.fitting.model import Model, load
 from calcli.version import VERSION
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from calcli.export.dialects import Dialect
 
 Language: TypeAlias = Literal["sql", "json", "onnx"]
+_RUN, _EMBEDDED = 200, 20
+"""Rows on which an ONNX model is run before it is written, and those that it carries with it."""
+
 Shape: TypeAlias = Literal["auto", "expression", "query"]
 
 
@@ -49,6 +54,8 @@ class ExportRequest:
         The stem of the columns that are added.
     scale
         ``prob``, or ``logit``.
+    float32
+        Of ONNX: whether its numbers, inputs and outputs, are float32; float64 otherwise.
     check
         Instead of the calibrator, a statement that brings so many rows and gives those that are not as expected.
     """
@@ -61,6 +68,7 @@ class ExportRequest:
     keep: tuple[str, ...] | None = None
     column: str = "calibrated"
     scale: Scale = "prob"
+    float32: bool = False
     check: int | None = None
 
 
@@ -83,12 +91,14 @@ def export_onnx(request: ExportRequest) -> bytes:
 
     model = load(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
-    content = onnx.model(outputs, f"{model.method}, sha256 {model.sha256}")
-    rows, expected = _expected(replace(request, check=200), model, outputs)
-    found = onnx.run(content, onnx.columns(rows, outputs))
-    for of_found, of_expected in zip(found, expected.values(), strict=True):
+    whole = onnx.model(outputs, f"calcli {VERSION}: {model.method}, sha256 {model.sha256}", float32=request.float32)
+    rows, expected = _expected(replace(request, check=_RUN), model, outputs)
+    given = onnx.columns(rows, outputs, float32=request.float32)
+    content = onnx.with_rows(whole, given, expected, _EMBEDDED)
+    tolerance = 1e-6 if request.float32 else 1e-12
+    for of_found, of_expected in zip(onnx.run(content, given), expected.values(), strict=True):
         wanted = np.array(of_expected, dtype=np.float64)
-        if not np.allclose(of_found, wanted, rtol=0, atol=1e-12, equal_nan=True):
+        if not np.allclose(of_found, wanted, rtol=0, atol=tolerance, equal_nan=True):
             raise RuntimeError("the ONNX model does not give what apply gives")
     return content
 
@@ -136,20 +146,40 @@ def _expected(
     request: ExportRequest, model: Model, outputs: Mapping[str, Term]
 ) -> tuple[pl.DataFrame, Mapping[str, Sequence[float | None]]]:
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
+    import polars as pl
+
     from calcli.export.samples import sample_rows
     from calcli.export.subexpressions import inputs
-    from calcli.tables.arrays import Levels
+    from calcli.tables.arrays import Levels, numbers
 
     rows = sample_rows(model.binding, outputs, request.check or 0)
+    if request.float32:
+        rows = rows.with_columns(pl.col(pl.Float64).cast(pl.Float32).cast(pl.Float64))
     columns = CalibratedColumns(request.column, model.calibrator, model.binding, request.scale, features=True)
     computed = columns.compute(rows, Levels())
     values = np.column_stack(computed.values)
     bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
-    expected = [[None if gone else value for value, gone in zip(of, bad, strict=True)] for of in values.T.tolist()]
+    if isinstance(rule := None if model.policy is None else model.policy.rule, ThresholdRule):
+        prob = replace(columns, scale="prob").compute(rows, Levels()).values[0]
+        action = rule.decide(prob, {name: numbers(rows[name]) for name in rule.reads})
+        values = np.column_stack([values, np.array(YES)[action]])
+    bad = bad[:, None] | np.isnan(values)
+    expected = [
+        [None if gone else value for value, gone in zip(*of, strict=True)]
+        for of in zip(values.T.tolist(), bad.T.tolist(), strict=True)
+    ]
     read = [name for name, _ in sorted(inputs(outputs.values()))]
     return rows.select(read), dict(zip(outputs, expected, strict=True))
 
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
-    """The columns that `apply` adds, by name; null where it gives null."""
-    return CalibratedColumns(column, model.calibrator, model.binding, scale).terms
+    """The columns that `apply` adds, by name; null where it gives null; a decision is 1 for the positive class."""
+    columns = CalibratedColumns(column, model.calibrator, model.binding, scale)
+    prob = columns.formula()
+    outputs = columns.terms(prob)
+    if model.policy is not None:
+        rule = model.policy.rule
+        if not isinstance(rule, ThresholdRule):
+            raise UsageError("only policies of thresholds are exported", hint="export its calibrator")
+        outputs[DECISION] = choose(table_inputs(model.binding).valid, rule.formula(prob[0]), None)
+    return outputs

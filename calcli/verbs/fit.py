@@ -45,7 +45,9 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
 
         # Load.
         with stage(listener, "reading"):
-            loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
+            loaded = load(
+                source, binding, features=features, bad_rows=request.bad_rows, check_scale=request.check_scale
+            )
             loaded = in_units(loaded, source, request.resample_by, request.order_by)
             side_inputs = load_side_inputs(request.sides, binding)
         classes = class_names(binding)

@@ -5,6 +5,9 @@ makes their labels so much more likely that chance hardly does it in a year of n
 worse in the guard's metric than the one in place or no calibration. So the luck of a night replaces no calibrator that
 is right by one that was fitted on fewer rows.
 
+A policy is chosen anew with its calibrator, on the held-out rows and for what it was chosen for before; if nothing
+meets its target, the artifact stays as it is.
+
 The comparison cannot detect labels that were shuffled or have not come in yet: with them, predicting the base rate for
 every row is truly better. So the artifact also stays if the scores no longer rank the labels better than chance, though
 they did when it was fitted.
@@ -31,6 +34,8 @@ from calcli.fitting.learn import learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
 from calcli.fitting.model import load as load_model
+from calcli.fitting.model_selection import IDENTITY
+from calcli.fitting.policies import asked_of, chosen_again, with_policy
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.fitting.splits import Mask
@@ -168,6 +173,8 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     # Open the artifact, and check its recipe before any rows are read.
     old, path = load_model(request.artifact), Path(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
+    if old.policy is not None and recipe.method == IDENTITY:
+        raise UsageError(f"{path} decides by the score as it is: there is no fit to repeat", hint="see: calcli decide")
     if (request.resample_by, request.order_by) != (None, None):
         recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)
     recipe.check_settings(request.sides)
@@ -230,19 +237,24 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         )
 
         wrong = _label_refusal(old, learned.label_check) or _wrong_file(old, _new_files(source, loaded, seen))
+        choice = None if wrong is not None else chosen_again(old, source, loaded, compared, request.seed)
 
     # Keep it if the labels look right, it is shown to be better and the guard agrees.
     name, guard = learned.spec.name, _with_margin(guard, report)
     evidence = Evidence.of(rows, *candidates[1:])
     unshown = evidence.lacking(name)
-    why = wrong or unshown or _refusal(guard, report, name)
+    undecided = choice.why if choice is not None and choice.policy is None else None
+    why = wrong or unshown or _refusal(guard, report, name) or undecided
     report = replace(
         report,
         chosen=name if why is None else IN_PLACE,
         refit={"replaced": why is None, **asdict(evidence), "reason": why},
     )
     if why is None:
-        write(path, recipe, compared, binding, report, side_inputs)
+        manifest = write(path if choice is None else None, recipe, compared, binding, report, side_inputs)
+        if choice is not None:
+            model = Model.of(path, manifest, binding, None, compared.calibrator)
+            with_policy(model, asked_of(old), choice, report.data).save(path)
     kept, usual = why and f"{why}; nothing was changed", why is not None and why == unshown
     return RefitResult(path, report, kept, usual, name, evidence, guard, _moved(*candidates[1:]))
 

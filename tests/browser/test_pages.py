@@ -19,6 +19,9 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
+from calcli.diagrams.decisions import decision_charts
+from calcli.diagrams.page import charts, document, slider
+from tests.support.decisions import CHOSEN, counted
 from tests.support.shell import HANGS, ROOT
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -83,13 +86,18 @@ def seen(page: Path, folder: Path) -> list[dict[str, Any]]:
     text = json.dumps(html).replace("</", "<\\/")
     host = folder / "host.html"
     host.write_text(HOST.replace("PAGE", text).replace("WIDTHS", json.dumps(WIDTHS)))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
-    words = [str(CHROMIUM), *flags, f"--user-data-dir={folder / 'profile'}", "--window-size=1600,1000", host.as_uri()]
-    printed = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=True).stdout
-    found = re.search(r'<pre id="found">(.*?)</pre>', printed, re.DOTALL)
-    assert found is not None, "the host could not look at the page to the end"
-    said: list[dict[str, Any]] = json.loads(unescape(found[1]))
+    said: list[dict[str, Any]] = printed(host, folder)
     return said
+
+
+def printed(page: Path, folder: Path) -> Any:
+    """What a page writes into itself."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
+    words = [str(CHROMIUM), *flags, f"--user-data-dir={folder / 'profile'}", "--window-size=1600,1000", page.as_uri()]
+    text = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=True).stdout
+    found = re.search(r'<pre id="found">(.*?)</pre>', text, re.DOTALL)
+    assert found is not None, "the page did not come to its end"
+    return json.loads(unescape(found[1]))
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +122,31 @@ def test_a_page(kind: str, artifact: str, tmp_path: Path) -> None:
         assert max(found["widths"]) <= width
         assert min(found["figures"]) >= 1
         assert found["tips"] >= len(found["figures"]) - 1 > 0
+
+
+MOVE = """<script>
+const said = [];
+for (const place of PLACES) {
+  const input = document.querySelector("[data-slider] input");
+  input.value = place;
+  input.dispatchEvent(new Event("input"));
+  const cells = [...document.querySelectorAll("[data-cell]")].map((cell) => [cell.dataset.cell, cell.textContent]);
+  said.push([Object.fromEntries(cells), document.querySelectorAll("path.at:not([hidden])").length]);
+}
+document.body.innerHTML = "<pre id='found'></pre>";
+document.querySelector("#found").textContent = JSON.stringify(said);
+</script></body>"""
+
+
+def test_the_slider_says_what_the_table_would_have_said(tmp_path: Path) -> None:
+    """The script fills the cells that Python fills for the threshold where the page begins."""
+    score, truths = counted()[0], ("yes", "no")
+    chosen = [float(score.thresholds[place]) for place in (0, 7, 100, len(score.thresholds) - 1)]
+    body = slider(score, chosen[1], truths) + charts(decision_charts(counted(), CHOSEN))
+    move = MOVE.replace("PLACES", json.dumps([score.place(at) for at in chosen]))
+    file = tmp_path / "page.html"
+    file.write_text(document("T", "about", body).replace("</body>", move))
+    for (found, lines), at in zip(printed(file, tmp_path), chosen, strict=True):
+        expected = re.findall(r'data-cell="([^"]+)">([^<]*)<', slider(score, at, truths))
+        assert found == dict(expected)
+        assert lines == 3

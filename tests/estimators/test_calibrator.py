@@ -250,6 +250,13 @@ def test_score_is_minus_the_log_loss() -> None:
     assert calibrator.score(PROB, LABEL, sample_weight=weight) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("unknown", [LABEL + 1, np.where(LABEL, "yes", "no"), np.where(LABEL, np.nan, 0.0)])
+def test_score_refuses_labels_that_the_fit_has_not_seen(unknown: Any) -> None:
+    calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
+    with pytest.raises(ValueError, match=r"y has the class .*, which the estimator does not know: .0 1.$"):
+        calibrator.score(PROB, unknown)
+
+
 @pytest.mark.parametrize("search", [GridSearchCV, HalvingGridSearchCV])
 def test_a_search_over_methods_finds_the_one_that_helps(search: Any) -> None:
     found = search(calcli.Calibrator(holdout="none"), {"method": ["identity", "platt"]}, cv=3).fit(PROB, LABEL)
@@ -304,3 +311,11 @@ def test_rows_of_a_group_are_held_out_together() -> None:
     theirs = calcli.fit(table, method="platt", resample_by="unit").report  # type: ignore[call-arg]
     assert ours.report_.differences == theirs.differences
     assert ours.report_.differences != calcli.Calibrator("platt").fit(LOGIT, LABEL).report_.differences
+
+
+def test_scores_in_the_unit_interval_are_logits_if_the_caller_says_so() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.random(400)
+    labels = (rng.random(400) < 1 / (1 + np.exp(-logits))).astype(int)
+    found = calcli.Calibrator("identity", input="logit", holdout="none").fit(logits, labels).predict_proba(logits)
+    np.testing.assert_allclose(found[:, 1], 1 / (1 + np.exp(-logits)), atol=1e-12)

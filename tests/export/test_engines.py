@@ -103,7 +103,15 @@ def with_bad_rows(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-SPARK = ("venn-abers-prob", "dirichlet-4", "mbct-odds", "mbct-linear-joined", "heterogeneous-classes")
+SPARK = (
+    "venn-abers-prob",
+    "dirichlet-4",
+    "mbct-odds",
+    "mbct-linear-joined",
+    "heterogeneous-classes",
+    "boost-2",
+    "ccl-2",
+)
 """Cases that are enough for an engine that takes seconds for each statement."""
 
 
@@ -141,7 +149,20 @@ def _cases() -> Iterator[Case]:
         given = {"tau": "5", "min_rows": "40", **params}
         fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
         yield Case(f"heterogeneous-{name}", "heterogeneous", fitted, rows, given)
-    given = {"members": "platt,isotonic,mbct", "weights": "0.3,0.3,0.4"}
+    for name, params, classes in (
+        ("boost-2", {"rounds": "30"}, 2),
+        ("boost-deep", {"rounds": "10", "depth": "7"}, 2),
+        ("boost-3", {"rounds": "15"}, 3),
+    ):
+        yield Case(name, "boost", visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes)), params)
+    for name, params, classes in (
+        ("ccl-2", {"clusters": "12", "temperature": "1", "tau": "20"}, 2),
+        ("ccl-nearest", {"clusters": "6", "temperature": "0", "tau": "5", "inner": "isotonic"}, 2),
+        ("ccl-3", {"clusters": "7", "temperature": "2", "tau": "5"}, 3),
+    ):
+        given = {"embedding": "features", **params}
+        yield Case(name, "ccl", visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes)), given)
+    given = {"members": "platt,isotonic,mbct,boost", "weights": "0.2,0.2,0.3,0.3"}
     yield Case("pool", "pool", visits(1500, 0), with_bad_rows(visits(500, 1)), given)
 
 

@@ -37,20 +37,28 @@ def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: 
     )
 
 
+CELLS = {"tau": 5, "min_rows": 40}
+
+
 @pytest.mark.parametrize(
-    ("classes", "given"),
+    ("classes", "method", "given"),
     [
-        (2, {"partition": "forest", "trees": 3}),
-        (2, {"partition": "boosted", "trees": 4}),
-        (2, {"partition": "tree", "leaf": "beta", "depth": 4}),
-        (3, {"partition": "tree"}),
+        (2, "heterogeneous", {**CELLS, "partition": "forest", "trees": 3}),
+        (2, "heterogeneous", {**CELLS, "partition": "boosted", "trees": 4}),
+        (2, "heterogeneous", {**CELLS, "partition": "tree", "leaf": "beta", "depth": 4}),
+        (3, "heterogeneous", {**CELLS, "partition": "tree"}),
+        (2, "boost", {"rounds": 30, "depth": 3}),
+        (3, "boost", {"rounds": 20}),
+        (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),
+        (2, "ccl", {"embedding": "features", "clusters": 4, "temperature": 0.0, "tau": 0, "inner": "isotonic"}),
+        (3, "ccl", {"embedding": "columns", "columns": "hours", "clusters": 7, "temperature": 2.0, "tau": 5}),
+        (2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}),
     ],
 )
-def test_features_too(here: Path, classes: int, given: dict[str, Any], interpreter: Any) -> None:
+def test_features_too(here: Path, classes: int, method: str, given: dict[str, Any], interpreter: Any) -> None:
     """Missing values, levels that were never seen, numbers beyond all others."""
-    given = {"tau": 5, "min_rows": 40, **given}
-    calcli.fit(visits(1500, classes), method="heterogeneous", params=given, output="kept", holdout="none")
-    assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 3
+    calcli.fit(visits(1500, classes), method=method, params=given, output="kept", holdout="none")
+    assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 2
     table = visits(300, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
     odd = pl.col("place") % 11
     table = table.with_columns(
@@ -65,12 +73,21 @@ def test_features_too(here: Path, classes: int, given: dict[str, Any], interpret
     )
     expected = applied("kept", table)
     assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), expected)
-    if classes == 2 and given["partition"] != "boosted":  # of which the expression is too long
+    if given.get("partition") in ("forest", "tree") and classes == 2:  # of others the expression is too long
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
     formula = json.loads(export(ExportRequest("kept", to="json")))
     assert_same(
         pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
     )
+
+
+@pytest.mark.parametrize("embedding", ["shap", "leaves"])
+def test_clusters_by_a_model_have_no_formula(here: Path, embedding: str) -> None:
+    given = {"embedding": embedding, "clusters": 3, "tau": 5}
+    calcli.fit(visits(600), method="ccl", params=given, output="kept", holdout="none")
+    with pytest.raises(UsageError, match="of a model have no formula") as raised:
+        export(ExportRequest("kept"))
+    assert "embedding=columns" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export_onnx
 from tests.support.export import applied
 from tests.support.samples import breeds, clicks, unseen, visits
+from tests.support.shell import ROOT, blocks
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -23,19 +28,23 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the library's own
 METHODS = [row.name for row in catalog.specs() if row.closed_form and not row.needs_features]
 
 
-def assert_same(table: pl.DataFrame) -> None:
+def assert_same(table: pl.DataFrame, *, float32: bool = False) -> None:
     expected = applied("kept", table).select(pl.col("^calibrated.*$").cast(pl.Float64).fill_null(float("nan")))
-    session = onnxruntime.InferenceSession(export_onnx(ExportRequest("kept")), providers=["CPUExecutionProvider"])
+    content = export_onnx(ExportRequest("kept", float32=float32))
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     given: dict[str, Any] = {}
     for one in session.get_inputs():
         if one.type == "tensor(string)":
             given[one.name] = np.array(table[one.name].fill_null("").to_list(), dtype=object)
         else:
-            given[one.name] = table[one.name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            assert one.type == ("tensor(float)" if float32 else "tensor(double)")
+            number = pl.Float32 if float32 else pl.Float64
+            given[one.name] = table[one.name].cast(number).fill_null(float("nan")).to_numpy()
     names = [one.name for one in session.get_outputs()]
     assert names == expected.columns
     found = np.column_stack(session.run(names, given))
-    np.testing.assert_allclose(found, expected.to_numpy(), rtol=0, atol=1e-12)
+    assert found.dtype == (np.float32 if float32 else np.float64)
+    np.testing.assert_allclose(found, expected.to_numpy(), rtol=0, atol=1e-6 if float32 else 1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -46,12 +55,19 @@ def test_each_method(here: Path, method: str, classes: int) -> None:
     assert_same(unseen([name for name in frame.columns if name != "label"], rows=150))
 
 
-@pytest.mark.parametrize("method", ["mbct", "heterogeneous"])
+FEATURED = {
+    "mbct": {"trees": "2", "depth": "3", "min_rows": "20"},
+    "heterogeneous": {"partition": "tree", "tau": "5"},
+    "boost": {"rounds": "20"},
+    "ccl": {"embedding": "features", "clusters": "9", "temperature": "1", "tau": "9"},
+}
+
+
+@pytest.mark.parametrize("method", FEATURED)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_too(here: Path, method: str, classes: int) -> None:
     """Missing values, levels that were never seen, infinite numbers."""
-    params = {"trees": "2", "depth": "3", "min_rows": "20"} if method == "mbct" else {"partition": "tree", "tau": "5"}
-    calcli.fit(visits(1500, classes), method=method, params=params, output="kept", holdout="none")
+    calcli.fit(visits(1500, classes), method=method, params=FEATURED[method], output="kept", holdout="none")
     odd = pl.int_range(pl.len()) % 11
     table = visits(300, classes, seed=1).drop("label")
     assert_same(
@@ -67,3 +83,45 @@ def test_an_empty_text_is_no_level(here: Path) -> None:
     calcli.fit(table, method="heterogeneous", params={"partition": "tree", "tau": "5"}, output="kept", holdout="none")
     with pytest.raises(UsageError, match="'city' has an empty text as a level"):
         export_onnx(ExportRequest("kept"))
+
+
+@pytest.mark.parametrize("method", ["isotonic", "boost", "mbct"])
+def test_single_precision(here: Path, method: str) -> None:
+    """Rows as float32 has them."""
+    calcli.fit(visits(1500), method=method, params=FEATURED.get(method, {}), output="kept", holdout="none")
+    table = visits(300, seed=1).drop("label").with_columns(pl.col(pl.Float64).cast(pl.Float32).cast(pl.Float64))
+    assert_same(table, float32=True)
+
+
+def test_a_model_carries_rows_and_what_it_gives_for_them(here: Path) -> None:
+    calcli.fit(visits(1500), method="boost", params=FEATURED["boost"], output="kept", holdout="none")
+    session = onnxruntime.InferenceSession(export_onnx(ExportRequest("kept")))
+    rows = json.loads(session.get_modelmeta().custom_metadata_map["calcli.rows"])
+    texts = {one.name for one in session.get_inputs() if one.type == "tensor(string)"}
+    table = pl.DataFrame(
+        {name: [value or None for value in of] if name in texts else of for name, of in rows["inputs"].items()}
+    ).with_columns(pl.col("member").cast(pl.Boolean))
+    expected = applied("kept", table)["calibrated"].to_list()
+    assert len(expected) == 20
+    assert rows["outputs"]["calibrated"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_server_of_the_docs(here: Path) -> None:
+    """Its address is printed; single rows and several, with missing values."""
+    page = (ROOT / "docs" / "serving.md").read_text()
+    Path("serve.py").write_text(blocks(page, "python")[0])
+    calcli.fit(visits(1500), method="boost", params=FEATURED["boost"], output="kept", holdout="none")
+    Path("kept.onnx").write_bytes(export_onnx(ExportRequest("kept")))
+    table = visits(50, seed=1).drop("label")
+    with subprocess.Popen([sys.executable, "serve.py", "kept.onnx", "0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().split()[-1]
+            body = json.dumps(table.fill_nan(None).to_dicts()).encode()
+            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with direct.open(address, body, timeout=30) as answer:
+                found = json.load(answer)
+        finally:
+            server.terminate()
+    expected = applied("kept", table)["calibrated"].to_list()
+    assert [one["calibrated"] for one in found] == pytest.approx(expected, abs=1e-12)

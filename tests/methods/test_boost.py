@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
+from calcli.errors import UsageError
+from calcli.expressions import Input
 from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
@@ -244,3 +246,12 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     fitted(shops(500), rounds=20).predict(shops(500))
     fitted(shops(500))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_state_without_levels_has_no_formula() -> None:
+    """Earlier versions kept what CatBoost does: a hash of each level."""
+    state = fitted(shops(600), rounds=10).state
+    bare = replace(state, arrays={name: values for name, values in state.arrays.items() if "place" not in name})
+    features = {"number": Input("number"), "place": Input("place", "category")}
+    with pytest.raises(UsageError, match="does not hold the levels"):
+        boost.formula(bare, (Input("score"),), features)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calcli.numeric.binomial import rate_interval
+from calcli.numeric.binomial import exact_interval, rate_interval
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.9975])
@@ -46,3 +46,10 @@ def test_without_rows_anything_is_possible() -> None:
 def test_it_is_an_interval_of_rates(rate: float, rows: float, level: float) -> None:
     lo, hi = rate_interval(np.array([rate]), np.array([rows]), level)
     assert 0.0 <= lo[0] <= hi[0] <= 1.0
+
+
+@pytest.mark.parametrize(("hits", "rows"), [(0, 7), (7, 7), (3, 7), (950, 1000), (10**6, 10**7)])
+@pytest.mark.parametrize("level", [0.9, 0.99])
+def test_the_exact_interval_is_that_of_scipy(hits: int, rows: int, level: float) -> None:
+    expected = stats.binomtest(hits, rows).proportion_ci(level, method="exact")
+    assert exact_interval(hits, rows, level) == pytest.approx((expected.low, expected.high), rel=1e-9)

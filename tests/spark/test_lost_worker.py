@@ -11,6 +11,7 @@ import pytest
 
 import calcli
 from tests.support.samples import clicks
+from tests.support.shell import HANGS
 from tests.support.spark import Cluster, Driver
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
@@ -27,7 +28,7 @@ def test_every_row_comes_once(tmp_path: Path, cluster: Cluster, driver: Driver) 
         part.write_parquet(many / f"{place}.parquet")
     calcli.fit(clicks(), method="platt", output=kept)
     driver.begin(words=["apply", str(kept), str(many), "-o", str(there), "--engine", "spark"])
-    until = time.monotonic() + 120
+    until = time.monotonic() + HANGS
     while not list(there.glob("_temporary/**/*.parquet")):
         assert time.monotonic() < until
         time.sleep(0.02)

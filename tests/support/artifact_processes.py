@@ -26,6 +26,7 @@ from calcli.state import State
 from tests.support import artifact_scenarios as scenarios
 from tests.support import disk_probe as probe
 from tests.support.artifacts import draft, generation, leftovers, put
+from tests.support.shell import HANGS
 
 
 def forked(action: Callable[[], object]) -> int:
@@ -139,7 +140,7 @@ def locked(root: Path) -> str:
 
     def hold(*_: Any) -> None:
         os.write(tell, b"x")
-        time.sleep(60)
+        time.sleep(HANGS)
 
     def writer() -> None:
         with probe.at(3, hold):

@@ -24,6 +24,7 @@ import polars as pl
 import pytest
 
 from calcli.export.dialects import DIALECTS, quoted
+from tests.support.shell import HANGS
 
 TABLE = "the rows"
 TYPES: Mapping[str, tuple[str, str, str]] = {  # of a number, a text and a truth value
@@ -231,7 +232,7 @@ def _serve(stack: ExitStack, command: list[Any], socket: Path, **more: Any) -> N
         process.wait()
 
     stack.callback(stop)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"{command[0]} did not start")
@@ -240,7 +241,7 @@ def _serve(stack: ExitStack, command: list[Any], socket: Path, **more: Any) -> N
 
 def _patient(connect: Callable[[], Any]) -> Any:
     """A connection, as soon as the server takes one."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANGS
     while True:
         try:
             return connect()

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from tests.support.samples import clicks
-from tests.support.shell import environment
+from tests.support.shell import HANGS, environment
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
@@ -154,8 +154,8 @@ def launch(place: Path, name: str, program: str, *arguments: str) -> subprocess.
         )
 
 
-def wait_for(log: Path, text: str, seconds: float = 120) -> None:
-    until = time.monotonic() + seconds
+def wait_for(log: Path, text: str) -> None:
+    until = time.monotonic() + HANGS
     while text not in log.read_text(errors="replace"):
         assert time.monotonic() < until, log.read_text(errors="replace")
         time.sleep(0.2)

@@ -15,6 +15,7 @@ from calcli.evaluation.request import EvaluateRequest
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.compare import CompareRequest
+from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.explain import ExplainRequest
 from calcli.verbs.refit import RefitRequest
@@ -27,6 +28,7 @@ REQUESTS: dict[str, Any] = {
     "apply": ApplyRequest,
     "apply_ensemble": EnsembleApplyRequest,
     "compare": CompareRequest,
+    "decide": DecideRequest,
     "decompose": DecomposeRequest,
     "diagram": DiagramRequest,
     "evaluate": EvaluateRequest,

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import numpy as np
@@ -12,7 +12,9 @@ from sklearn.metrics import log_loss
 
 import calcli
 from calcli.batch import Batch
+from calcli.engines import workers
 from calcli.errors import DataError, UsageError
+from calcli.fitting import model_selection
 from calcli.methods import calibrator, catalog
 from calcli.methods.scaling import platt, temperature
 from calcli.numeric.folds import folds
@@ -102,15 +104,19 @@ def test_the_budget_skips_all_but_the_identity(here: Path) -> None:
 
 
 def test_a_slow_method_ends_with_its_fold(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = temperature.finish
+    """By a clock that goes on by a second with each fit."""
+    finish, seconds = temperature.finish, [0.0]
 
     def slow(*args: object):
-        time.sleep(0.3)
+        seconds[0] += 1.0
         return finish(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(temperature, "finish", slow)
-    report = run("train.parquet", methods="temperature", budget=0.4).report
+    for module in (model_selection, workers):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    report = run("train.parquet", methods="temperature", budget=1.5).report
     assert report.score("temperature").status == "skipped"
+    assert seconds == [2.0]
 
 
 def test_groups_stay_together_and_time_goes_forward(here: Path) -> None:

@@ -25,6 +25,7 @@ calcli export --dialects"""
     options.KEEP,
     options.COLUMN,
     options.SCALE,
+    options.FLOAT32,
     options.CHECK_ROWS,
     options.DIALECTS,
     options.DEBUG,

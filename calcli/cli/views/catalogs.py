@@ -52,7 +52,7 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
         ("ranking", _ORDER[spec.order]),
         ("weights", "yes" if spec.weights else "no"),
         ("features", "needed" if spec.needs_features else "not used"),
-        ("export", "to SQL and JSON" if spec.closed_form else "no"),
+        ("export", "to SQL, JSON and ONNX" if spec.closed_form else "no"),
         ("fitted from", _SUMS[spec.sums]),
     ]
     if spec.keeps_top_class:

@@ -13,6 +13,7 @@ from calcli.diagrams.canvas import Line, Piece
 from calcli.diagrams.captions import caption
 
 if TYPE_CHECKING:
+    from calcli.diagrams.charts import Chart
     from calcli.diagrams.curves import Curve
     from calcli.verbs.diagram import DiagramResult
 
@@ -50,6 +51,11 @@ COLORS_16 = {
 def diagram(result: DiagramResult, screen: Screen) -> list[str]:
     """The picture."""
     return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
+
+
+def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
+    """Charts, one below the other."""
+    return ["", *_colored(terminal.charts(shown, _look(screen)), screen), ""]
 
 
 def small(curves: Sequence[Curve], screen: Screen) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
 from calcli.cli.views import blocks, scores
-from calcli.reporting import facts, findings, renewal, scarcity, tables
+from calcli.reporting import decisions, facts, findings, renewal, scarcity, tables
 from calcli.reporting import verdict as judge
 from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
@@ -93,6 +93,14 @@ def footnotes(definitions: dict[str, dict[str, object]], numbers: findings.Findi
     if any(score.floors for score in numbers.scores):
         pairs.append(facts.FLOOR)
     return blocks.notes(pairs, screen)
+
+
+def policies(report: Report, screen: Screen) -> list[str]:
+    """What each policy is worth, and whether its promise holds."""
+    lines: list[str] = []
+    for entry in report.decisions:
+        lines += ["", *wrapped(decisions.measured(entry), screen.prose)]
+    return lines
 
 
 def drift(report: Report, screen: Screen) -> list[str]:

@@ -31,6 +31,7 @@ SPECS = (
         sides=("model", "embedding-data"),
         keeps=("model",),
         extras=("cluster",),
+        closed_form=True,
         explains=True,
         reaches_ends=True,
         params=(

@@ -164,6 +164,7 @@ _BOOST = MethodSpec(
     multiclass="native",
     needs_features=True,
     needs=_catboost,
+    closed_form=True,
     explains=True,
     contributes=True,
     auto="yes",

@@ -14,9 +14,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, SideInputs
+from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
 from calcli.methods.base import SETTINGS, Params, Section, candidates, number
 from calcli.methods.clusters import explanation, facts, partition
+from calcli.methods.clusters import formula as clusters_formula
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, shares
 from calcli.methods.clusters.tempering import TAUS, TEMPERATURES, temper
@@ -66,6 +68,10 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     belongs = shares(clusters.near(batch), state.number("temperature"), clusters.spread)
     tau = math.inf if state.params["tau"] is None else state.number("tau")
     return mixture.predict(Batch(batch.score), belongs, tau)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return clusters_formula.formula(state, score, features)
 
 
 def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:

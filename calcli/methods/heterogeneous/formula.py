@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from calcli import expressions as terms
 from calcli.expressions import Inputs, Terms
-from calcli.methods.calibrator import FittedMethod
-from calcli.methods.formula import formula_of
+from calcli.methods.formula import formula_of, score_formula_of
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.conditions import CodeSet
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree
-from calcli.numeric.link_terms import drawn_in, probabilities, scores
-from calcli.numeric.links import GREATEST, LEAST, log_odds
-
-_LEAST, _MOST = (float(end) for end in log_odds(np.array([LEAST, GREATEST])))
-"""The log-odds of the least and the greatest probability."""
+from calcli.numeric.link_terms import probabilities, scores
 
 
 def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
@@ -43,7 +36,7 @@ def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
 
 def _in_cells(fitted: Partition, tree: Tree, cells: Cells, score: Terms, without: Terms, features: Inputs) -> Terms:
     """The score by the calibrator of a row's cell, shrunk to the score `without` it."""
-    own = _by_cell(fitted, tree, [_own(calibrator, score) for calibrator in cells.own], features)
+    own = _by_cell(fitted, tree, [score_formula_of(calibrator, score) for calibrator in cells.own], features)
     (share,) = _by_cell(fitted, tree, [(terms.term(float(value)),) for value in cells.share], features)
     return tuple(base + share * (of_cell - base) for of_cell, base in zip(own, without, strict=True))
 
@@ -62,11 +55,3 @@ def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: I
         return tuple(terms.choose(condition, one, other) for one, other in zip(then, otherwise, strict=True))
 
     return below(0)
-
-
-def _own(calibrator: FittedMethod, score: Terms) -> Terms:
-    """The score that a cell's calibrator gives; for Platt scaling a z + b, with no detour through probabilities."""
-    if calibrator.spec.name == "platt" and len(score) == 1:
-        state = calibrator.state
-        return (drawn_in(terms.clip(state.number("a") * score[0] + state.number("b"), _LEAST, _MOST)),)
-    return scores(formula_of(calibrator, score, {}))

@@ -1,0 +1,1 @@
+"""From probabilities to decisions: thresholds, costs, targets, abstention, prediction sets and intervals."""

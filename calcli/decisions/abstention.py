@@ -1,0 +1,112 @@
+"""Leaving rows to a person: by what that costs (Chow 1970), or so that a share of the rows is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcli.batch import FloatArray, LabelArray
+from calcli.decisions.costs import Costs
+from calcli.decisions.rates import NEVER
+from calcli.numeric.binomial import exact_interval
+
+COVERAGES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""The shares of decided rows that are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """No below `low`, yes from `high` on, and between them neither.
+
+    Attributes
+    ----------
+    limit
+        Rows whose uncertainty is larger, or not known, are left open too; None where there is no column of it.
+    """
+
+    low: float
+    high: float
+    limit: float | None = None
+
+    def decides(self, prob: FloatArray, uncertainty: FloatArray | None = None) -> np.ndarray:
+        """Which rows are not left open."""
+        clear = (prob < self.low) | (prob >= self.high)
+        return clear if self.limit is None or uncertainty is None else clear & (uncertainty <= self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """The errors among the rows that are decided.
+
+    Attributes
+    ----------
+    coverage
+        The share of the rows that is decided.
+    risk, bound
+        The share of errors among them, and the most that it may be: all bounds of a table hold at once.
+    """
+
+    gap: Gap
+    coverage: float
+    risk: float | None
+    bound: float
+
+
+def by_cost(costs: Costs, abstain: float) -> Gap:
+    """Leave a row open where either decision is expected to cost more than leaving it open."""
+    low = (abstain - costs.tn) / (costs.fn - costs.tn) if costs.fn > costs.tn else 1.0
+    high = (costs.fp - abstain) / (costs.fp - costs.tp) if costs.fp > costs.tp else 0.0
+    if low >= high:
+        return Gap(costs.threshold, costs.threshold)
+    return Gap(max(low, 0.0), high if high <= 1.0 else NEVER)
+
+
+def by_coverage(
+    costs: Costs, prob: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
+) -> Gap:
+    """Decide this share of the rows: those of the least expected cost, or of the least uncertainty."""
+    mass = np.ones(len(prob)) if weight is None else weight
+    if uncertainty is not None:
+        known = np.where(np.isnan(uncertainty), np.inf, uncertainty)
+        return Gap(costs.threshold, costs.threshold, _quantile(known, mass, coverage))
+    yes = prob >= costs.threshold
+    cost = np.where(yes, prob * costs.tp + (1.0 - prob) * costs.fp, prob * costs.fn + (1.0 - prob) * costs.tn)
+    sure = cost <= _quantile(cost, mass, coverage)
+    low = float(np.nextafter(prob[sure & ~yes].max(), 2.0)) if (sure & ~yes).any() else 0.0
+    high = float(prob[sure & yes].min()) if (sure & yes).any() else NEVER
+    return Gap(low, high)
+
+
+def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:
+    """The least value with this share of the mass at or below it."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(mass[order])
+    return float(values[order[min(int(np.searchsorted(below, share * below[-1] * (1.0 - 1e-12))), len(order) - 1)]])
+
+
+def risks(
+    gaps: Sequence[Gap],
+    prob: FloatArray,
+    label: LabelArray,
+    weight: FloatArray | None,
+    uncertainty: FloatArray | None,
+    *,
+    threshold: float,
+    confidence: float,
+) -> list[Risk]:
+    """The risk of each, with exact bounds that hold for all of them at once (Bonferroni)."""
+    mass = np.ones(len(prob)) if weight is None else weight
+    wrong = (prob >= threshold) != (label > 0)
+    level = 1.0 - 2.0 * (1.0 - confidence) / len(gaps)
+    found = []
+    for gap in gaps:
+        decided = gap.decides(prob, uncertainty)
+        # Outside of the gap the decision is that of the threshold, which lies in it.
+        of = float(mass[decided].sum())
+        rows = of**2 / float(np.square(mass[decided]).sum()) if of > 0 else 0.0
+        risk = float(mass[decided & wrong].sum()) / of if of > 0 else None
+        bound = 1.0 if risk is None else exact_interval(risk * rows, rows, level)[1]
+        found.append(Risk(gap, of / float(mass.sum()), risk, bound))
+    return found

@@ -1,0 +1,466 @@
+"""Choosing a policy on labelled rows, by what was asked for, and what it is worth beside others on the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, get_args
+
+import numpy as np
+
+from calcli.batch import FloatArray
+from calcli.decisions.abstention import COVERAGES, Gap, Risk, by_cost, by_coverage, risks
+from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
+from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
+from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, Counts, decided, expected, grid
+from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
+from calcli.decisions.targets import Target, budget_threshold, certify
+from calcli.errors import DataError, UsageError
+from calcli.numeric.folds import folds, in_turn, splits_of_units
+from calcli.numeric.rng import stream
+from calcli.state import Json
+
+POINTS = 100
+"""Of the curve over thresholds: so many that part the rows evenly, and as many that part the expected positives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a policy is chosen for: costs, a matrix of costs, a target, a budget, or a share of rows to decide.
+
+    Attributes
+    ----------
+    cost_fp, cost_fn, cost_tp, cost_tn
+        What a row costs: a false alarm, a miss, and the two right decisions.
+    cost
+        A column by which the costs of each row are multiplied, such as an amount.
+    costs
+        The actions, and the cost of each by class, in the order of the class index; in place of the four numbers.
+    target
+        What a rate must be: ``precision >= 0.9``; also recall, accuracy, fpr, positive-rate.
+    budget
+        How many of as many rows as these can be acted on.
+    confidence
+        The probability that target, budget and bounds hold on new rows.
+    abstain
+        What it costs to leave a row open.
+    coverage
+        The share of rows to decide; the least sure ones are left open.
+    uncertainty
+        A column, such as ``uncertainty_knowledge``: rows are left open by it, and not by their probability.
+    sets
+        The probability with which a set of classes holds the true one.
+    set_score
+        ``lac`` for the smallest sets, ``aps`` for sets that adapt to how hard a row is.
+    by_class, by
+        The sets hold the truth as often in each class, in each group of this column.
+    threshold
+        Today's, with which the others are compared.
+    folds
+        The tuned threshold is judged by cross-fitting over so many.
+    bootstrap
+        Replicates for the intervals of costs.
+    """
+
+    cost_fp: float | None = None
+    cost_fn: float | None = None
+    cost_tp: float | None = None
+    cost_tn: float | None = None
+    cost: str | None = None
+    costs: tuple[tuple[str, ...], tuple[tuple[float, ...], ...]] | None = None
+    target: str | None = None
+    budget: int | None = None
+    confidence: float = 0.95
+    abstain: float | None = None
+    coverage: float | None = None
+    uncertainty: str | None = None
+    sets: float | None = None
+    set_score: SetScore = "lac"
+    by_class: bool = False
+    by: str | None = None
+    threshold: float = 0.5
+    folds: int = 5
+    bootstrap: int = 1000
+
+    def to_json(self) -> dict[str, Json]:
+        """What was asked, of a request too."""
+        return {each.name: getattr(self, each.name) for each in fields(Ask)}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        known: dict[str, Any] = {each.name: written[each.name] for each in fields(Ask) if each.name in written}
+        if known.get("costs") is not None:
+            names, rows = known["costs"]
+            known["costs"] = tuple(names), tuple(map(tuple, rows))
+        return cls(**known)
+
+    @property
+    def has_costs(self) -> bool:
+        return any(cost is not None for cost in (self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn))
+
+    def check(self) -> None:
+        """Refuse what contradicts itself, before any rows are read."""
+        purposes = {
+            "--cost-fp and --cost-fn": self.has_costs,
+            "--costs": self.costs is not None,
+            "--target": self.target is not None,
+            "--budget": self.budget is not None,
+            "--sets": self.sets is not None,
+        }
+        given = [name for name, is_given in purposes.items() if is_given]
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
+        if not given and self.coverage is None:
+            raise UsageError(
+                "decide needs what the threshold is chosen for",
+                hint="try: --cost-fp 1 --cost-fn 20, or --target 'precision >= 0.9', or --budget 500",
+            )
+        self._check_beside()
+        if self.budget is not None and self.budget < 1:
+            raise UsageError(f"--budget {self.budget}: no row could be acted on")
+        if self.target is not None:
+            Target.parse(self.target, self.confidence)
+        if self.has_costs:
+            self.four_costs()
+
+    def _check_beside(self) -> None:
+        """Refuse options that go with others, without these."""
+        other = any(one is not None for one in (self.costs, self.target, self.budget, self.sets))
+        if self.sets is None and (self.by_class or self.by is not None):
+            raise UsageError("--by-class and --by are for sets", hint="add --sets 0.95")
+        if self.has_costs and (self.cost_fp is None or self.cost_fn is None):
+            missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
+            raise UsageError(f"{missing} is not given", hint="both errors have a cost: --cost-fp 1 --cost-fn 20")
+        if self.cost is not None and not self.has_costs:
+            raise UsageError(f"--cost {self.cost} multiplies --cost-fp and --cost-fn", hint="add both")
+        if self.abstain is not None and not self.has_costs:
+            raise UsageError("--abstain is a cost beside others", hint="add --cost-fp and --cost-fn, or use --coverage")
+        if self.abstain is not None and not (math.isfinite(self.abstain) and self.abstain >= 0.0):
+            raise UsageError(f"--abstain {self.abstain:g}: a cost is 0 or more")
+        if self.coverage is not None and (self.abstain is not None or other):
+            raise UsageError(
+                "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone", hint="leave it out"
+            )
+        if self.uncertainty is not None and self.coverage is None:
+            raise UsageError("--uncertainty is the order in which rows are left open", hint="add --coverage 0.9")
+        for name, share in (("--coverage", self.coverage), ("--confidence", self.confidence), ("--sets", self.sets)):
+            if share is not None and not 0.0 < share < 1.0:
+                raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
+
+    def four_costs(self) -> Costs:
+        """The four costs; without any, an error costs 1."""
+        if not self.has_costs:
+            return Costs(1.0, 1.0)
+        return Costs(self.cost_fp or 0.0, self.cost_fn or 0.0, self.cost_tp or 0.0, self.cost_tn or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A policy that was measured.
+
+    Attributes
+    ----------
+    threshold
+        None where the policy is no single threshold.
+    numbers
+        By name: ``cost`` a row, how much it ``saves`` beside today's threshold, and rates.
+    """
+
+    name: str
+    threshold: float | None
+    numbers: Mapping[str, Number]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The policy that was chosen, beside what else there is.
+
+    Attributes
+    ----------
+    policy
+        None where nothing is as it must be.
+    chosen
+        The name of its option.
+    why
+        A sentence: why this one; or why none, and the best that there is.
+    options
+        All of them, measured on the same rows.
+    bound
+        How bad the rate of the target, or the number of yeses of the budget, may be on new rows.
+    risks
+        Of leaving rows open, by the share that is decided.
+    curve
+        The four counts at many thresholds, as shares of all rows.
+    """
+
+    policy: Policy | None
+    chosen: str | None
+    why: str
+    options: tuple[Option, ...]
+    bound: float | None = None
+    risks: tuple[Risk, ...] = ()
+    curve: tuple[Mapping[str, float], ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys of the object that the verb writes."""
+        return {
+            "chosen": self.chosen,
+            "why": self.why,
+            "policy": None if self.policy is None else dict(self.policy.to_state().params),
+            "bound": self.bound,
+            "options": [asdict(option) for option in self.options],
+            "risks": [
+                {"coverage": one.coverage, **asdict(one.gap), "risk": one.risk, "bound": one.bound}
+                for one in self.risks
+            ],
+            "curve": [dict(point) for point in self.curve],
+        }
+
+
+def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
+    """The policy that was asked for."""
+    if ask.costs is not None:
+        return _by_matrix(ask, rows, seed)
+    if ask.sets is not None:
+        return _by_sets(ask, rows, seed)
+    if rows.prob.ndim > 1:
+        raise UsageError("a threshold is for two classes, and these rows have more", hint="try: --costs FILE")
+    if not (rows.mass[rows.label > 0] > 0).any():
+        raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
+    if ask.target is not None:
+        return _by_target(Target.parse(ask.target, ask.confidence), ask, rows)
+    if ask.budget is not None:
+        return _by_budget(ask, rows)
+    return _by_costs(ask, rows, seed)
+
+
+def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
+    """Bayes' threshold, unless the tuned one costs less beyond chance; with rows left open, if that is asked."""
+    costs, mass = ask.four_costs(), _product(rows.weight, rows.scale)
+    splits = _splits(rows, ask.folds, seed)
+    tuned = costs.best_threshold(rows.prob, rows.label, mass)
+    thresholds = {"bayes": costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
+    yes = {name: rows.prob >= threshold for name, threshold in thresholds.items()}
+    yes["tuned"] = cross_fitted(costs, rows.prob, rows.label, mass, splits)
+    paid = {name: costs.of_rows(rows.label, decisions, rows.scale) for name, decisions in yes.items()}
+    gap = None
+    if ask.abstain is not None:
+        gap = by_cost(costs, ask.abstain)
+    elif ask.coverage is not None:
+        gap = by_coverage(costs, rows.prob, ask.coverage, rows.weight, rows.uncertainty)
+    if gap is not None and ask.abstain is not None:
+        toll = ask.abstain * (np.ones(len(rows.prob)) if rows.scale is None else rows.scale)
+        paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], toll)
+    means = _Means.of(paid, rows, ask, seed)
+    options = [
+        Option(name, thresholds.get(name), means.numbers(name, "today") | rates_of(rows, decisions))
+        for name, decisions in yes.items()
+    ]
+    policy_costs = asdict(costs)
+    if gap is not None:
+        paid_open = {} if ask.abstain is None else means.numbers("left open", "today")
+        options.append(Option("left open", None, paid_open | _open(rows, gap)))
+        rule = ThresholdRule(gap, ask.uncertainty)
+        found = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in COVERAGES)]
+        risk = risks(
+            found,
+            rows.prob,
+            rows.label,
+            rows.weight,
+            rows.uncertainty,
+            threshold=costs.threshold,
+            confidence=ask.confidence,
+        )
+        own, table = risk[0], tuple(sorted(risk, key=lambda one: -one.coverage))
+        promise = Target("error", "<=", own.bound, ask.confidence)
+        why = (
+            f"{own.coverage:.1%} of the rows are decided, at most {own.bound:.2%} of these wrongly with "
+            f"{ask.confidence:.0%} confidence, and the others are left open"
+        )
+        policy = Policy(rule, promise, policy_costs)
+        return Choice(policy, "left open", why, tuple(options), own.bound, table, _curve(rows))
+    better = means.difference("bayes", "tuned")
+    chosen, why = "bayes", "it follows from the costs where probabilities are calibrated"
+    if better.lo is not None and better.lo > 0.0:
+        chosen, why = "tuned", "on rows that did not choose it, it costs less than the one that follows from the costs"
+    return Choice(
+        Policy(ThresholdRule.at(thresholds[chosen]), costs=policy_costs),
+        chosen,
+        why,
+        tuple(options),
+        curve=_curve(rows),
+    )
+
+
+def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
+    """The threshold whose target holds with the confidence, if there is one."""
+    thresholds = grid(rows.prob, GRID if rows.together is None else GRID_OF_UNITS)
+    found = decided(rows.prob, rows.label, thresholds, rows.weight, rows.together, rates=(target.rate,))
+    passed = certify(target, found, expected(rows.prob, thresholds, rows.weight))
+    hits, worth = found.worth(target.rate)
+    places = {"chosen": passed.place, "without confidence": passed.without}
+    if passed.place is None:
+        places = {"best": passed.best}
+    at = {name: float(thresholds[place]) for name, place in places.items() if place is not None}
+    options = tuple(
+        Option(name, threshold, rates_of(rows, rows.prob >= threshold))
+        for name, threshold in {**at, "today": ask.threshold}.items()
+    )
+    place = passed.best
+    bound = target.bound(float(hits[place]), float(worth[place]))
+    sure = f"with {target.confidence:.0%} confidence"
+    if passed.place is None:
+        side = "at least" if target.relation == ">=" else "at most"
+        why = f"no threshold has {target} {sure}; the best is {thresholds[place]:.6g}, {target.rate} {side} {bound:.3g}"
+        return Choice(None, None, why, options, bound, curve=_curve(rows))
+    why = f"{target} holds {sure}"
+    return Choice(Policy(ThresholdRule.at(at["chosen"]), target), "chosen", why, options, bound, curve=_curve(rows))
+
+
+def _by_budget(ask: Ask, rows: Rows) -> Choice:
+    """The least threshold that the budget is enough for."""
+    assert ask.budget is not None
+    if rows.weight is not None or rows.units is not None:
+        raise UsageError(
+            "--budget counts rows, which have no weights or units", hint="try: --target 'positive-rate <= 0.01'"
+        )
+    threshold = budget_threshold(rows.prob, ask.budget, ask.confidence)
+    without = float(np.sort(rows.prob)[::-1][ask.budget - 1])
+    thresholds = {"chosen": threshold, "without confidence": without, "today": ask.threshold}
+    options = tuple(Option(name, at, rates_of(rows, rows.prob >= at)) for name, at in thresholds.items())
+    count = len(rows.prob)
+    sure = f"with {ask.confidence:.0%} confidence"
+    if threshold == NEVER:
+        why = f"no threshold keeps to {ask.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
+        return Choice(None, None, why, options, curve=_curve(rows))
+    why = f"at most {ask.budget:,} of {count:,} new rows reach it {sure}"
+    target = Target("positive-rate", "<=", ask.budget / count, ask.confidence)
+    return Choice(
+        Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(ask.budget), curve=_curve(rows)
+    )
+
+
+def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
+    """The action of the least expected cost, beside the likeliest class and each action for all rows."""
+    assert ask.costs is not None
+    names, table = ask.costs
+    rule = MatrixRule(names, table)
+    matrix = np.array(table)
+    classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
+    if len(matrix) != classes:
+        raise DataError(f"--costs has {len(matrix)} classes, and the rows have {classes}")
+    prob = np.column_stack([1.0 - rows.prob, rows.prob]) if classes == 2 else rows.prob
+    actions = {"bayes": rule.decide(rows.prob, {})}
+    if len(names) >= classes:
+        actions["likeliest"] = prob.argmax(axis=1)
+    actions |= {f"all {name}": np.full(len(prob), place) for place, name in enumerate(names)}
+    scale = np.ones(len(prob)) if rows.scale is None else rows.scale
+    paid = {name: matrix[rows.label, action] * scale for name, action in actions.items()}
+    means = _Means.of(paid, rows, ask, seed)
+    today = "likeliest" if "likeliest" in actions else f"all {names[0]}"
+    options = []
+    for name, action in actions.items():
+        right = rates_of(rows, action == rows.label)["positive-rate"]
+        options.append(Option(name, None, means.numbers(name, today) | {"accuracy": right}))
+    why = f"of {len(names)} actions the one that is expected to cost the least"
+    return Choice(Policy(rule), "bayes", why, tuple(options))
+
+
+def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
+    """Conformal sets of the asked level, and how they do on rows that did not choose them, by cross-fitting."""
+    assert ask.sets is not None
+    level = ask.sets
+
+    def fitted(some: Rows, score: SetScore) -> PredictionSets:
+        return PredictionSets.fit(
+            some.prob,
+            some.label.astype(np.int64),
+            level,
+            score=score,
+            by_class=ask.by_class,
+            group=some.group,
+            weight=some.weight,
+            unit=some.together,
+        )
+
+    rule = SetRule(fitted(rows, ask.set_score), ask.by, rows.groups)
+    fewest = min(min(each) for each in rule.sets.thresholds.rows)
+    options = []
+    for score in dict.fromkeys((ask.set_score, *get_args(SetScore))):
+        classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
+        members = np.zeros((len(rows.prob), classes), dtype=np.bool_)
+        for train, test in _splits(rows, ask.folds, seed):
+            members[test] = fitted(rows.taken(train), score).predict(
+                rows.prob[test], None if rows.group is None else rows.group[test]
+            )
+        options.append(Option(score, None, set_numbers(rows, members)))
+        if score == ask.set_score and rows.group is not None:
+            for place, name in enumerate(rows.groups):
+                part = rows.group == place
+                options.append(Option(f"  {ask.by} {name}", None, set_numbers(rows.taken(part), members[part])))
+    why = f"sets hold the true class of new rows with a probability of {ask.sets:g}"
+    if fewest < rows_needed(ask.sets):
+        why += f"; where there are fewer than {rows_needed(ask.sets)} rows (here {fewest}), they hold every class"
+    return Choice(Policy(rule), ask.set_score, why, tuple(options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """Mean costs of several policies, and their replicates."""
+
+    names: tuple[str, ...]
+    means: FloatArray
+    replicates: FloatArray
+
+    @classmethod
+    def of(cls, paid: Mapping[str, FloatArray], rows: Rows, ask: Ask, seed: int) -> Self:
+        means = np.array([np.average(cost, weights=rows.weight) for cost in paid.values()])
+        drawn = np.empty((0, len(paid)))
+        if ask.bootstrap:
+            drawn = bootstrap_means([*paid.values()], rows.weight, rows.together, replicates=ask.bootstrap, seed=seed)
+        return cls((*paid,), means, drawn)
+
+    def difference(self, first: str, second: str) -> Number:
+        """The mean cost of the first less that of the second."""
+        a, b = self.names.index(first), self.names.index(second)
+        return intervals(float(self.means[a] - self.means[b]), self.replicates[:, a] - self.replicates[:, b])
+
+    def numbers(self, name: str, today: str) -> dict[str, Number]:
+        """What a policy costs a row, and saves beside today's."""
+        place = self.names.index(name)
+        cost = intervals(float(self.means[place]), self.replicates[:, place])
+        return {"cost": cost} | ({} if name == today else {"saves": self.difference(today, name)})
+
+
+def _open(rows: Rows, gap: Gap) -> dict[str, Number]:
+    """The share of rows that is decided."""
+    clear = gap.decides(rows.prob, rows.uncertainty)
+    return {"coverage": rates_of(rows, clear)["positive-rate"]}
+
+
+def _curve(rows: Rows) -> tuple[Mapping[str, float], ...]:
+    thresholds = grid(rows.prob, POINTS)
+    counts = decided(rows.prob, rows.label, thresholds, rows.weight, rates=()).counts
+    total = float(counts.all[0])
+    columns = zip(*((getattr(counts, name) / total).tolist() for name in Counts._fields), strict=True)
+    return tuple(
+        {"threshold": threshold} | dict(zip(Counts._fields, shares, strict=True))
+        for threshold, shares in zip(thresholds.tolist(), columns, strict=True)
+    )
+
+
+def _splits(rows: Rows, count: int, seed: int) -> Sequence[Any]:
+    rng = stream(seed, "decision folds")
+    if rows.units is not None:
+        return splits_of_units(rows.units, count, rng)
+    return in_turn(folds(len(rows.prob), count, rng), count)
+
+
+def _product(*factors: FloatArray | None) -> FloatArray | None:
+    given: Iterator[FloatArray] = (factor for factor in factors if factor is not None)
+    found = next(given, None)
+    for factor in given:
+        found = factor if found is None else found * factor
+    return found

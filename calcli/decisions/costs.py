@@ -1,0 +1,132 @@
+"""Thresholds from costs: the one that calibrated probabilities imply, and the one that costs least on labelled rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray, IntArray, LabelArray
+from calcli.decisions.rates import NEVER, Counts
+from calcli.errors import UsageError
+from calcli.numeric.folds import Split
+from calcli.numeric.rng import stream
+from calcli.numeric.score_folds import column_keys
+
+Decisions = NDArray[np.bool_]
+
+CHUNK = 20
+"""Replicates that are drawn at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a row costs by decision and truth: a false alarm, a miss, and the two right decisions."""
+
+    fp: float
+    fn: float
+    tp: float = 0.0
+    tn: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, cost in (("fp", self.fp), ("fn", self.fn), ("tp", self.tp), ("tn", self.tn)):
+            if not (math.isfinite(cost) and cost >= 0.0):
+                hint = "a gain is the cost of missing it: add it to the other decision"
+                raise UsageError(f"--cost-{name} {cost:g}: a cost is 0 or more", hint=hint)
+        for wrong, right in (("fp", "tn"), ("fn", "tp")):
+            if getattr(self, wrong) < getattr(self, right):
+                raise UsageError(f"--cost-{wrong} is less than --cost-{right}: errors cost no less than what is right")
+        if self.false_alarm == self.miss == 0.0:
+            raise UsageError("all decisions cost the same, so that no threshold is better", hint="see: --cost-fn")
+
+    @property
+    def false_alarm(self) -> float:
+        """What saying yes to a negative row costs more than saying no."""
+        return self.fp - self.tn
+
+    @property
+    def miss(self) -> float:
+        """What saying no to a positive row costs more than saying yes."""
+        return self.fn - self.tp
+
+    @property
+    def threshold(self) -> float:
+        """The probability from which yes is expected to cost no more than no (Elkan 2001, equation 2)."""
+        return self.false_alarm / (self.false_alarm + self.miss)
+
+    def of_rows(self, label: LabelArray, yes: Decisions, scale: FloatArray | None = None) -> FloatArray:
+        """What each row costs, times the row's own scale where there is one."""
+        table = np.array([[self.tn, self.fp], [self.fn, self.tp]])
+        cost: FloatArray = table[(label > 0).astype(np.int64), yes.astype(np.int64)]
+        return cost if scale is None else cost * scale
+
+    def of_counts(self, counts: Counts) -> FloatArray:
+        """What all rows cost together, at each threshold."""
+        return self.tp * counts.tp + self.fp * counts.fp + self.fn * counts.fn + self.tn * counts.tn
+
+    def best_threshold(self, prob: FloatArray, label: LabelArray, mass: FloatArray | None = None) -> float:
+        """The threshold that costs least on these rows: midway between two probabilities that occur, or `NEVER`.
+
+        `mass` is the weight of a row times its own scale of costs.
+        """
+        saved = np.where(label > 0, self.miss, -self.false_alarm)
+        if mass is not None:
+            saved = saved * mass
+        order = np.argsort(-prob, kind="stable")
+        falling = prob[order]
+        last = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))  # of each run of equal probabilities
+        gains = np.concatenate([[0.0], np.cumsum(saved[order])[last]])
+        best = int(gains.argmax())
+        if best == 0:
+            return NEVER
+        if best == len(last):
+            return 0.0
+        return float(falling[last[best - 1]] + falling[last[best]]) / 2.0
+
+
+def cross_fitted(
+    costs: Costs, prob: FloatArray, label: LabelArray, mass: FloatArray | None, splits: Sequence[Split]
+) -> Decisions:
+    """Each row decided by the best threshold of other rows."""
+    yes = np.zeros(len(prob), dtype=np.bool_)
+    for train, test in splits:
+        threshold = costs.best_threshold(prob[train], label[train], None if mass is None else mass[train])
+        yes[test] = prob[test] >= threshold
+    return yes
+
+
+def bootstrap_means(
+    values: Sequence[FloatArray],
+    weight: FloatArray | None = None,
+    unit: IntArray | None = None,
+    *,
+    replicates: int,
+    seed: int,
+) -> FloatArray:
+    """The mean of each of `values` over rows, or units, that are drawn with replacement; shape (replicates, values).
+
+    Rows that agree in everything are drawn together, as one cell of a multinomial distribution.
+    """
+    mass = np.ones(len(values[0])) if weight is None else weight
+    columns = [*(value * mass for value in values), mass]
+    if unit is not None:
+        units = np.unique(unit, return_inverse=True)[1]
+        columns = [np.bincount(units, column).astype(np.float64) for column in columns]
+    drawn = len(columns[0])
+    _, first, count = np.unique(column_keys(columns, seed, "cells"), return_index=True, return_counts=True)
+    table = np.column_stack([column[first] for column in columns])
+    rng, found = stream(seed, "bootstrap"), []
+    for start in range(0, replicates, CHUNK):
+        size = min(CHUNK, replicates - start)
+        if 8 * len(first) < drawn:
+            counts = rng.multinomial(drawn, count / drawn, size)
+        else:
+            picks = rng.integers(0, drawn, (size, drawn))
+            cells = np.repeat(np.arange(len(first)), count)
+            counts = np.stack([np.bincount(cells[pick], minlength=len(first)) for pick in picks])
+        sums = counts @ table
+        found.append(sums[:, :-1] / sums[:, -1:])
+    return np.concatenate(found)

@@ -1,0 +1,88 @@
+"""The columns that `apply` adds for a policy: the calibrated ones, and what is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calcli.batch import IntArray
+from calcli.decisions.policy import DECISION, REASON, SET, Policy, SetRule
+from calcli.engines.calibrated_columns import CalibratedColumns
+from calcli.engines.local import Computed
+from calcli.tables.arrays import Levels, index_order, numbers
+from calcli.tables.binding_types import Binding
+from calcli.tables.labels import class_text
+
+SEPARATOR = "|"
+"""Between the classes of a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionColumns:
+    """The columns of a calibrator, and of the policy that decides by its probabilities."""
+
+    calibrated: CalibratedColumns
+    policy: Policy
+
+    @property
+    def binding(self) -> Binding:
+        return self.calibrated.binding
+
+    @property
+    def features(self) -> bool:
+        return self.calibrated.features
+
+    @property
+    def reads(self) -> list[str]:
+        return list(dict.fromkeys([*self.calibrated.reads, *self.policy.rule.reads]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.calibrated.names, *self.types)
+
+    @property
+    def types(self) -> dict[str, pl.DataType]:
+        if isinstance(self.policy.rule, SetRule):
+            return {SET: pl.String()}
+        decisions, _ = self._actions()
+        return {DECISION: decisions.dtype, REASON: pl.String()}
+
+    def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        computed = self.calibrated.compute(rows, levels)
+        if self.calibrated.scale == "prob":
+            prob = computed.values[0]
+        else:
+            prob = replace(self.calibrated, scale="prob").compute(rows, levels).values[0]
+        rule = self.policy.rule
+        if isinstance(rule, SetRule):
+            group = None if rule.column is None else codes(rows[rule.column], rule.groups)
+            names = [class_text(label) for label in index_order(self.binding)]
+            return replace(computed, others=[_sets(rule.sets.predict(prob, group), names)])
+        beside = {name: numbers(rows[name]) for name in rule.reads}
+        action = rule.decide(prob, beside)
+        return replace(computed, others=[words.gather(action) for words in self._actions()])
+
+    def _actions(self) -> tuple[pl.Series, pl.Series]:
+        """What is decided by the number of the action, and why."""
+        assert not isinstance(self.policy.rule, SetRule)
+        actions = self.policy.rule.actions([*index_order(self.binding)])
+        decisions, reasons = zip(*actions, strict=True)
+        return pl.Series(decisions), pl.Series(reasons)
+
+
+def codes(values: pl.Series, groups: Sequence[str]) -> IntArray:
+    """The place of each row's value among the groups, of which the empty text stands for none; -1 for a new one."""
+    places = dict(zip(groups, range(len(groups)), strict=True))
+    return values.cast(pl.String).fill_null("").replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy()
+
+
+def _sets(members: NDArray[np.bool_], names: Sequence[str]) -> pl.Series:
+    """The classes of each row's set as text; there are few different sets."""
+    packed = np.packbits(members, axis=1)
+    _, first, place = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    texts = [SEPARATOR.join(name for name, held in zip(names, row, strict=True) if held) for row in members[first]]
+    return pl.Series(texts, dtype=pl.String).gather(place.ravel())

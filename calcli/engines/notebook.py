@@ -1,0 +1,104 @@
+"""Progress in a notebook: lines below the cell, once its work has taken longer than a moment, gone when it is done."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+from calcli.engines.listener import SILENT, Listener, Silent
+
+PATIENCE = 1.0
+"""Seconds that the work of a cell may take before it shows."""
+
+PERIOD = 0.2
+"""Seconds between two drawings."""
+
+
+def here() -> Listener:
+    """Who listens where this runs: the cell of a notebook, unless ``CALCLI_QUIET`` is set; elsewhere nobody."""
+    ipython: Any = sys.modules.get("IPython")  # a kernel has imported it
+    shell = ipython and ipython.get_ipython()
+    if not hasattr(shell, "kernel") or os.environ.get("CALCLI_QUIET"):
+        return SILENT
+    return _cell(shell.execution_count)
+
+
+@lru_cache(maxsize=1)
+def _cell(_number: int) -> Cell:
+    """One for each cell, however many models it fits."""
+    return Cell(sys.modules["IPython"].display)
+
+
+@dataclass(slots=True)
+class Stage:
+    """A stage under way."""
+
+    task: str
+    total: int | None
+    done: int = 0
+    what: str = ""
+
+    def __str__(self) -> str:
+        steps = f"{self.done} of {self.total}" if self.total else ""
+        return " ".join(filter(None, (self.task, steps, self.what)))
+
+    def html(self) -> str:
+        """A bar, and the words."""
+        place = f' max="{self.total}" value="{self.done}"' if self.total else ""
+        return f"<div><progress{place}></progress> {escape(str(self))}</div>"
+
+
+class Cell(Silent):
+    """Shows the stages that are under way, the outermost first.
+
+    Parameters
+    ----------
+    ipython
+        The module that has IPython's `display`.
+    """
+
+    def __init__(self, ipython: Any) -> None:
+        self._ipython = ipython
+        self._stages: list[Stage] = []
+        self._shown: Any = None
+        self._due = time.monotonic() + PATIENCE
+
+    def begin(self, task: str, total: int | None) -> None:
+        """Show one more stage."""
+        self._stages.append(Stage(task, total))
+        self._draw()
+
+    def advance(self, steps: int, what: str = "") -> None:
+        """Count steps of the innermost stage."""
+        if self._stages:
+            self._stages[-1].done += steps
+            self._stages[-1].what = what
+            self._draw()
+
+    def end(self) -> None:
+        """Show the innermost stage no longer."""
+        if self._stages:
+            self._stages.pop()
+        if not self._stages and self._shown is not None:
+            self._show()
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + PERIOD
+            self._show()
+
+    def _show(self) -> None:
+        shown = {
+            "text/plain": "\n".join(map(str, self._stages)),
+            "text/html": "".join(stage.html() for stage in self._stages),
+        }
+        if self._shown is None:
+            self._shown = self._ipython.display(shown, raw=True, display_id=True)
+        else:
+            self._shown.update(shown, raw=True)

@@ -1,0 +1,96 @@
+"""Policies on tables: the rows that choose one, and the artifact that keeps it together with its calibrator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import numpy as np
+
+from calcli.artifacts.strictjson import as_json
+from calcli.batch import FloatArray
+from calcli.decisions.choice import Ask, Choice, choose
+from calcli.decisions.rows import Rows
+from calcli.engines.listener import SILENT
+from calcli.errors import DataError
+from calcli.fitting.learn import Learned, learn
+from calcli.fitting.manifest import write
+from calcli.fitting.model import Model
+from calcli.fitting.recipe import Recipe
+from calcli.fitting.side_inputs import NOTHING_LOADED
+from calcli.reports.groups import groups, numbers
+from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
+from calcli.reports.schema import DataFacts
+from calcli.state import Json
+from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.load import Loaded
+from calcli.tables.source import Source
+from calcli.version import VERSION
+
+
+def rows_of(source: Source, loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
+    """The loaded rows under these probabilities, with the columns that were asked for."""
+    scale = None if ask.cost is None else numbers(source, ask.cost, loaded, "--cost")
+    if scale is not None and not (np.isfinite(scale) & (scale >= 0.0)).all():
+        raise DataError(f"--cost: the column {ask.cost!r} has rows without a cost of 0 or more")
+    uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
+    batch, group = loaded.batch, None
+    names: tuple[str, ...] = ()
+    if ask.by is not None:
+        found, group = groups(source, ask.by, loaded)
+        names = tuple("" if name is None else name for name in found)
+    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names)
+
+
+def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:
+    """The score as it is, as a model: the method identity."""
+    recipe = Recipe(method="identity", holdout="none", flags=flags)
+    learned = learn(recipe, loaded.batch.bare, class_names(binding), seed=seed, listener=SILENT)
+    report = report_on("decide", seed, data_facts(source, loaded, binding), binding, Measurements({}, (), (), ()))
+    manifest = write(None, recipe, learned, binding, report, NOTHING_LOADED)
+    return Model.of(None, manifest, binding, None, learned.calibrator)
+
+
+def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Model:
+    """The model with the policy that was chosen on these rows; its artifact keeps both."""
+    made = model.manifest
+    found = {key: value for key, value in choice.to_json().items() if key != "curve"}
+    decision: Mapping[str, object] = {**found, "rows": data.rows - data.rows_bad, "files": data.files}
+    asked: dict[str, Json] = {**ask.to_json(), "calibrator": model.sha256}
+    return replace(
+        model,
+        policy=choice.policy,
+        manifest=replace(
+            made,
+            calcli=VERSION,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            kind="policy",
+            recipe={**made.recipe, "decision": as_json(asked)},
+            fit={**made.fit, "decision": as_json(decision)},
+            data=as_json({**made.data, "files": _both(made.data.get("files"), data.files)}),
+            payloads=(),
+            previous=None,
+        ),
+    )
+
+
+def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
+    """What the policy of an artifact was chosen for, chosen for a new calibrator by its held-out predictions."""
+    if old.policy is None or learned.rows is None or learned.prob is None:
+        return None
+    ask = asked_of(old)
+    prob = np.full((len(learned.rows), *learned.prob.shape[1:]), np.nan)
+    prob[learned.rows] = learned.prob
+    return choose(ask, rows_of(source, loaded, prob, ask).taken(learned.rows), seed)
+
+
+def asked_of(model: Model) -> Ask:
+    """What the policy of an artifact was chosen for."""
+    return Ask.from_json(cast("dict[str, Any]", model.manifest.recipe["decision"]))
+
+
+def _both(fitted: Any, chosen: Any) -> list[Any]:
+    """The files of the fit and those that chose the policy, each once."""
+    return list({file["sha256"]: file for file in (*(fitted or ()), *chosen)}.values())

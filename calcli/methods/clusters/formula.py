@@ -1,0 +1,142 @@
+"""CCL of columns as a formula: the distances of a row to the centroids, and the calibrators of the nearest."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calcli import expressions as terms
+from calcli.batch import NO_SIDE_INPUTS
+from calcli.errors import UsageError
+from calcli.expressions import MOST, Among, Every, Inputs, Number, Term, Terms
+from calcli.learners.encoding import Encoding
+from calcli.learners.points import on_grid
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.clusters.embedding import Plain
+from calcli.methods.clusters.mixture import Mixture
+from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition
+from calcli.methods.formula import formula_of, score_formula_of
+from calcli.methods.shrinkage import own_share
+from calcli.numeric.link_terms import probabilities, scores
+from calcli.state import State, unnest
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    """The probability of the positive class, or of each class."""
+    parts = unnest(state, ["partition", "mixture"])
+    mixture = Mixture.of_state(parts["mixture"], str(state.params["inner"]))
+    everyone = formula_of(mixture.everyone, score, {})
+    tau = math.inf if state.params["tau"] is None else state.number("tau")
+    if math.isinf(tau):
+        return everyone
+    shared = scores(everyone)
+    kept = own_share(mixture.information, tau).tolist()
+    of_clusters = [
+        everyone if part is None else _shrunk(_own(part, score), share, shared)
+        for part, share in zip(mixture.parts, kept, strict=True)
+    ]
+    if len(of_clusters) == 1:
+        return of_clusters[0]
+    distances = _distances(_partition(parts["partition"]), features)
+    temperature = state.number("temperature") * parts["partition"].number("spread")
+    return _mixed(of_clusters, distances, temperature)
+
+
+def _partition(state: State) -> Partition:
+    kind = str(unnest(state, ["embedding"])["embedding"].params["kind"])
+    if kind in ("shap", "leaves"):
+        seen = "SHAP values" if kind == "shap" else "leaves"
+        raise UsageError(
+            f"clusters by the {seen} of a model have no formula",
+            hint="clusters by columns do: --set embedding=columns, features or top",
+        )
+    return Partition.of_state(state, NO_SIDE_INPUTS)
+
+
+def _own(part: FittedMethod | np.ndarray, score: Terms) -> Terms:
+    """The score that the cluster's own calibrator gives."""
+    if isinstance(part, FittedMethod):
+        return score_formula_of(part, score)
+    rates = tuple(Number(float(rate)) for rate in part)
+    return scores(rates[1:] if len(score) == 1 else rates)
+
+
+def _shrunk(own: Terms, kept: float, shared: Terms) -> Terms:
+    if kept == 1.0:
+        return probabilities(own)
+    return probabilities(tuple(kept * one + (1.0 - kept) * other for one, other in zip(own, shared, strict=True)))
+
+
+def _distances(clusters: Partition, features: Inputs) -> list[Term]:
+    """The squared distance to each centroid without the square of the row's own length: whole numbers, and exact."""
+    embedding = clusters.embedding
+    assert isinstance(embedding, Plain)
+    places = [_on_grid(one, clusters) for one in _coordinates(embedding.encoding, features)]
+    centroids = clusters.centroids
+    return [
+        terms.linear((-2.0 * centre).tolist(), places) + float(length)
+        for centre, length in zip(centroids, np.square(centroids).sum(axis=1), strict=True)
+    ]
+
+
+def _coordinates(encoding: Encoding, features: Inputs) -> list[Term]:
+    """The same as `Encoding.coordinates`."""
+    made: list[Term] = []
+    for name, median, mean, scale in zip(
+        encoding.numbers, encoding.median.tolist(), encoding.mean.tolist(), encoding.scale.tolist(), strict=True
+    ):
+        column = features[name]
+        known = terms.choose(Every((column >= -MOST, column <= MOST)), column, median)
+        made.append((known - mean) / scale if scale > 0 else Number(0.0))
+    for name, levels in zip(encoding.categories, encoding.levels, strict=True):
+        made += [terms.choose(Among(features[name], (level,)), 1.0, 0.0) for level in levels]
+    return made
+
+
+def _on_grid(coordinate: Term, clusters: Partition) -> Term:
+    """The same as `points.on_grid`."""
+    width = clusters.centroids.shape[1]
+    most = float(on_grid(np.full((1, width), np.inf), clusters.step)[0, 0])
+    return terms.clip(terms.rounded(coordinate / clusters.step), -most, most)
+
+
+def _mixed(of_clusters: list[Terms], distances: list[Term], temperature: float) -> Terms:
+    """The mean of the clusters' probabilities, weighted by the shares of the row in them."""
+    least: Term = terms.least(*distances)
+    if temperature == 0.0:
+        nearest = [(distance <= least) for distance in distances[:-1]]
+        return tuple(
+            terms.Choice(tuple(zip(nearest, of_class[:-1], strict=True)), of_class[-1])
+            for of_class in zip(*of_clusters, strict=True)
+        )
+    places, shares = _nearest(distances, least, temperature)
+    whole = terms.total(shares)
+    mixed: list[list[Term]] = [[] for _ in of_clusters[0]]
+    for cluster, of_cluster in enumerate(of_clusters):
+        share = terms.total(
+            [terms.choose(_is(place, cluster), one, 0.0) for place, one in zip(places, shares, strict=True)]
+        )
+        for of_class, prob in zip(mixed, of_cluster, strict=True):
+            of_class.append(terms.choose(share > 0.0, share * prob, 0.0))
+    return tuple(terms.total(of_class) / whole for of_class in mixed)
+
+
+def _nearest(distances: list[Term], least: Term, temperature: float) -> tuple[list[Term], list[Term]]:
+    """The nearest clusters, of equally near ones the first, and a number proportional to the share in each."""
+    places: list[Term] = []
+    shares: list[Term] = []
+    closest = least
+    for _ in range(min(NEAREST, len(distances))):
+        cases = tuple((distance <= closest, Number(float(at))) for at, distance in enumerate(distances[:-1]))
+        place = terms.Choice(cases, Number(float(len(distances) - 1)))
+        share = terms.exp((least - closest) / (2.0 * temperature))
+        places.append(place)
+        shares.append(terms.choose(share >= NEGLIGIBLE, share, 0.0))
+        distances = [terms.choose(_is(place, at), MOST, distance) for at, distance in enumerate(distances)]
+        closest = terms.least(*distances)
+    return places, shares
+
+
+def _is(place: Term, number: int) -> Every:
+    return Every((place > number - 0.5, place < number + 0.5))

@@ -1,0 +1,118 @@
+"""A policy in words and tables: what was chosen, why, and what else there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calcli.decisions.policy import SetRule, ThresholdRule, shown
+from calcli.reporting.tables import Table
+from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
+
+if TYPE_CHECKING:
+    from calcli.decisions.choice import Choice, Option
+    from calcli.decisions.policy import Policy
+    from calcli.decisions.rows import Number
+
+_NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "size", "single", "empty")
+_RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
+"""The rates of a table; beside costs, the last ones are left out."""
+
+_BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage")
+
+
+def headline(choice: Choice) -> str:
+    """The decision and its reason; nothing where there is no decision."""
+    if choice.policy is None:
+        return ""
+    return f"{rule(choice.policy)}. {choice.why[:1].upper()}{choice.why[1:]}."
+
+
+def rule(policy: Policy) -> str:
+    """The rule in words."""
+    if isinstance(policy.rule, SetRule):
+        return "Predict sets of classes"
+    if not isinstance(policy.rule, ThresholdRule):
+        return f"Decide between {', '.join(policy.rule.names)} by the least expected cost"
+    gap = policy.rule.gap
+    at_once = f"Decide yes from a probability of {shown(gap.high)}"
+    if gap.limit is not None:
+        return f"{at_once}, and nothing where {policy.rule.column} > {gap.limit:.6g}"
+    if gap.low == gap.high:
+        return at_once
+    return f"Decide no below a probability of {shown(gap.low)}, yes from {shown(gap.high)}, and nothing between them"
+
+
+def tables(choice: Choice) -> Iterator[Table]:
+    """The options; where rows are left open, the errors by the share that is decided."""
+    yield _options(choice)
+    if choice.risks:
+        header = ["decided", "no below", "yes from", "errors", "at most"]
+        if choice.risks[0].gap.limit is not None:
+            header[1:3] = ["up to an uncertainty of"]
+        rows = []
+        for risk in choice.risks:
+            gap = risk.gap
+            limits = [shown(gap.low), shown(gap.high)] if gap.limit is None else [f"{gap.limit:.6g}"]
+            error = NOTHING if risk.risk is None else f"{risk.risk:.2%}"
+            rows.append([f"{risk.coverage:.1%}", *limits, error, f"{risk.bound:.2%}"])
+        yield Table("errors among the rows that are decided", header, rows, 0)
+
+
+def _options(choice: Choice) -> Table:
+    numbers = [option.numbers for option in choice.options]
+    costs = [value for each in numbers for name in ("cost", "saves") if (value := _value(each, name)) is not None]
+    digits = decimals(costs)
+    names = [name for name in (_BESIDE_COSTS if costs else _RATES) if any(name in each for each in numbers)]
+    threshold = any(option.threshold is not None for option in choice.options)
+    header = ["", *(["threshold"] if threshold else []), *(["cost", "saves", "95 % interval"] if costs else [])]
+    header += [_RATES[name] for name in names]
+    return Table(
+        "", header, [_row(option, names, digits, costs=bool(costs), threshold=threshold) for option in choice.options]
+    )
+
+
+def _row(option: Option, names: Sequence[str], digits: int, *, costs: bool, threshold: bool) -> list[str]:
+    cells = [option.name]
+    if threshold:
+        cells.append("" if option.threshold is None else shown(option.threshold))
+    if costs:
+        saves = option.numbers.get("saves")
+        cells.append("" if "cost" not in option.numbers else number(_value(option.numbers, "cost"), digits))
+        cells += (
+            ["", ""]
+            if saves is None or saves.value is None
+            else [
+                signed(saves.value, digits),
+                interval(saves.lo, saves.hi, digits),
+            ]
+        )
+    return [*cells, *(number(_value(option.numbers, name), 3) if name in option.numbers else "" for name in names)]
+
+
+def _value(numbers: Mapping[str, Number], name: str) -> float | None:
+    return None if name not in numbers else numbers[name].value
+
+
+def flat(choice: Choice) -> Iterator[list[Any]]:
+    """The options as rows: option, threshold, name of the number, value, lo, hi."""
+    for option in choice.options:
+        for name, found in option.numbers.items():
+            yield [option.name, option.threshold, name, found.value, found.lo, found.hi]
+
+
+def measured(entry: Mapping[str, Any]) -> str:
+    """What `evaluate` found of a policy, in a sentence or two."""
+    found = {name: each for name, each in entry["numbers"].items() if each["value"] is not None}
+    digits = {name: decimals([each["value"]]) if name == "cost" else 3 for name, each in found.items()}
+    parts = [
+        f"{_RATES.get(name, name)} {number(each['value'], digits[name])}"
+        + ("" if each["lo"] is None else f" ({number(each['lo'], digits[name])} to {number(each['hi'], digits[name])})")
+        for name, each in found.items()
+    ]
+    text = f"the policy of {entry['score']}: {', '.join(parts)}"
+    promise = entry["promise"]
+    if promise is None:
+        return f"{text}."
+    kept = "these rows refute it" if promise["broken"] else "these rows do not refute it"
+    return f"{text}. It promised {promise['target']}: {kept} (p = {promise['p']:.3g})."

@@ -1,0 +1,173 @@
+"""`decide`: from probabilities to decisions, by costs or by a target that holds on new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from calcli.artifacts.strictjson import as_json
+from calcli.batch import FloatArray
+from calcli.decisions.choice import Ask, Choice, choose
+from calcli.decisions.rates import decided
+from calcli.decisions.rows import Rows
+from calcli.diagrams.decisions import AtThresholds, thresholds_of
+from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
+from calcli.errors import UsageError
+from calcli.evaluation.compared_scores import seen_before
+from calcli.files import as_text
+from calcli.fitting.manifest import target_of
+from calcli.fitting.model import Model, load
+from calcli.fitting.policies import rows_of, uncalibrated, with_policy
+from calcli.numeric.links import probabilities
+from calcli.reports.groups import in_units
+from calcli.reports.measuring import class_names, data_facts
+from calcli.reports.schema import DataFacts, ReportWarning
+from calcli.state import Json
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
+from calcli.tables.costs import read_costs
+from calcli.tables.load import load as load_rows
+from calcli.tables.source import Data, open_source
+from calcli.version import VERSION
+
+SCHEMA = "calcli.decision/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideRequest(Ask):
+    """The request of `decide`.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame: labelled rows that the calibrator was not fitted on.
+    artifact
+        A calibrator's directory; None takes the score as it is.
+    output
+        Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
+    cost_file
+        A CSV file with the cost of each action by class, in place of the four costs.
+    resample_by
+        A column: rows that agree in it are never on both sides of a split, and count as one in intervals.
+    """
+
+    data: Data = field(kw_only=False)
+    artifact: str | Path | None = None
+    output: str | Path | None = None
+    cost_file: str | Path | None = None
+    resample_by: str | None = None
+    flags: Flags = NO_FLAGS
+    input_format: str | None = None
+    delimiter: str | None = None
+    bad_rows: BadRows = "fail"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DecideResult:
+    """The policy, and what it is worth beside others.
+
+    Attributes
+    ----------
+    path
+        The artifact, if it was kept.
+    model
+        The calibrator with the policy; without one where nothing is as it must be.
+    refused
+        Why nothing was kept, if so.
+    scores
+        The score that decides, and the raw one, at many thresholds; none of more than two classes.
+    """
+
+    path: Path | None
+    model: Model
+    choice: Choice
+    data: DataFacts
+    binding: Binding
+    seed: int
+    refused: str | None = None
+    warnings: tuple[ReportWarning, ...] = ()
+    scores: tuple[AtThresholds, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The object of the contract."""
+        calibrator: Mapping[str, object] = {
+            "path": None if self.model.path is None else as_text(self.model.path),
+            "method": self.model.method,
+            "sha256": self.model.sha256,
+        }
+        return as_json(
+            {
+                "schema": SCHEMA,
+                "version": VERSION,
+                "seed": self.seed,
+                "artifact": None if self.path is None else as_text(self.path),
+                "calibrator": calibrator,
+                "data": asdict(self.data),
+                "binding": self.binding.to_json(),
+                **self.choice.to_json(),
+                "warnings": [asdict(warning) for warning in self.warnings],
+            }
+        )
+
+
+def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
+    """Choose a policy on labelled rows, measure it, and keep it."""
+    if request.cost_file is None:
+        request.check()
+    elif request.has_costs or request.target is not None or request.budget is not None:
+        raise UsageError("--costs is given beside other costs or a target", hint="keep the one that matters")
+    model = None if request.artifact is None else load(request.artifact)
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        target = target_of(source, request.output, "policy")
+        features = model is not None and model.needs_features
+        with stage(listener, "looking at the columns"):
+            known = None if model is None else model.binding
+            binding = bind(source, request.flags, known=known, features=features)
+        for note in binding.notes:
+            listener.note(note)
+        ask: Ask = request
+        if request.cost_file is not None:
+            ask = replace(request, costs=read_costs(request.cost_file, class_names(binding)))
+        with stage(listener, "reading"):
+            loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows)
+            loaded = in_units(loaded, source, request.resample_by, None)
+            if model is None:
+                model = uncalibrated(source, loaded, binding, request.flags, request.seed)
+            rows = rows_of(source, loaded, model.calibrator.predict(loaded.batch), ask)
+        with stage(listener, "deciding"):
+            choice = choose(ask, rows, request.seed)
+            scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
+        data = data_facts(source, loaded, binding)
+        warnings = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
+    made = with_policy(model, ask, choice, data)
+    refused = None if choice.policy is not None else f"{choice.why}: nothing was kept"
+    path = target if refused is None else None
+    if path is not None:
+        made.save(path)
+    return DecideResult(path, made, choice, data, binding, request.seed, refused, warnings, scores)
+
+
+def _at_thresholds(ask: Ask, rows: Rows, choice: Choice, name: str, score: FloatArray) -> tuple[AtThresholds, ...]:
+    """The numbers of pictures, of the calibrated and of the raw score."""
+    if rows.prob.ndim > 1:
+        return ()
+    probs = {name: rows.prob, "raw": probabilities(score)}
+    if (probs["raw"] == rows.prob).all():
+        probs = {"raw": rows.prob}
+    thresholds = thresholds_of(probs.values(), (one.threshold for one in choice.options if one.threshold is not None))
+    found = []
+    for each, prob in probs.items():
+        counts = decided(prob, rows.label, thresholds, rows.weight, rates=()).counts
+        cost = None
+        if ask.has_costs:
+            paid = (
+                counts
+                if rows.scale is None
+                else decided(prob, rows.label, thresholds, rows.mass * rows.scale, rates=()).counts
+            )
+            cost = ask.four_costs().of_counts(paid) / counts.all
+        found.append(AtThresholds(each, thresholds, *counts, cost=cost))
+    return tuple(found)

@@ -1,0 +1,59 @@
+"""Rows that are left open: Chow's rule by brute force, shares, and bounds on the errors of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calcli.decisions.abstention import by_cost, by_coverage, risks
+from calcli.decisions.costs import Costs
+
+
+@pytest.mark.parametrize("abstain", [0.0, 0.1, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("costs", [Costs(1, 5), Costs(4, 1, 0.5, 0.2), Costs(1, 1)])
+def test_the_least_expected_cost_of_three(costs: Costs, abstain: float) -> None:
+    prob = np.linspace(0.0005, 0.9995, 1000)  # no ends, where two decisions may cost the same
+    expected = np.stack(
+        [
+            prob * costs.fn + (1 - prob) * costs.tn,
+            prob * costs.tp + (1 - prob) * costs.fp,
+            np.full(1000, abstain),
+        ]
+    )
+    gap = by_cost(costs, abstain)
+    action = np.where(~gap.decides(prob), 2, (prob >= gap.high).astype(int))
+    np.testing.assert_allclose(expected[action, np.arange(1000)], expected.min(axis=0))
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_surest_rows_are_decided(coverage: float, weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    prob, costs = rng.random(500), Costs(1, 3)
+    weight = rng.exponential(1.0, 500) if weighted else None
+    gap = by_coverage(costs, prob, coverage, weight)
+    decides = gap.decides(prob)
+    assert np.average(decides, weights=weight) == pytest.approx(coverage, abs=0.02)
+    paid = np.minimum(prob * costs.fn, (1 - prob) * costs.fp)
+    assert paid[decides].max() <= paid[~decides].min()
+
+
+def test_by_uncertainty_rows_without_it_are_left_open() -> None:
+    prob = np.array([0.1, 0.5, 0.9, 0.9])
+    knowledge = np.array([0.3, 0.1, 0.2, np.nan])
+    gap = by_coverage(Costs(1, 1), prob, 0.5, None, knowledge)
+    assert gap.decides(prob, knowledge).tolist() == [False, True, True, False]
+
+
+def test_bounds_are_exact_and_hold_at_once() -> None:
+    rng = np.random.default_rng(1)
+    prob = rng.random(400)
+    label = (rng.random(400) < prob).astype(np.int64)
+    gaps = [by_coverage(Costs(1, 1), prob, share, None) for share in (1.0, 0.5)]
+    for found in risks(gaps, prob, label, None, None, threshold=0.5, confidence=0.9):
+        kept = found.gap.decides(prob)
+        wrong = int(((prob >= 0.5) != (label > 0))[kept].sum())
+        exact = stats.binomtest(wrong, int(kept.sum()), alternative="less").proportion_ci(1 - 0.1 / 2)
+        assert found.risk == pytest.approx(wrong / kept.sum())
+        assert found.bound == pytest.approx(exact.high)

@@ -1,0 +1,105 @@
+"""Thresholds by cost: closed form, brute force, scikit-learn; the bootstrap beside its own law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import TunedThresholdClassifierCV
+
+from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
+from calcli.decisions.rates import NEVER
+from calcli.errors import UsageError
+from calcli.numeric.folds import Split
+
+
+def rows(seed: int, count: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    prob = rng.integers(0, 31, count) / 30
+    return prob, (rng.random(count) < prob**1.5).astype(np.int64), rng.exponential(1.0, count)
+
+
+COSTS = [Costs(1, 20), Costs(3, 1), Costs(5, 8, 2, 1), Costs(1, 0), Costs(0, 1)]
+
+
+@pytest.mark.parametrize("costs", COSTS)
+def test_at_the_threshold_both_decisions_are_expected_to_cost_the_same(costs: Costs) -> None:
+    p = costs.threshold
+    assert p * costs.tp + (1 - p) * costs.fp == pytest.approx(p * costs.fn + (1 - p) * costs.tn)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("costs", COSTS)
+def test_the_best_threshold_is_that_of_brute_force(costs: Costs, seed: int) -> None:
+    prob, label, scale = rows(seed)
+    for mass in (None, scale):
+
+        def paid(threshold: float) -> float:
+            return float(costs.of_rows(label, prob >= threshold, mass).sum())  # noqa: B023 called within the turn
+
+        found = costs.best_threshold(prob, label, mass)
+        assert paid(found) == pytest.approx(min(map(paid, [*np.unique(prob), NEVER])))
+
+
+def test_it_costs_what_the_tuned_threshold_of_scikit_learn_costs() -> None:
+    class Known(ClassifierMixin, BaseEstimator):
+        """Its one feature is the probability."""
+
+        def fit(self, x: np.ndarray, y: np.ndarray) -> Known:
+            self.classes_ = np.array([0, 1])
+            return self
+
+        def predict_proba(self, x: np.ndarray) -> np.ndarray:
+            return np.column_stack([1 - x[:, 0], x[:, 0]])
+
+    prob, label, _ = rows(3, 500)
+    costs = Costs(1, 4, 0.5, 0.1)
+    saved = make_scorer(lambda y, yes: -costs.of_rows(y, yes > 0).sum())
+    peer = TunedThresholdClassifierCV(
+        Known().fit(prob[:, None], label), scoring=saved, thresholds=np.unique(prob), cv="prefit", refit=False
+    ).fit(prob[:, None], label)
+    found = costs.best_threshold(prob, label)
+    assert costs.of_rows(label, prob >= found).sum() == pytest.approx(-peer.best_score_)
+
+
+def test_no_row_chooses_the_threshold_that_judges_it() -> None:
+    """Labels of the judged rows are turned round: their decisions stay."""
+    prob, label, _ = rows(1)
+    fold = np.arange(len(prob)) % 3
+    splits = [Split(fold != index, fold == index) for index in range(3)]
+    costs = Costs(1, 3)
+    decisions = cross_fitted(costs, prob, label, None, splits)
+    for index in range(3):
+        turned = np.where(fold == index, 1 - label, label)
+        np.testing.assert_array_equal(
+            cross_fitted(costs, prob, turned, None, splits)[fold == index], decisions[fold == index]
+        )
+
+
+@pytest.mark.parametrize(
+    ("fp", "fn", "tp", "tn", "word"),
+    [(-1, 1, 0, 0, "0 or more"), (1, float("inf"), 0, 0, "0 or more"), (1, 1, 2, 0, "--cost-tp"), (1, 1, 1, 1, "same")],
+)
+def test_costs_that_are_none(fp: float, fn: float, tp: float, tn: float, word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        Costs(fp, fn, tp, tn)
+
+
+@pytest.mark.parametrize("kind", ["cells", "rows", "units", "weights"])
+def test_replicates_have_the_mean_and_the_error_of_the_rows(kind: str) -> None:
+    """The standard error of a mean is known; of units it is that of the ratio of their sums."""
+    rng = np.random.default_rng(0)
+    value = rng.integers(0, 3, 400).astype(float) if kind == "cells" else rng.normal(size=400)
+    weight = rng.exponential(1.0, 400) if kind == "weights" else None
+    unit = np.arange(400) // 4 if kind == "units" else None
+    found = bootstrap_means([value, 2.0 * value], weight, unit, replicates=4000, seed=1)
+    mass = np.ones(400) if weight is None else weight
+    mean = np.average(value, weights=weight)
+    residual = mass * (value - mean)
+    if unit is not None:
+        residual = np.bincount(unit, residual)
+    error = np.sqrt(np.square(residual).sum()) / mass.sum()
+    assert found[:, 0].mean() == pytest.approx(mean, abs=4 * error / np.sqrt(4000) + 0.05 * error)
+    assert found[:, 0].std() == pytest.approx(error, rel=0.05)
+    np.testing.assert_allclose(found[:, 1], 2.0 * found[:, 0])

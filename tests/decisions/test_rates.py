@@ -1,0 +1,97 @@
+"""Counts and rates beside scikit-learn's, and what units take away from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
+
+from calcli.decisions.rates import NEVER, RATES, decided, expected, grid
+
+
+def rows(seed: int = 0, count: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities with ties, labels, and whole weights."""
+    rng = np.random.default_rng(seed)
+    prob = rng.integers(0, 41, count) / 40
+    return prob, (rng.random(count) < prob).astype(np.int64), rng.integers(1, 5, count).astype(float)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_and_rates_are_those_of_scikit_learn(weighted: bool) -> None:
+    prob, label, weight = rows()
+    weight = weight if weighted else None
+    thresholds = np.array([0.0, 0.2, 0.4, 0.725, 1.0])
+    found = decided(prob, label, thresholds, weight)
+    for place, threshold in enumerate(thresholds):
+        yes = (prob >= threshold).astype(int)
+        (tn, fp), (fn, tp) = confusion_matrix(label, yes, sample_weight=weight)
+        assert [each[place] for each in found.counts] == [tp, fp, fn, tn]
+        rates = {name: value for name, (value, _, _) in found.at(place).items()}
+        assert rates["precision"] == pytest.approx(precision_score(label, yes, sample_weight=weight))
+        assert rates["recall"] == pytest.approx(recall_score(label, yes, sample_weight=weight))
+        assert rates["accuracy"] == pytest.approx(accuracy_score(label, yes, sample_weight=weight))
+        assert rates["fpr"] == pytest.approx(fp / (fp + tn))
+        assert rates["positive-rate"] == pytest.approx(np.average(yes, weights=weight))
+
+
+def test_intervals_are_the_exact_ones_of_scipy() -> None:
+    prob, label, _ = rows(1)
+    found = decided(prob, label, np.array([0.6])).at(0)
+    yes = prob >= 0.6
+    exact = stats.binomtest(int(label[yes].sum()), int(yes.sum())).proportion_ci(0.95)
+    assert found["precision"][1:] == pytest.approx((exact.low, exact.high))
+
+
+def test_rates_of_no_rows_are_none() -> None:
+    prob, label, _ = rows()
+    assert decided(prob, label, np.array([NEVER])).at(0)["precision"] == (None, 0.0, 1.0)
+
+
+def test_equal_weights_are_worth_the_rows() -> None:
+    prob, label, _ = rows()
+    thresholds = np.array([0.3, 0.7])
+    alone, tripled = decided(prob, label, thresholds), decided(prob, label, thresholds, np.full(len(prob), 3.0))
+    for name in RATES:
+        np.testing.assert_allclose(alone.worth(name), tripled.worth(name))
+
+
+def test_a_unit_of_equal_rows_is_worth_one_row() -> None:
+    """Each row five times, as one unit of five: hits and rows are those without the copies."""
+    prob, label, _ = rows()
+    unit = np.repeat(np.arange(len(prob)), 5)
+    thresholds = np.array([0.3, 0.7, NEVER])
+    once = decided(prob, label, thresholds)
+    copied = decided(np.repeat(prob, 5), np.repeat(label, 5), thresholds, unit=unit)
+    for name in RATES:
+        np.testing.assert_allclose(copied.worth(name), once.worth(name))
+
+
+def test_units_of_one_row_take_nothing_away() -> None:
+    prob, label, weight = rows()
+    thresholds = np.array([0.3, 0.7])
+    with_units = decided(prob, label, thresholds, weight, np.arange(len(prob)))
+    for name in RATES:
+        np.testing.assert_allclose(with_units.worth(name), decided(prob, label, thresholds, weight).worth(name))
+
+
+def test_expected_counts_are_sums_of_probabilities() -> None:
+    prob, _, weight = rows()
+    counts = expected(prob, np.array([0.5]), weight)
+    yes = prob >= 0.5
+    wanted = [(weight * part)[side].sum() for side in (yes, ~yes) for part in (prob, 1 - prob)]
+    np.testing.assert_allclose([counts.tp[0], counts.fp[0], counts.fn[0], counts.tn[0]], wanted)
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+def test_a_grid_rises_over_probabilities_that_occur(count: int) -> None:
+    prob = np.random.default_rng(2).beta(0.2, 3.0, count)
+    found = grid(prob)
+    assert set(found) <= set(prob)
+    assert (np.diff(found) > 0).all()
+    assert found[0] == prob.min()
+    if count > 1000:  # neither rows nor expected positives have a hole
+        order = np.sort(prob)
+        for mass in (np.ones(count), order):
+            share = np.cumsum(mass) / mass.sum()
+            assert np.diff(share[np.searchsorted(order, found)]).max() < 3 / 500

@@ -1,0 +1,137 @@
+"""Targets beside scipy's binomial test, by brute force, and by simulation of what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calcli.decisions.rates import NEVER, RATES, decided, expected, grid
+from calcli.decisions.targets import Target, budget_threshold, certify
+from calcli.errors import UsageError
+
+
+def drawn(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Calibrated probabilities and their labels."""
+    prob = 1 / (1 + np.exp(-rng.normal(-1.0, 2.0, count)))
+    return prob, (rng.random(count) < prob).astype(np.int64)
+
+
+def true_rate(name: str, threshold: float) -> float:
+    """Of all rows of `drawn`, by integration over the log-odds."""
+    z = np.linspace(-13, 11, 8_001)
+    prob, mass = 1 / (1 + np.exp(-z)), np.exp(-np.square((z + 1.0) / 2.0) / 2.0)
+    yes = prob >= threshold
+    parts = {"tp": mass * prob * yes, "fp": mass * (1 - prob) * yes}
+    parts |= {"fn": mass * prob * ~yes, "tn": mass * (1 - prob) * ~yes}
+    hits, of = (sum(parts[name].sum() for name in names) for names in (RATES[name].hits, RATES[name].of))
+    return float(hits / of)
+
+
+@pytest.mark.parametrize(
+    "text", ["precision >= 0.8", "recall>=0.9", "accuracy >= 0.75", "fpr <= 0.1", "positive-rate <= 0.2"]
+)
+def test_p_values_and_bounds_are_those_of_scipy(text: str) -> None:
+    target = Target.parse(text, 0.9)
+    upper = target.relation == ">="
+    hits, rows = np.array([0.0, 3, 40, 60]), np.array([5.0, 9, 50, 60])
+    for k, n, p in zip(hits, rows, target.missed(hits, rows), strict=True):
+        test = stats.binomtest(int(k), int(n), target.value, alternative="greater" if upper else "less")
+        assert p == pytest.approx(test.pvalue)
+        interval = test.proportion_ci(0.9)
+        assert target.bound(k, n) == pytest.approx(interval.low if upper else interval.high)
+        other = stats.binomtest(int(k), int(n), target.value, alternative="less" if upper else "greater")
+        assert target.kept(k, n) == pytest.approx(other.pvalue)
+
+
+@pytest.mark.parametrize(
+    ("text", "failures"),
+    [("precision >= 0.7", 0.05), ("recall >= 0.8", 0.05), ("fpr <= 0.1", 0.05), ("accuracy >= 0.74", 0.05)],
+)
+def test_targets_hold_on_new_rows(text: str, failures: float) -> None:
+    """In at most 5 % of 300 draws the true rate is on the wrong side, as far as 300 draws can tell."""
+    target, rng = Target.parse(text, 1 - failures), np.random.default_rng(0)
+    broken, found = 0, 0
+    for _ in range(300):
+        prob, label = drawn(rng, 400)
+        thresholds = grid(prob)
+        rows = decided(prob, label, thresholds, rates=(target.rate,))
+        place = certify(target, rows, expected(prob, thresholds)).place
+        if place is not None:
+            found += 1
+            rate = true_rate(target.rate, float(thresholds[place]))
+            broken += rate < target.value if target.relation == ">=" else rate > target.value
+    assert found > 150
+    assert stats.binomtest(broken, 300, failures, alternative="greater").pvalue > 0.01
+
+
+def test_without_confidence_a_target_breaks_as_often_as_not() -> None:
+    """The threshold that these rows alone would choose: what the confidence is for."""
+    target, rng = Target.parse("recall >= 0.8", 0.95), np.random.default_rng(0)
+    broken = 0
+    for _ in range(100):
+        prob, label = drawn(rng, 400)
+        thresholds = grid(prob)
+        rows = decided(prob, label, thresholds, rates=("recall",))
+        place = certify(target, rows, expected(prob, thresholds)).without
+        assert place is not None
+        broken += true_rate("recall", float(thresholds[place])) < 0.8
+    assert broken > 30
+
+
+@pytest.mark.parametrize("text", ["recall >= 0.8", "fpr <= 0.1", "positive-rate <= 0.3", "positive-rate >= 0.3"])
+def test_rates_that_fall_are_tested_up_to_the_first_failure(text: str) -> None:
+    """By brute force: the last threshold from the safe end that scipy's test passes."""
+    target = Target.parse(text, 0.95)
+    prob, label = drawn(np.random.default_rng(5), 150)
+    thresholds = grid(prob)
+    found = certify(target, decided(prob, label, thresholds), expected(prob, thresholds)).place
+    passing = []
+    for threshold in thresholds if target.relation == ">=" else thresholds[::-1]:
+        yes = prob >= threshold
+        among = {"recall": label > 0, "fpr": label == 0}.get(target.rate, np.ones(len(prob), dtype=bool))
+        side = "greater" if target.relation == ">=" else "less"
+        if stats.binomtest(int(yes[among].sum()), int(among.sum()), target.value, alternative=side).pvalue > 0.05:
+            break
+        passing.append(threshold)
+    assert found is not None
+    assert thresholds[found] == passing[-1]
+
+
+def test_what_nothing_meets() -> None:
+    target = Target.parse("precision >= 0.99", 0.95)
+    prob, label = drawn(np.random.default_rng(1), 100)
+    thresholds = grid(prob)
+    rows = decided(prob, label, thresholds)
+    found = certify(target, rows, expected(prob, thresholds))
+    assert found.place is None
+    bounds = [
+        stats.binomtest(int(k), int(n)).proportion_ci(0.9).low for k, n in zip(*rows.worth("precision"), strict=True)
+    ]
+    assert found.best == int(np.argmax(bounds))
+
+
+@pytest.mark.parametrize(("rows", "budget"), [(300, 30), (1000, 100), (1000, 5)])
+def test_budgets_hold_on_as_many_new_rows(rows: int, budget: int) -> None:
+    """As often as promised, and not much more often: a budget is a count, of which there are few values."""
+    rng, over, spare = np.random.default_rng(0), 0, 0
+    for _ in range(1000):
+        threshold = budget_threshold(rng.random(rows), budget, 0.9)
+        new = int((rng.random(rows) >= threshold).sum())
+        over, spare = over + (new > budget), spare + (new > budget - 2)
+    assert stats.binomtest(over, 1000, 0.1, alternative="greater").pvalue > 0.001
+    assert spare > 50
+
+
+def test_a_budget_is_kept_where_probabilities_tie() -> None:
+    prob = np.repeat([0.9, 0.5, 0.1], [10, 50, 40])
+    assert budget_threshold(prob, 30, 0.9) == 0.9
+    assert budget_threshold(prob, 5, 0.9) == NEVER
+    with pytest.raises(UsageError, match="no limit for 100 rows"):
+        budget_threshold(prob, 100, 0.9)
+
+
+@pytest.mark.parametrize("text", ["precision", "precision <= 0.9", "precision >= 1.5", "nll >= 0.3", "fpr <= x", ""])
+def test_targets_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--target"):
+        Target.parse(text, 0.95)

@@ -1,0 +1,66 @@
+"""The pictures of a policy, by the command: what they show is what its table says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from calcli.cli.main import main
+from tests.support.shell import ROOT
+
+TEST = str(ROOT / "sample_data" / "test.parquet")
+COSTS = ("--cost-fp", "1", "--cost-fn", "20", "--bootstrap", "0")
+
+
+def decide(folder: Path, *words: str, rows: str = TEST) -> int:
+    return main(["decide", rows, "-o", str(folder / "policy"), "-q", *words])
+
+
+def test_a_page_begins_at_the_threshold_of_the_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert decide(tmp_path, *COSTS, "--picture", str(page), "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (bayes,) = [option for option in found["options"] if option["name"] == "bayes"]
+    cells = dict(re.findall(r'data-cell="([^"]+)">([^<]*)<', page.read_text()))
+    assert cells["threshold"] == f"{1 / 21:.3g}"
+    assert cells["cost per row"] == f"{bayes['numbers']['cost']['value']:.4g}"
+    assert cells["recall"] == f"{100 * bayes['numbers']['recall']['value']:.1f} %"
+    for title in ("Expected cost", "Net benefit", "Precision, recall and alerts: raw"):
+        assert title in page.read_text()
+
+
+def test_costs_of_each_row_are_in_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert decide(tmp_path, *COSTS, "--cost", "hour", "--picture", str(page), "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (bayes,) = [option for option in found["options"] if option["name"] == "bayes"]
+    cells = dict(re.findall(r'data-cell="([^"]+)">([^<]*)<', page.read_text()))
+    assert cells["cost per row"] == f"{bayes['numbers']['cost']['value']:.4g}"
+
+
+def test_an_image_and_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = tmp_path / "picture.png"
+    assert decide(tmp_path, "--coverage", "0.8", "--picture", str(image)) == 0
+    assert image.read_bytes()[:4] == b"\x89PNG"
+    assert main(["decide", TEST, "-o", str(tmp_path / "other"), "--coverage", "0.8", "--picture", "-"]) == 0
+    said = capsys.readouterr().err
+    assert "Risk and coverage" in said
+    assert "Expected cost" not in said
+
+
+def test_what_cannot_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert decide(tmp_path, *COSTS, "--picture", "a.gif") == 2
+    assert not (tmp_path / "policy").exists()
+    costs = tmp_path / "costs.csv"
+    classes = ROOT / "sample_data" / "classes_train.csv"
+    costs.write_text(
+        "class,a,b\n" + "".join(f"{name},0,1\n" for name in sorted(pl.read_csv(classes)["label"].unique()))
+    )
+    page = tmp_path / "page.html"
+    assert decide(tmp_path, "--costs", str(costs), "--bootstrap", "0", "--picture", str(page), rows=str(classes)) == 0
+    assert "nothing was drawn" in capsys.readouterr().err
+    assert not page.exists()

@@ -1,0 +1,357 @@
+"""`decide` from rows to an artifact, and what the other verbs make of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import calcli
+from calcli.artifacts import store
+from calcli.cli.main import main
+from calcli.errors import ArtifactError, DataError, UsageError
+from calcli.verbs.decide import DecideRequest, decide
+from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
+from tests.support.samples import breeds, clicks
+
+VALID = Path("valid.parquet")
+
+
+@pytest.fixture
+def fitted(here: Path) -> Path:
+    """A calibrator, and a table of other rows."""
+    calcli.fit(clicks(), method="platt", output="m")
+    clicks(3000, seed=1).with_columns(amount=pl.col("w") * 10, knowledge=pl.col("w") - 1).write_parquet(VALID)
+    return here
+
+
+def run(**options: object):
+    return decide(DecideRequest(VALID, artifact="m", **options))  # type: ignore[arg-type]
+
+
+def fresh(seed: int = 2, rows: int = 4000) -> tuple[pl.DataFrame, np.ndarray]:
+    """New rows, and whether they are positive."""
+    table = clicks(rows, seed=seed).with_columns(knowledge=pl.col("w") - 1, amount=pl.col("w"))
+    return table, table["label"].to_numpy()
+
+
+def decided(policy: str, table: pl.DataFrame) -> pl.DataFrame:
+    calcli.apply(policy, table, "out.parquet")
+    return pl.read_parquet("out.parquet")
+
+
+ASKED = {
+    "costs": {"cost_fp": 1.0, "cost_fn": 5.0},
+    "each row": {"cost_fp": 1.0, "cost_fn": 5.0, "cost": "amount"},
+    "target": {"target": "precision >= 0.5"},
+    "budget": {"budget": 300},
+    "left open": {"cost_fp": 1.0, "cost_fn": 2.0, "abstain": 0.3},
+    "coverage": {"coverage": 0.8, "uncertainty": "knowledge"},
+    "sets": {"sets": 0.9, "by_class": True},
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_from_rows_to_decisions_to_what_they_are_worth(kind: str, fitted: Path) -> None:
+    """The answer is of its schema; the artifact is applied and evaluated, with the same numbers."""
+    result = run(**ASKED[kind])
+    jsonschema.validate(result.to_json(), ANSWERS_SCHEMA)
+    assert result.path == Path("valid.policy")
+    kept = calcli.load("valid.policy")
+    assert kept.policy == result.choice.policy
+    assert kept.manifest.kind == "policy"
+    table, label = fresh()
+    out = decided("valid.policy", table)
+    np.testing.assert_array_equal(out["calibrated"], calcli.load("m").predict(table))
+    report = calcli.evaluate(table, artifacts=("valid.policy",))
+    jsonschema.validate(report.to_json(), REPORT_SCHEMA)
+    (entry,) = report.to_json()["decisions"]
+    numbers = {name: number["value"] for name, number in entry["numbers"].items()}
+    if kind == "sets":
+        members = out["set"].str.split("|").to_list()
+        held = [str(truth) in member for truth, member in zip(label, members, strict=True)]
+        assert numbers["coverage"] == pytest.approx(np.mean(held))
+        return
+    decision = out["decision"]
+    open_rows = decision.is_null().to_numpy()
+    if kind in ("left open", "coverage"):
+        assert numbers["coverage"] == pytest.approx(1 - open_rows.mean())
+        assert numbers["error"] == pytest.approx(np.mean(decision.to_numpy()[~open_rows] != label[~open_rows]))
+        assert entry["promise"]["target"].startswith("error <=")
+    else:
+        yes = decision.to_numpy() == 1
+        assert numbers["precision"] == pytest.approx(label[yes].mean())
+        assert numbers["recall"] == pytest.approx(yes[label > 0].mean())
+    if kind in ("costs", "each row"):
+        scale = table["amount"].to_numpy() if kind == "each row" else np.ones(len(label))
+        paid = scale * np.where(yes, 1.0 * (label == 0), 5.0 * (label > 0))
+        assert numbers["cost"] == pytest.approx(paid.mean())
+
+
+def test_costs_of_the_options(fitted: Path) -> None:
+    """Bayes' threshold is that of the costs; a score that was pulled apart is decided at another one."""
+    result = run(cost_fp=1.0, cost_fn=9.0, threshold=0.3)
+    table = pl.read_parquet(VALID)
+    prob, label = calcli.load("m").predict(table), table["label"].to_numpy()
+    options = {option.name: option for option in result.choice.options}
+    assert options["bayes"].threshold == pytest.approx(0.1)
+    for name, threshold in (("bayes", 0.1), ("today", 0.3), ("all yes", 0.0), ("all no", 2.0)):
+        yes = prob >= threshold
+        cost = np.mean(np.where(yes, 1.0 * (label == 0), 9.0 * (label > 0)))
+        assert options[name].numbers["cost"].value == pytest.approx(cost)
+    saves = options["bayes"].numbers["saves"]
+    assert saves.value == pytest.approx(options["today"].numbers["cost"].value - options["bayes"].numbers["cost"].value)
+    assert saves.lo < saves.value < saves.hi
+
+
+def test_a_score_that_is_wrong_is_cut_where_it_costs_least(fitted: Path) -> None:
+    """Without calibration the threshold that follows from the costs is wrong, which the rows show."""
+    table = clicks(6000, seed=3).select("label", logit=pl.col("logit") - 3.0)
+    result = decide(DecideRequest(table, cost_fp=1.0, cost_fn=9.0))
+    assert result.choice.chosen == "tuned"
+    assert result.path is None
+    assert result.model.policy is not None
+    assert result.model.method == "identity"
+
+
+def test_the_target_that_was_promised_is_tested(fitted: Path) -> None:
+    """On rows of the same kind it holds; on rows whose positives became rare it does not, by scipy's test."""
+    run(target="precision >= 0.5")
+    table, label = fresh()
+    rare = table.filter(pl.Series((label == 0) | (np.arange(len(label)) % 4 == 0)))
+    for rows, broken in ((table, False), (rare, True)):
+        report = calcli.evaluate(rows, artifacts=("valid.policy",))
+        promise = report.decisions[0]["promise"]
+        assert promise["broken"] is broken
+        yes = decided("valid.policy", rows)["decision"].to_numpy() == 1
+        hits = int(rows["label"].to_numpy()[yes].sum())
+        test = stats.binomtest(hits, int(yes.sum()), 0.5, alternative="less")
+        assert promise["p"] == pytest.approx(test.pvalue)
+
+
+def test_a_target_that_nothing_meets_keeps_nothing(fitted: Path) -> None:
+    result = run(target="precision >= 0.999")
+    assert result.refused is not None
+    assert "the best is" in result.refused
+    assert result.path is None
+    assert not Path("valid.policy").exists()
+    jsonschema.validate(result.to_json(), ANSWERS_SCHEMA)
+
+
+def test_units_that_repeat_their_rows_promise_no_more_than_one_of_each(fitted: Path) -> None:
+    """A table written five times says as much as once, if the copies are units; without, it boasts."""
+    table = pl.read_parquet(VALID).head(600)
+    copies = pl.concat([table] * 5)
+
+    def bound(rows: pl.DataFrame, **options: str) -> float:
+        found = decide(DecideRequest(rows, artifact="m", target="recall >= 0.7", **options)).choice  # type: ignore[arg-type]
+        return found.options[0].threshold or 0.0
+
+    assert bound(copies, resample_by="row_id") <= bound(table) < bound(copies)
+
+
+def test_costs_of_more_classes(here: Path) -> None:
+    """Each row gets the action that brute force finds; the file's classes may be in any order."""
+    calcli.fit(breeds(), method="temperature", output="m")
+    matrix = {"c": [5, 1, 0, 2, 0.6], "a": [0, 1, 4, 1, 0.6], "d": [3, 3, 3, 0, 0.6], "b": [1, 0, 1, 1, 0.6]}
+    lines = [",a,b,c,d,person", *(",".join([name, *map(str, costs)]) for name, costs in matrix.items())]
+    Path("costs.csv").write_text("\n".join(lines))
+    table = breeds(800, seed=1)
+    result = decide(DecideRequest(table, artifact="m", cost_file="costs.csv", output="p"))
+    out = decided("p", table)
+    prob = calcli.load("m").predict(table)
+    expected = prob @ np.array([matrix[name] for name in "abcd"])
+    actions = np.array(["a", "b", "c", "d", "person"])
+    assert out["decision"].to_list() == actions[expected.argmin(axis=1)].tolist()
+    paid = [
+        matrix[truth][int(np.flatnonzero(actions == one)[0])]
+        for truth, one in zip(table["label"], out["decision"], strict=True)
+    ]
+    assert result.choice.options[0].numbers["cost"].value == pytest.approx(np.mean(paid))
+    (entry,) = calcli.evaluate(table, artifacts=("p",)).decisions
+    assert entry["numbers"]["cost"]["value"] == pytest.approx(np.mean(paid))
+
+
+def test_sets_of_groups_that_were_not_there(here: Path) -> None:
+    """Each group has its own threshold; a new one that of the most careful."""
+    calcli.fit(breeds(), method="temperature", output="m")
+    table = breeds(1000, seed=1).with_columns(site=pl.Series(["x", "y", None, "y"] * 250))
+    decide(DecideRequest(table, artifact="m", sets=0.9, by="site", output="p"))
+    rows = breeds(900, seed=2).with_columns(site=pl.Series(["x", "new", None] * 300))
+    out = decided("p", rows)
+    sizes = out["set"].str.split("|").list.len()
+    rule = calcli.load("p").policy.rule
+    assert rule.groups == ("x", "y", "")
+    prob = calcli.load("m").predict(rows)
+    limits = {name: rule.sets.thresholds.values[place][0] for place, name in enumerate(rule.groups)}
+    limits["new"] = max(limits.values())
+    limit = np.array([limits[name or ""] for name in rows["site"].to_list()])
+    assert sizes.to_list() == (1.0 - prob <= limit[:, None]).sum(axis=1).tolist()
+
+
+def test_rows_left_open_where_nothing_is_known(fitted: Path) -> None:
+    run(coverage=0.8, uncertainty="knowledge")
+    table, _ = fresh(rows=10)
+    out = decided("valid.policy", table.with_columns(knowledge=pl.Series([None, 99.0, -99.0] + [0.0] * 7)))
+    assert out["decision"].is_null().to_list()[:3] == [True, True, False]
+    with pytest.raises(DataError, match="'knowledge'"):
+        calcli.apply("valid.policy", table.drop("knowledge"), "out.parquet")
+
+
+def test_text_stays_text_and_reasons_are_the_same(fitted: Path) -> None:
+    run(cost_fp=1.0, cost_fn=5.0)
+    table, _ = fresh(rows=50)
+    table.write_csv("new.csv")
+    calcli.apply("valid.policy", "new.csv", "out.csv")
+    assert (
+        pl.read_csv("out.csv")["decision_reason"].to_list()
+        == decided("valid.policy", table)["decision_reason"].to_list()
+    )
+
+
+def test_logits_are_decided_as_probabilities_are(fitted: Path) -> None:
+    run(cost_fp=1.0, cost_fn=5.0)
+    table, _ = fresh()
+    calcli.apply("valid.policy", table, "logit.parquet", scale="logit")
+    assert pl.read_parquet("logit.parquet")["decision"].equals(decided("valid.policy", table)["decision"])
+
+
+def test_bad_rows_are_not_decided(fitted: Path) -> None:
+    run(cost_fp=1.0, cost_fn=5.0)
+    table = fresh(rows=3)[0].with_columns(logit=pl.Series([0.0, None, 5.0]))
+    calcli.apply("valid.policy", table, "out.parquet", bad_rows="null")
+    assert pl.read_parquet("out.parquet")["decision"].to_list()[1] is None
+
+
+def test_the_artifact_names_its_calibrator_and_all_files(fitted: Path) -> None:
+    clicks(seed=9).write_parquet("train.parquet")
+    calcli.fit("train.parquet", method="platt", output="m")
+    run(cost_fp=1.0, cost_fn=5.0)
+    manifest = store.describe("valid.policy")
+    assert manifest.recipe["decision"]["calibrator"] == calcli.load("m").sha256
+    assert {file["path"] for file in manifest.data["files"]} == {"train.parquet", "valid.parquet"}
+    seen = calcli.evaluate(VALID, artifacts=("valid.policy",))
+    assert "seen-before" in {warning.code for warning in seen.warnings}
+    assert {warning.code for warning in decide(DecideRequest("train.parquet", artifact="m", budget=9)).warnings} == {
+        "seen-before"
+    }
+
+
+def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
+    """After a shift both are new, and chosen for the same; on a quiet night neither is."""
+    run(target="precision >= 0.5")
+    before = calcli.load("valid.policy")
+    shifted = clicks(6000, seed=4).with_columns(logit=pl.col("logit") - 3.0)
+    assert calcli.refit("valid.policy", clicks(seed=5)).kept is not None
+    assert calcli.load("valid.policy").sha256 == before.sha256
+    result = calcli.refit("valid.policy", shifted)
+    assert result.kept is None
+    after = calcli.load("valid.policy")
+    assert after.policy is not None
+    assert before.policy is not None
+    assert after.policy.target == before.policy.target
+    assert after.policy.rule != before.policy.rule
+    assert after.manifest.previous is not None
+    report = calcli.evaluate(
+        clicks(6000, seed=6).with_columns(logit=pl.col("logit") - 3.0), artifacts=("valid.policy",)
+    )
+    assert report.decisions[0]["promise"]["broken"] is False
+
+
+def test_a_refit_whose_target_nothing_meets_changes_nothing(fitted: Path) -> None:
+    run(target="precision >= 0.6")
+    sha256 = calcli.load("valid.policy").sha256
+    few = clicks(20_000, seed=4).with_columns(logit=pl.col("logit") - 3.0)
+    label = few["label"].to_numpy() * (np.arange(len(few)) % 20 == 0)
+    result = calcli.refit("valid.policy", few.with_columns(label=label))
+    assert "no threshold has precision >= 0.6" in (result.kept or "")
+    assert calcli.load("valid.policy").sha256 == sha256
+
+
+def test_a_score_as_it_is_has_nothing_to_refit(fitted: Path) -> None:
+    decide(DecideRequest(VALID, budget=30, output="p"))
+    with pytest.raises(UsageError, match="calcli decide"):
+        calcli.refit("p", VALID)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({}, "--target"),
+        ({"cost_fp": 1.0}, "--cost-fn"),
+        ({"cost_fp": -1.0, "cost_fn": 1.0}, "0 or more"),
+        ({"cost_fp": 1.0, "cost_fn": 1.0, "target": "recall >= 0.9"}, "both"),
+        ({"budget": 5, "target": "recall >= 0.9"}, "both"),
+        ({"budget": 3000}, "3,000 rows"),
+        ({"budget": 0}, "--budget 0"),
+        ({"target": "f1 >= 0.9"}, "no target"),
+        ({"abstain": 0.3, "budget": 5}, "--abstain"),
+        ({"coverage": 0.9, "target": "recall >= 0.9"}, "--coverage"),
+        ({"uncertainty": "w", "cost_fp": 1.0, "cost_fn": 1.0}, "--coverage"),
+        ({"cost": "w", "target": "recall >= 0.9"}, "--cost w"),
+        ({"by_class": True, "budget": 5}, "--sets"),
+        ({"sets": 1.5}, "between 0 and 1"),
+        ({"cost_fp": 1.0, "cost_fn": 1.0, "cost_file": "x.csv"}, "--costs"),
+    ],
+)
+def test_what_cannot_be_asked(options: dict[str, object], word: str, fitted: Path) -> None:
+    with pytest.raises(UsageError, match=word):
+        run(**options)
+
+
+def test_rows_without_positives(fitted: Path) -> None:
+    table = pl.read_parquet(VALID).filter(pl.col("label") == 0)
+    with pytest.raises(DataError, match="no row is positive"):
+        decide(DecideRequest(table, artifact="m", budget=5))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "no matrix"),
+        (",0,1\n0,0,1\n", "no costs of the class '1'"),
+        (",0,1\n0,0,1\n2,1,0\n", "'2'"),
+        (",0,1\n0,0,-1\n1,1,0\n", "'-1'"),
+        (",0,1\n0,0\n1,1,0\n", "2 costs"),
+        (",0,0\n0,0,1\n1,1,0\n", "twice"),
+    ],
+)
+def test_matrices_of_costs_that_are_none(text: str, word: str, fitted: Path) -> None:
+    Path("costs.csv").write_text(text)
+    with pytest.raises(DataError, match=word):
+        run(cost_file="costs.csv")
+
+
+def test_a_forged_policy_is_refused(fitted: Path) -> None:
+    """A state that is none of a policy, though its hashes are right."""
+    run(cost_fp=1.0, cost_fn=5.0)
+    model = calcli.load("valid.policy")
+    state = model.states["threshold"]
+    for params in ({"kind": "none"}, {"rule": {"low": 2, "high": 1, "limit": None, "column": None}}, {"target": 5}):
+        forged = type(state)({**state.params, **params})
+        store.write("forged", model.manifest, {**model.states, "threshold": forged})
+        with pytest.raises(ArtifactError, match="does not hold"):
+            calcli.load("forged")
+
+
+def test_the_command(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["decide", str(VALID), "--with", "m"]
+    assert main([*words, "--cost-fp", "1", "--cost-fn", "5"]) == 0
+    out = capsys.readouterr()
+    assert out.out == "valid.policy\n"
+    assert "0.166667" in out.err
+    assert main([*words, "--target", "precision >= 0.999"]) == 1
+    assert "nothing was kept" in capsys.readouterr().err
+    assert main([*words, "--budget", "30", "--format", "json", "-q"]) == 0
+    jsonschema.validate(json.loads(capsys.readouterr().out), ANSWERS_SCHEMA)
+    assert main([*words, "--budget", "30", "--format", "csv", "-q"]) == 0
+    assert capsys.readouterr().out.startswith("option,threshold,number,value,lo,hi\nchosen,")
+    assert main(["inspect", "valid.policy"]) == 0
+    assert "a policy over a calibrator (platt)" in capsys.readouterr().out
+    assert main(["evaluate", str(VALID), "--with", "valid.policy", "-q"]) == 0
+    assert "It promised positive-rate <= 0.01" in " ".join(capsys.readouterr().out.split())
