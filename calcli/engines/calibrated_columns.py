@@ -10,7 +10,11 @@ import polars as pl
 
 from calcli.batch import Batch, FloatArray
 from calcli.engines.local import Computed
+from calcli.export.inputs import table_inputs
+from calcli.expressions import Term, Terms, choose
 from calcli.methods.calibrator import FittedMethod
+from calcli.methods.formula import formula_of
+from calcli.numeric import link_terms
 from calcli.numeric.links import logits
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
@@ -66,6 +70,17 @@ class CalibratedColumns:
     def _extras(self) -> tuple[str, ...]:
         """Outputs of the method for a row as a whole, without a column for each class."""
         return self.calibrator.spec.extras if self.extra else ()
+
+    def formula(self) -> Terms:
+        """The probabilities of rows that can be used, by the columns of the table."""
+        table = table_inputs(self.binding)
+        return formula_of(self.calibrator, table.score, table.features)
+
+    def terms(self, prob: Terms) -> dict[str, Term]:
+        """The columns without extras, of the probabilities of `formula`; null where `compute` finds a bad row."""
+        valid = table_inputs(self.binding).valid
+        values = prob if self.scale == "prob" else link_terms.logits(prob)
+        return {name: choose(valid, value, None) for name, value in zip(self.names, values, strict=True)}
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         encoded = encode(rows, self.binding, label=False, features=self.features, levels=levels)

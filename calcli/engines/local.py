@@ -20,6 +20,9 @@ BadRows: TypeAlias = Literal["fail", "null"]
 """What to do with a row that cannot be used: refuse the table, or go on without it."""
 
 
+REFUSED = "some rows cannot be used"
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The values of added columns for some rows, and which rows could not be used, if any.
@@ -129,7 +132,7 @@ class Stream:
             if watch is not None:
                 watch.count_bad(int(computed.bad.sum()))
             if self.bad_rows == "fail":
-                raise DataError("some rows cannot be used")
+                raise DataError(REFUSED)
             added = added.select(pl.when(pl.Series(~computed.bad)).then(pl.all()))
         return added
 

@@ -70,7 +70,7 @@ def expression(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = F
             f"as one expression the calibrator would have {size:,.0f} terms, because parts of it are used many times",
             hint=hint,
         )
-    writer = _Writer(dialect)
+    writer = Writer(dialect)
     text = ",\n".join(writer.output(name, term) for name, term in outputs.items())
     if short and (len(text) > LONGEST or max(depths(outputs.values()).values()) > dialect.deepest):
         raise UsageError(f"as one expression the calibrator has {len(text):,} characters, or is nested deep", hint=hint)
@@ -103,7 +103,7 @@ def _query(
         )
     trees = tree_paths(outputs.values(), MOST_BRANCHES) if dialect.can_join else []
     read = [name for name, _ in sorted(inputs(outputs.values()))]
-    writer = _Writer(dialect, _stem([*read, *outputs, *(kept or ())]))
+    writer = Writer(dialect, stem_of([*read, *outputs, *(kept or ())]))
     source = exp.to_table(table, dialect=dialect.name).sql(dialect=dialect.name, identify="safe")
     passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *read])]
     chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
@@ -182,7 +182,7 @@ def _double(text: str, dialect: Dialect) -> str:
     return str(exp.Cast(this=exp.Var(this=text), to=exp.DataType.build("double")).sql(dialect=dialect.name))
 
 
-def _stem(known: Sequence[str]) -> str:
+def stem_of(known: Sequence[str]) -> str:
     """What the names of steps begin with, so that no column is taken for one."""
     stem = "calcli_"
     while any(name.lower().startswith(stem) for name in known):
@@ -215,7 +215,7 @@ def _groups(members: Sequence[Term], trees: Collection[Term]) -> list[list[Term]
 
 
 @dataclass(slots=True)
-class _Writer:
+class Writer:
     """Terms as text; those that have a name are written as a column."""
 
     dialect: Dialect

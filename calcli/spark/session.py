@@ -3,7 +3,8 @@
 The driver binds columns on a small example of the table (`like`), and pickles the calibrator or the metrics into the
 task. The workers get rows as Arrow batches (`mapInArrow`): these become frames of polars without a copy, and so the
 workers run the very code of one machine. What comes back to the driver is small: the sums of `total`, or the counts of
-`apply`. Workers need calcli installed, and the paths that the driver sees.
+`apply`. Workers need calcli installed, and the paths that the driver sees; only a calibrator with a short formula is
+applied without (`calcli.spark.formula`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import os
 import pickle
 import re
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -26,9 +28,11 @@ import polars as pl
 import pyarrow as pa
 
 from calcli import errors, extras
-from calcli.engines.local import Stream
+from calcli.engines.local import REFUSED, Stream
 from calcli.engines.passthrough import RowsWritten
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
+from calcli.expressions import Term
+from calcli.spark.formula import HUGE_METHOD, is_short, with_outputs
 from calcli.tables.arrays import Levels
 from calcli.tables.labels import MOST
 
@@ -36,7 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_OURS = re.compile(r"calcli\.errors\.(\w+): (.+)")
+_OURS = re.compile(r"calcli\.errors\.(\w+): (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*", re.MULTILINE)
 
 SAMPLE = 1000
 """Rows of the example on which columns are bound."""
@@ -70,7 +75,7 @@ def session(master: str | None) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
-        .config("spark.pyspark.python", sys.executable)
+        .config("spark.sql.codegen.hugeMethodLimit", str(HUGE_METHOD))
         .config("spark.executorEnv.POLARS_MAX_THREADS", "1")  # Spark runs a task for each core already
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")  # as one machine reads them
     )
@@ -78,6 +83,9 @@ def session(master: str | None) -> Iterator[SparkSession]:
         started = (builder if master is None else builder.master(master)).getOrCreate()
     except (PySparkException, RuntimeError) as error:
         raise _without_spark(error) from None
+    # Spark's Python workers are the `python3` of the PATH, which on this machine need not be the one that runs.
+    if running is None and "PYSPARK_PYTHON" not in os.environ and str(started.sparkContext.master).startswith("local"):
+        started.sparkContext.pythonExec = sys.executable
     try:
         yield started
     finally:
@@ -226,18 +234,27 @@ def _unpacked(packed: bytes) -> Any:
     return pickle.loads(zlib.decompress(packed))
 
 
-def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> RowsWritten:
-    """Write the `kept` columns and the calibrated ones, partitioned as the table is."""
-    from pyspark.sql import Observation, functions
-    from pyspark.sql.types import DoubleType, StructField, StructType
+def apply(
+    table: DataFrame, stream: Stream, kept: Sequence[str], output: str, outputs: Mapping[str, Term] | None = None
+) -> RowsWritten:
+    """Write the `kept` columns and the calibrated ones, partitioned as the table is.
 
-    # On the workers: the columns that are kept or read, then the added ones, under plain names until they are there.
+    `outputs` are the calibrated columns as terms, if they have any: then no Python runs on the workers.
+    """
+    from pyspark.sql import Observation, functions
+
     names = stream.added.names
     needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
-    rows = _numbered(table.select(*map(_column, needed)))
-    added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
-    scored = rows.mapInArrow(functools.partial(_calibrated, stream, needed), StructType([*rows.schema.fields, *added]))
-    scored = scored.toDF(*needed, *names).select(*map(_column, (*kept, *names)))
+    rows = table.select(*map(_column, needed))
+    if outputs is None or not is_short(outputs):
+        scored = _by_workers(rows, stream)
+    else:
+        scored = with_outputs(rows, outputs)
+        if stream.bad_rows == "fail":
+            refused = functions.raise_error(functions.lit(f"calcli.errors.DataError: {REFUSED}"))
+            first = _column(names[0])
+            scored = scored.withColumn(names[0], functions.when(first.isNull(), refused).otherwise(first))
+    scored = scored.select(*map(_column, (*kept, *names)))
     # Rows are counted as they are written; bad ones are those in which the first added column is null.
     counted = Observation("calcli")
     missing = functions.count_if(_column(names[0]).isNull())
@@ -246,6 +263,17 @@ def apply(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) ->
     with _failures(output):
         scored.write.partitionBy(*partitions).parquet(output)
     return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
+
+
+def _by_workers(rows: DataFrame, stream: Stream) -> DataFrame:
+    """The rows with the columns that Python on the workers adds."""
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    # The columns have plain names until the added ones are there.
+    plain, names = _numbered(rows), stream.added.names
+    added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
+    fields = StructType([*plain.schema.fields, *added])
+    return plain.mapInArrow(functools.partial(_calibrated, stream, rows.columns), fields).toDF(*rows.columns, *names)
 
 
 def _calibrated(stream: Stream, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -280,9 +308,15 @@ def _failures(output: str = "") -> Iterator[None]:
             raise FileSystemError(f"{output} exists already", hint="choose another directory") from None
         ours = _OURS.search(text)
         if ours is None:
-            raise DataError(f"Spark could not finish: {_first_line(error)}") from error
+            raise DataError(f"Spark could not finish: {_of_worker(text) or _first_line(error)}") from error
         kind = getattr(errors, ours[1], DataError)
         raise kind(ours[2]) from None
+
+
+def _of_worker(text: str) -> str | None:
+    """The last line of the traceback of a Python worker, if there is one."""
+    lines = _PYTHON_ERROR.findall(text.partition("Traceback (most recent call last)")[2])
+    return lines[-1] if lines else None
 
 
 def _first_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -147,8 +148,13 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
             added, kept = _columns(request, model, source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
+        terms = None
+        if isinstance(added, CalibratedColumns) and not request.extra:
+            with suppress(UsageError):  # it has no formula
+                terms = added.terms(added.formula())
         with stage(listener, "calibrating on Spark"):
-            return added, spark.apply(table, Stream(added, request.bad_rows), kept, str(request.output)), None
+            stream = Stream(added, request.bad_rows)
+            return added, spark.apply(table, stream, kept, str(request.output), terms), None
 
 
 def _columns(

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli import extras
 from calcli.decisions.policy import DECISION, YES, ThresholdRule
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.errors import UsageError
 from calcli.export.inputs import table_inputs
-from calcli.expressions import Term
+from calcli.expressions import Term, choose
 from calcli.fitting.model import Model, load
-from calcli.methods.formula import formula_of
-from calcli.numeric.link_terms import logits
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -177,14 +174,12 @@ def _expected(
 
 def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
     """The columns that `apply` adds, by name; null where it gives null; a decision is 1 for the positive class."""
-    table = table_inputs(model.binding)
-    prob = formula_of(model.calibrator, table.score, table.features)
-    values = prob if scale == "prob" else logits(prob)
-    names = CalibratedColumns(column, model.calibrator, model.binding, scale).names
-    outputs = dict(zip(names, values, strict=True))
+    columns = CalibratedColumns(column, model.calibrator, model.binding, scale)
+    prob = columns.formula()
+    outputs = columns.terms(prob)
     if model.policy is not None:
         rule = model.policy.rule
         if not isinstance(rule, ThresholdRule):
             raise UsageError("only policies of thresholds are exported", hint="export its calibrator")
-        outputs[DECISION] = rule.formula(prob[0])
-    return {name: terms.choose(table.valid, value, None) for name, value in outputs.items()}
+        outputs[DECISION] = choose(table_inputs(model.binding).valid, rule.formula(prob[0]), None)
+    return outputs

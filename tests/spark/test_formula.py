@@ -1,0 +1,86 @@
+"""Closed forms are columns of Spark: workers need no Python for them, and say why where they need it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from tests.support.samples import breeds
+from tests.support.shell import calcli as run
+from tests.support.shell import environment
+from tests.support.spark import Driver, ordered, write_days
+
+pytest.importorskip("pyspark", reason="needs the extra spark")
+
+LOCAL = ("--engine", "spark", "--master", "local[1]")
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    return write_days(tmp_path / "days")
+
+
+def test_workers_without_python_apply_a_formula(days: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here.parquet", tmp_path / "there"
+    calcli.fit(days, method="isotonic", output=tmp_path / "kept")
+    calcli.apply(tmp_path / "kept", days, here)
+    no_python = environment(PYSPARK_PYTHON="/bin/false")
+    done = run("apply", "kept", "days", "-o", "there", *LOCAL, cwd=tmp_path, env=no_python)
+    assert done.returncode == 0, done.stderr
+    one, other = ordered(here), ordered(there)
+    assert other.drop("calibrated").equals(one.drop("calibrated"))
+    np.testing.assert_allclose(other["calibrated"], one["calibrated"], rtol=0, atol=1e-12)
+
+
+def test_the_interpreter_that_runs_is_that_of_local_workers(days: Path, tmp_path: Path) -> None:
+    calcli.fit(days, method="platt", output=tmp_path / "kept")
+    strange = tmp_path / "bin" / "python3"
+    strange.parent.mkdir()
+    strange.write_text("#!/bin/sh\necho it must not run >&2\nexit 1\n")
+    strange.chmod(0o755)
+    as_cron = environment(PATH=f"{strange.parent}:/usr/bin:/bin")
+    as_cron.pop("PYSPARK_PYTHON", None)
+    done = run("apply", "kept", "days", "-o", "there", "--extra", *LOCAL, cwd=tmp_path, env=as_cron)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_last_line_of_a_worker_is_shown(days: Path, tmp_path: Path) -> None:
+    calcli.fit(days, method="platt", output=tmp_path / "kept")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "calcli.py").write_text("raise ModuleNotFoundError(\"No module named 'calcli'\")\n")
+    worker = tmp_path / "python"
+    worker.write_text(f'#!/bin/sh\nexport PYTHONPATH="{foreign}:$PYTHONPATH"\nexec python3 "$@"\n')
+    worker.chmod(0o755)
+    without = environment(PYSPARK_PYTHON=str(worker))
+    done = run("apply", "kept", "days", "-o", "there", "--extra", *LOCAL, cwd=tmp_path, env=without)
+    assert done.returncode == 3
+    assert "No module named 'calcli'" in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("method", ["venn-abers", "sms", "isotonic", "beta"])
+def test_awkward_rows_are_those_of_one_machine(driver: Driver, tmp_path: Path, method: str) -> None:
+    kept, table, here, there = (str(tmp_path / name) for name in ("kept", "rows.parquet", "here.parquet", "there"))
+    frame = breeds(600).with_row_index("row")
+    scores = [name for name in frame.columns if name.startswith("logit")]
+    calcli.fit(frame, method=method, output=kept)
+    values = [None, float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 700.0, -700.0, 1e-300]
+    swap = [
+        pl.Series(values * 2, dtype=pl.Float64).extend(frame[name][len(values) * 2 :]).alias(name)
+        for name in scores[:1]
+    ]
+    frame.with_columns(swap).rename({"row": "a `row`.b"}).write_parquet(table)
+    calcli.apply(kept, table, here, bad_rows="null")
+    done = driver.run("apply", kept, table, "-o", there, "--bad-rows", "null", "--engine", "spark")
+    assert done.code == 0, done.stderr
+    one, other = pl.read_parquet(here), pl.read_parquet(f"{there}/*.parquet").sort("a `row`.b")
+    assert other.columns == one.columns
+    added = [name for name in one.columns if name.startswith("calibrated")]
+    assert one[added[0]].null_count() == 8
+    assert other[added].null_count().equals(one[added].null_count())
+    np.testing.assert_allclose(other[added].to_numpy(), one[added].to_numpy(), rtol=0, atol=1e-12)
