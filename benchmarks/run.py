@@ -88,6 +88,10 @@ BENCHMARKS = (
     Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster", "Rows a second and core.",
               peers=("duckdb", "pyspark")),
     Benchmark(
+        "export", "speed/export.py", "Exported statements on databases",
+        "How far from `apply`, how long, and how many characters.", peers=("duckdb", "chdb", "sqlglot"),
+    ),
+    Benchmark(
         "score-only", "quality/score_only.py", "Methods that look at the score alone",
         "Fitted on the .cal files, judged on the .test files.", ("{data}", "--million"),
         ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration"),
