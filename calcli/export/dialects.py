@@ -48,7 +48,7 @@ class Dialect:
     name
         As sqlglot has it.
     engine
-        On which the tests run its statements; empty where they are only written.
+        On which the tests run its statements, with the version; empty where they are only written.
     awkward
         A literal of a text with anything but `PLAIN` characters.
     plain
@@ -111,13 +111,13 @@ _FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
 _CHECKED = (
     Dialect(
         "duckdb",
-        "DuckDB",
+        "DuckDB 1.1",
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
         excluding=True,
     ),
     Dialect(
         "postgres",
-        "PostgreSQL",
+        "PostgreSQL 15",
         awkward=_of_postgres,
         text='CAST({} AS TEXT) COLLATE "C"',
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
@@ -127,7 +127,7 @@ _CHECKED = (
     ),
     Dialect(
         "sqlite",
-        "SQLite",
+        "SQLite 3.40",
         text="CAST({} AS TEXT) COLLATE BINARY",
         truth="{}",
         fence="LIMIT -1",
@@ -137,7 +137,7 @@ _CHECKED = (
     ),
     Dialect(
         "mysql",
-        "MariaDB",
+        "MariaDB 10.11",
         awkward=_hexadecimal,
         text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
         truth="{}",
@@ -146,7 +146,7 @@ _CHECKED = (
     ),
     Dialect(
         "clickhouse",
-        "ClickHouse",
+        "ClickHouse 26",
         awkward=_backslashed,
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
@@ -158,7 +158,7 @@ _CHECKED = (
     ),
     Dialect(
         "spark",
-        "Spark",
+        "Spark 4",
         awkward=_backslashed_in_spark,
         text="CAST({} AS STRING)",
         view="CREATE OR REPLACE TEMPORARY VIEW",

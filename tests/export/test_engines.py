@@ -5,8 +5,8 @@ The largest difference of each engine is printed at the end. An engine that is n
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from calcli.export.dialects import DIALECTS, quoted
 from calcli.export.subexpressions import inputs
 from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, calibrated_terms, export
+from tests.support.differences import LARGEST
 from tests.support.engines import Engine, started
 from tests.support.export import difference
 from tests.support.samples import breeds
@@ -186,16 +187,6 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return artifact
 
 
-@pytest.fixture(scope="module")
-def record() -> Iterator[dict[tuple[str, str], float]]:
-    """The largest difference of each engine and case."""
-    found: dict[tuple[str, str], float] = {}
-    yield found
-    for dialect in dict.fromkeys(one for one, _ in found):
-        most, case = max((most, name) for (one, name), most in found.items() if one == dialect)
-        print(f"{dialect}: largest difference {most:.1e} ({case})", file=sys.__stderr__)
-
-
 ENGINES = [
     pytest.param(name, marks=() if name == "duckdb" else pytest.mark.slow)
     for name, one in DIALECTS.items()
@@ -220,7 +211,7 @@ def test_every_row_is_as_apply_has_it(
     engine: Engine,
     name: str,
     artifacts: Any,
-    record: dict[tuple[str, str], float],
+    record_property: Callable[[str, object], None],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -235,12 +226,23 @@ def test_every_row_is_as_apply_has_it(
     expected = _applied(artifact, rows, tmp_path)
     engine.load(rows)
     query = ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",))
-    record[engine.dialect, name] = difference(engine.run(export(query)).sort("place"), expected)
+    most = difference(engine.run(export(query)).sort("place"), expected)
     with suppress(UsageError):  # too long for an expression
         text = export(ExportRequest(artifact, dialect=engine.dialect))
         found = engine.run(f"SELECT {text}, place FROM {engine.table}").sort("place")
-        record[engine.dialect, name] = max(record[engine.dialect, name], difference(found, expected))
-    assert record[engine.dialect, name] <= 1e-9
+        most = max(most, difference(found, expected))
+    record_property(LARGEST, [engine.dialect, case.method, most])
+    assert most <= 1e-9
+
+
+def test_the_engine_is_as_new_as_the_dialect_says(engine: Engine) -> None:
+    ask = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}.get(
+        engine.dialect, "SELECT version()"
+    )
+    found = re.search(r"\d+(\.\d+)*", str(engine.run(ask).item()))
+    said = DIALECTS[engine.dialect].engine.split()[-1]
+    assert found is not None
+    assert [int(part) for part in found[0].split(".")] >= [int(part) for part in said.split(".")]
 
 
 def test_a_check_finds_nothing(engine: Engine, artifacts: Any) -> None:
