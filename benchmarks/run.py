@@ -99,6 +99,10 @@ BENCHMARKS = (
               "The same table on one machine, as SQL in DuckDB, and on Spark.",
               peers=("duckdb", "pyspark")),
     Benchmark(
+        "export", "speed/export.py", "Exported statements on databases",
+        "How far from `apply`, how long, and how many characters.", peers=("duckdb", "chdb", "sqlglot"),
+    ),
+    Benchmark(
         "score-only", "quality/score_only.py", "Methods that use the score only",
         "Fitted on the calibration file of each pair and evaluated on its test file, also beside other packages' "
         "implementations of the same method.", ("{data}", "--million"),

@@ -11,6 +11,7 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")  # whatever else the machine does
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
 from tests.support.samples import clicks  # noqa: E402 only now are its assertions rewritten
 
 

@@ -352,11 +352,12 @@ DIALECT = output(
     complete=complete.dialects,
 )
 SHAPE = output(
-    "--shape auto|expression|query",
-    "An expression for each added column, or a SELECT from --table that computes no part of it twice. By default a "
-    "query where --table names one.",
+    "--shape auto|expression|query|view|function|dbt",
+    "An expression for each column; a SELECT from --table that computes no part of it twice, or a view of that; a "
+    "function of the columns; a macro of dbt. What is created is called as the added column. By default a query where "
+    "--table names one, else an expression.",
     "auto",
-    kind=Literal["auto", "expression", "query"],
+    kind=Literal["auto", "expression", "query", "view", "function", "dbt"],
 )
 DIALECTS = output("--dialects", "List the dialects, and on which engines their statements are tested.", False)
 CHECK_ROWS = output(

@@ -48,7 +48,7 @@ class Dialect:
     name
         As sqlglot has it.
     engine
-        On which the tests run its statements; empty where they are only written.
+        On which the tests run its statements, with the version; empty where they are only written.
     awkward
         A literal of a text with anything but `PLAIN` characters.
     plain
@@ -61,6 +61,11 @@ class Dialect:
         What a step ends with, so that the database does not write it out wherever its columns are used.
     ending
         What a statement ends with.
+    view
+        What a view begins with, before its name.
+    function
+        A function of an expression, by {name}, {names} of its parameters, or {parameters} with types, and {expression};
+        empty where there is none.
     decimal_literals
         Whether 1e0 is an exact number, not a double.
     can_join
@@ -83,6 +88,8 @@ class Dialect:
     truth: str = "CAST({} AS BOOLEAN)"
     fence: str = ""
     ending: str = ""
+    view: str = "CREATE OR REPLACE VIEW"
+    function: str = ""
     decimal_literals: bool = False
     can_join: bool = True
     excluding: bool = False
@@ -99,54 +106,93 @@ class Dialect:
         return f"run on {self.engine}" if self.engine else "generated only"
 
 
+_FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
+
 _CHECKED = (
-    Dialect("duckdb", "DuckDB", excluding=True),
+    Dialect(
+        "duckdb",
+        "DuckDB 1.1",
+        function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
+        excluding=True,
+    ),
     Dialect(
         "postgres",
-        "PostgreSQL",
+        "PostgreSQL 15",
         awkward=_of_postgres,
         text='CAST({} AS TEXT) COLLATE "C"',
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
         fence="OFFSET 0",
+        function=f"{_FUNCTION} double precision LANGUAGE sql IMMUTABLE AS $$SELECT {{expression}}$$",
         decimal_literals=True,
     ),
     Dialect(
         "sqlite",
-        "SQLite",
+        "SQLite 3.40",
         text="CAST({} AS TEXT) COLLATE BINARY",
         truth="{}",
         fence="LIMIT -1",
+        view="CREATE VIEW",
         can_join=False,
         deepest=60,
     ),
     Dialect(
         "mysql",
-        "MariaDB",
+        "MariaDB 10.11",
         awkward=_hexadecimal,
         text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
         truth="{}",
         fence="LIMIT 18446744073709551615",
+        function=f"{_FUNCTION} DOUBLE DETERMINISTIC RETURN {{expression}}",
     ),
     Dialect(
         "clickhouse",
-        "ClickHouse",
+        "ClickHouse 26",
         awkward=_backslashed,
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
+        function="CREATE OR REPLACE FUNCTION {name} AS ({names}) -> {expression}",
         ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable'",
         excluding=True,
         most_characters=262_144,
         advice="before it: SET max_query_size = 10000000",
     ),
-    Dialect("spark", "Spark", awkward=_backslashed_in_spark, text="CAST({} AS STRING)", excluding=True),
+    Dialect(
+        "spark",
+        "Spark 4",
+        awkward=_backslashed_in_spark,
+        text="CAST({} AS STRING)",
+        view="CREATE OR REPLACE TEMPORARY VIEW",
+        function=f"{_FUNCTION} DOUBLE RETURN {{expression}}".replace("FUNCTION", "TEMPORARY FUNCTION"),
+        excluding=True,
+    ),
 )
 _WRITTEN = (
     Dialect("athena", text="CAST({} AS VARCHAR)"),
-    Dialect("bigquery", awkward=_backslashed, text="CAST({} AS STRING)", truth="CAST({} AS BOOL)", excluding=True),
-    Dialect("databricks", awkward=_backslashed_in_spark, text="CAST({} AS STRING)", excluding=True),
+    Dialect(
+        "bigquery",
+        awkward=_backslashed,
+        text="CAST({} AS STRING)",
+        truth="CAST({} AS BOOL)",
+        function=f"{_FUNCTION} FLOAT64 AS ({{expression}})",
+        excluding=True,
+    ),
+    Dialect(
+        "databricks",
+        awkward=_backslashed_in_spark,
+        text="CAST({} AS STRING)",
+        function=f"{_FUNCTION} DOUBLE RETURN {{expression}}",
+        excluding=True,
+    ),
     Dialect("presto", text="CAST({} AS VARCHAR)"),
     Dialect("redshift", awkward=_backslashed, text="CAST({} AS VARCHAR(MAX))", decimal_literals=True, excluding=True),
-    Dialect("snowflake", awkward=_backslashed, text="CAST({} AS VARCHAR)", decimal_literals=True, excluding=True),
+    Dialect(
+        "snowflake",
+        awkward=_backslashed,
+        text="CAST({} AS VARCHAR)",
+        function=f"{_FUNCTION} DOUBLE AS $${{expression}}$$",
+        decimal_literals=True,
+        excluding=True,
+    ),
     Dialect("trino", text="CAST({} AS VARCHAR)"),
     Dialect(
         "tsql",
@@ -154,6 +200,7 @@ _WRITTEN = (
         plain=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
         text="CAST(CAST({} AS NVARCHAR(4000)) AS VARBINARY(8000))",
         truth="{} = 1",
+        view="CREATE OR ALTER VIEW",
     ),
 )
 DIALECTS = {dialect.name: dialect for dialect in (*_CHECKED, *_WRITTEN)}

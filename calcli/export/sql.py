@@ -63,6 +63,12 @@ _FUNCTIONS: Mapping[str, Any] = {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}
 
 def expression(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = False) -> str:
     """One expression for each output, under its name, a line each; refused if it is too long, or not `short`."""
+    texts = expressions(outputs, dialect, short=short)
+    return ",\n".join(f"{text} AS {quoted(name, dialect)}" for name, text in texts.items())
+
+
+def expressions(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = False) -> dict[str, str]:
+    """An expression for each output by its name."""
     size = max(sizes(outputs.values()).values())
     hint = "name the table that it is for, and there will be a query: --table NAME"
     if size > LARGEST:
@@ -71,10 +77,11 @@ def expression(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = F
             hint=hint,
         )
     writer = Writer(dialect)
-    text = ",\n".join(writer.output(name, term) for name, term in outputs.items())
-    if short and (len(text) > LONGEST or max(depths(outputs.values()).values()) > dialect.deepest):
-        raise UsageError(f"as one expression the calibrator has {len(text):,} characters, or is nested deep", hint=hint)
-    return text
+    texts = {name: writer.output(term) for name, term in outputs.items()}
+    length = sum(map(len, texts.values()))
+    if short and (length > LONGEST or max(depths(outputs.values()).values()) > dialect.deepest):
+        raise UsageError(f"as one expression the calibrator has {length:,} characters, or is nested deep", hint=hint)
+    return texts
 
 
 def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None) -> str:
@@ -104,7 +111,7 @@ def _query(
     trees = tree_paths(outputs.values(), MOST_BRANCHES) if dialect.can_join else []
     read = [name for name, _ in sorted(inputs(outputs.values()))]
     writer = Writer(dialect, stem_of([*read, *outputs, *(kept or ())]))
-    source = exp.to_table(table, dialect=dialect.name).sql(dialect=dialect.name, identify="safe")
+    source = table_name(table, dialect)
     passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *read])]
     chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
     # The steps, each with the columns of the one before that are still asked for.
@@ -125,8 +132,15 @@ def _query(
     # What the query gives.
     if kept is None and ctes:
         chosen = [exp.Star(except_=[exp.Var(this=name) for name in writer.names.values()]).sql(dialect.name)]
-    columns = ",\n".join([*chosen, *(writer.output(name, term) for name, term in outputs.items())])
+    columns = ",\n".join(
+        [*chosen, *(f"{writer.output(term)} AS {quoted(name, dialect)}" for name, term in outputs.items())]
+    )
     return ctes, f"SELECT {columns}\nFROM {source} AS {ROWS}"
+
+
+def table_name(table: str, dialect: Dialect) -> str:
+    """The name of a table, perhaps with a schema, as the user gave it; quoted where it has to be."""
+    return str(exp.to_table(table, dialect=dialect.name).sql(dialect=dialect.name, identify="safe"))
 
 
 def check(
@@ -222,8 +236,8 @@ class Writer:
     stem: str = "calcli_"
     names: dict[int, str] = field(default_factory=dict)
 
-    def output(self, name: str, term: Term) -> str:
-        return f"{self._cast(self.written(term))} AS {quoted(name, self.dialect)}"
+    def output(self, term: Term) -> str:
+        return self._cast(self.written(term))
 
     def named(self, terms: Sequence[Term], walked: Collection[Term]) -> tuple[list[str], list[str]]:
         """Terms as named columns, with the joins they need; from then on they are written as these names."""

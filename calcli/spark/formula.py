@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from calcli.export.dialects import find
+from calcli.export.dialects import find, quoted
 from calcli.export.sql import Writer, stem_of
 from calcli.export.subexpressions import bottom_up, steps
 from calcli.expressions import Term
@@ -36,5 +36,6 @@ def with_outputs(table: DataFrame, outputs: Mapping[str, Term]) -> DataFrame:
     for terms in steps(outputs.values()):
         columns, _ = writer.named(terms, ())
         table = table.selectExpr("*", *columns)
-    table = table.selectExpr("*", *(writer.output(name, term) for name, term in outputs.items()))
+    columns = (f"{writer.output(term)} AS {quoted(name, writer.dialect)}" for name, term in outputs.items())
+    table = table.selectExpr("*", *columns)
     return table.drop(*writer.names.values())

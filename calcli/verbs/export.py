@@ -28,7 +28,7 @@ Language: TypeAlias = Literal["sql", "json", "onnx"]
 _RUN, _EMBEDDED = 200, 20
 """Rows on which an ONNX model is run before it is written, and those that it carries with it."""
 
-Shape: TypeAlias = Literal["auto", "expression", "query"]
+Shape: TypeAlias = Literal["auto", "expression", "query", "view", "function", "dbt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class ExportRequest:
         Of SQL, as sqlglot names it.
     shape
         ``expression`` for one expression a column, ``query`` for a SELECT; ``auto`` for an expression, unless there is
-        a table to read or the expression would be too long.
+        a table to read or the expression would be too long. ``view`` for a view of the query, ``function`` for a
+        function of the columns, ``dbt`` for a macro of a relation; they are called as the added column.
     table
         Where the query finds the rows.
     keep
@@ -111,7 +112,7 @@ def dialects() -> Mapping[str, str]:
 
 
 def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -> str:
-    from calcli.export import sql
+    from calcli.export import objects, sql
     from calcli.export.dialects import find
 
     dialect = find(request.dialect)
@@ -119,12 +120,22 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
         rows, expected = _expected(request, model, outputs)
         text = sql.check(outputs, dialect, rows.to_dicts(), expected)
         return f"{_heading(model, dialect)}-- It gives the rows that are not as expected: none, if all is well.\n{text}"
-    if request.shape == "query" or (request.shape == "auto" and (request.table, request.keep) != (None, None)):
+    if request.shape == "dbt":
+        return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
+    reads = (request.table, request.keep) != (None, None)
+    if request.shape in ("query", "view") or (request.shape == "auto" and reads):
         if request.table is None:
-            raise UsageError("a query needs the table that it reads", hint="name it: --table NAME")
-        text = sql.query(outputs, dialect, request.table, request.keep)
-    elif (request.table, request.keep) != (None, None):
-        raise UsageError("an expression reads no table and passes no columns through", hint="try: --shape query")
+            kind = "view" if request.shape == "view" else "query"
+            raise UsageError(f"a {kind} needs the table that it reads", hint="name it: --table NAME")
+        if request.shape == "view":
+            text = objects.view(outputs, dialect, request.table, request.keep, request.column)
+        else:
+            text = sql.query(outputs, dialect, request.table, request.keep)
+    elif reads:
+        kind = "a function" if request.shape == "function" else "an expression"
+        raise UsageError(f"{kind} reads no table and passes no columns through", hint="try: --shape query")
+    elif request.shape == "function":
+        text = objects.functions(outputs, dialect)
     else:
         text = sql.expression(outputs, dialect, short=request.shape == "auto")
     return _heading(model, dialect, len(text)) + text

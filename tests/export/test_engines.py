@@ -5,8 +5,8 @@ The largest difference of each engine is printed at the end. An engine that is n
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,11 @@ import pytest
 import calcli
 from calcli.errors import UsageError
 from calcli.export import sql
-from calcli.export.dialects import DIALECTS
+from calcli.export.dialects import DIALECTS, quoted
+from calcli.export.subexpressions import inputs
 from calcli.methods import catalog
-from calcli.verbs.export import ExportRequest, export
+from calcli.verbs.export import ExportRequest, calibrated_terms, export
+from tests.support.differences import LARGEST
 from tests.support.engines import Engine, started
 from tests.support.export import difference
 from tests.support.samples import breeds
@@ -135,12 +137,14 @@ def _cases() -> Iterator[Case]:
         yield Case(f"{method}-4", method, breeds(300), unseen, {})
     for name, params, classes in (
         ("odds", {"trees": "3", "depth": "3", "min_rows": "20"}, 2),
+        ("small", {"trees": "2", "depth": "2", "min_rows": "50"}, 2),
         ("linear", {"trees": "2", "depth": "3", "min_rows": "20", "link": "linear", "score_binning": "width"}, 2),
         ("classes", {"trees": "2", "depth": "2", "min_rows": "20"}, 3),
     ):
         fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
         yield Case(f"mbct-{name}", "mbct", fitted, rows, params)
-        yield Case(f"mbct-{name}-joined", "mbct", fitted, rows, params, joined=True)
+        if name != "small":
+            yield Case(f"mbct-{name}-joined", "mbct", fitted, rows, params, joined=True)
     for name, params, classes in (
         ("forest", {"partition": "forest", "trees": "3"}, 2),
         ("boosted", {"partition": "boosted", "trees": "3"}, 2),
@@ -183,16 +187,6 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return artifact
 
 
-@pytest.fixture(scope="module")
-def record() -> Iterator[dict[tuple[str, str], float]]:
-    """The largest difference of each engine and case."""
-    found: dict[tuple[str, str], float] = {}
-    yield found
-    for dialect in dict.fromkeys(one for one, _ in found):
-        most, case = max((most, name) for (one, name), most in found.items() if one == dialect)
-        print(f"{dialect}: largest difference {most:.1e} ({case})", file=sys.__stderr__)
-
-
 ENGINES = [
     pytest.param(name, marks=() if name == "duckdb" else pytest.mark.slow)
     for name, one in DIALECTS.items()
@@ -206,12 +200,18 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield running
 
 
+def _applied(artifact: Path, rows: pl.DataFrame, folder: Path) -> pl.DataFrame:
+    rows.write_parquet(folder / "rows.parquet")
+    calcli.apply(artifact, folder / "rows.parquet", folder / "out.parquet", bad_rows="null")
+    return pl.read_parquet(folder / "out.parquet")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_row_is_as_apply_has_it(
     engine: Engine,
     name: str,
     artifacts: Any,
-    record: dict[tuple[str, str], float],
+    record_property: Callable[[str, object], None],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -223,19 +223,59 @@ def test_every_row_is_as_apply_has_it(
             pytest.skip("it takes trees as conditions alone")
         monkeypatch.setattr(sql, "MOST_BRANCHES", 0)
     artifact, rows = artifacts(case), engine.holds(case.rows)
-    rows.write_parquet(tmp_path / "rows.parquet")
-    calcli.apply(artifact, tmp_path / "rows.parquet", tmp_path / "out.parquet", bad_rows="null")
-    expected = pl.read_parquet(tmp_path / "out.parquet")
+    expected = _applied(artifact, rows, tmp_path)
     engine.load(rows)
     query = ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",))
-    record[engine.dialect, name] = difference(engine.run(export(query)).sort("place"), expected)
+    most = difference(engine.run(export(query)).sort("place"), expected)
     with suppress(UsageError):  # too long for an expression
         text = export(ExportRequest(artifact, dialect=engine.dialect))
         found = engine.run(f"SELECT {text}, place FROM {engine.table}").sort("place")
-        record[engine.dialect, name] = max(record[engine.dialect, name], difference(found, expected))
-    assert record[engine.dialect, name] <= 1e-9
+        most = max(most, difference(found, expected))
+    record_property(LARGEST, [engine.dialect, case.method, most])
+    assert most <= 1e-9
+
+
+def test_the_engine_is_as_new_as_the_dialect_says(engine: Engine) -> None:
+    ask = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}.get(
+        engine.dialect, "SELECT version()"
+    )
+    found = re.search(r"\d+(\.\d+)*", str(engine.run(ask).item()))
+    said = DIALECTS[engine.dialect].engine.split()[-1]
+    assert found is not None
+    assert [int(part) for part in found[0].split(".")] >= [int(part) for part in said.split(".")]
 
 
 def test_a_check_finds_nothing(engine: Engine, artifacts: Any) -> None:
     artifact = artifacts(CASES["heterogeneous-forest"])
     assert engine.run(export(ExportRequest(artifact, dialect=engine.dialect, check=20))).is_empty()
+
+
+def test_a_view_holds_what_the_query_gives(engine: Engine, artifacts: Any, tmp_path: Path) -> None:
+    case = CASES["mbct-odds"]
+    artifact, rows = artifacts(case), engine.holds(case.rows)
+    engine.load(rows)
+    request = ExportRequest(artifact, dialect=engine.dialect, shape="view", table=engine.table, keep=("place",))
+    engine.execute(export(request))
+    view = quoted("calibrated", DIALECTS[engine.dialect])
+    found = engine.run(f"SELECT * FROM {view}").sort("place")
+    engine.execute(f"DROP VIEW {view}")
+    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+
+
+@pytest.mark.parametrize("name", ["mbct-small", "identity-4"])
+def test_a_function_gives_what_the_expression_gives(engine: Engine, name: str, artifacts: Any, tmp_path: Path) -> None:
+    dialect, case = DIALECTS[engine.dialect], CASES[name]
+    artifact, rows = artifacts(case), engine.holds(case.rows)
+    if not dialect.function:
+        with pytest.raises(UsageError, match="has no functions"):
+            export(ExportRequest(artifact, dialect=engine.dialect, shape="function"))
+        return
+    engine.load(rows)
+    expected = _applied(artifact, rows, tmp_path)
+    for statement in export(ExportRequest(artifact, dialect=engine.dialect, shape="function")).split(";\n"):
+        engine.execute(statement)
+    outputs = calibrated_terms(calcli.load(artifact), "calibrated", "prob")
+    given = ", ".join(quoted(one, dialect) for one, _ in sorted(inputs(outputs.values())))
+    calls = [f"{quoted(one, dialect)}({given}) AS {quoted(one, dialect)}" for one in outputs]
+    found = engine.run(f"SELECT place, {', '.join(calls)} FROM {engine.table}").sort("place")
+    assert difference(found, expected) <= 1e-9

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -191,11 +192,45 @@ def test_a_statement_says_where_it_comes_from(here: Path) -> None:
 
 def test_a_check_finds_the_rows_that_differ(here: Path) -> None:
     """Once in another formula: all of them."""
-    import duckdb
-
     calcli.fit("train.parquet", method="platt", output="kept")
     right = export(ExportRequest("kept", check=30))
     assert duckdb.sql(right).fetchall() == []
     slope = f"{calcli.load('kept').calibrator.state.number('a')!r}e0"
     assert right.count(slope) == 1
     assert len(duckdb.sql(right.replace(slope, "0.123e0")).fetchall()) == 30
+
+
+def test_a_macro_of_dbt_reads_the_relation_it_is_given(here: Path) -> None:
+    """Its levels are no templates."""
+    jinja2 = pytest.importorskip("jinja2")
+    frame = visits(1500).with_columns(pl.col("city").replace("Riga", "{{ dbt }}"))
+    calcli.fit(frame, method="heterogeneous", params={**CELLS, "partition": "tree"}, output="kept", holdout="none")
+    table = frame.drop("label").with_columns(place=pl.int_range(pl.len()))
+    macro = export(ExportRequest("kept", shape="dbt", column="better"))
+    model = f"{macro}SELECT * FROM ({{{{ better('\"the table\"') }}}}) AS scored ORDER BY place"
+    connection = duckdb.connect()
+    connection.register("the table", table.to_arrow())
+    found = connection.sql(jinja2.Template(model).render()).pl()
+    expected = applied("kept", table, column="better")
+    np.testing.assert_allclose(found["better"], expected["better"], rtol=0, atol=1e-12)
+    assert found.columns == [*table.columns, "better"]
+
+
+@pytest.mark.parametrize(
+    ("level", "column", "words"),
+    [("{% endraw %}", "better", "where dbt begins to read"), ("Riga", "not one", "no name of a macro")],
+)
+def test_what_is_no_macro_of_dbt_is_refused(here: Path, level: str, column: str, words: str) -> None:
+    pytest.importorskip("catboost")
+    frame = visits(600).with_columns(pl.col("city").replace("Riga", level))
+    calcli.fit(frame, method="boost", params={"rounds": 20}, output="kept", holdout="none")
+    with pytest.raises(UsageError, match=words):
+        export(ExportRequest("kept", shape="dbt", column=column))
+
+
+def test_a_function_ends_nowhere_in_a_level(here: Path) -> None:
+    frame = visits(1500).with_columns(pl.col("city").replace("Riga", "$$"))
+    given = {"partition": "tree", "depth": 2, **CELLS}
+    calcli.fit(frame, method="heterogeneous", params=given, output="kept", holdout="none")
+    with pytest.raises(UsageError, match=r"a level has \$\$"):
+        export(ExportRequest("kept", shape="function", dialect="postgres"))

@@ -38,11 +38,12 @@ ROOT = os.getuid() == 0 if hasattr(os, "getuid") else False
 
 @dataclass
 class Engine:
-    """A database: `load` makes a frame the table `TABLE`, `run` gives the rows of a statement as a frame."""
+    """A database: `load` makes a frame the table `TABLE`, `run` gives the rows of a statement, `execute` wants none."""
 
     dialect: str
     load: Callable[[pl.DataFrame], None]
     run: Callable[[str], pl.DataFrame]
+    execute: Callable[[str], object]
     infinite: bool = True
 
     @property
@@ -75,7 +76,10 @@ def _duckdb(stack: ExitStack) -> Engine:
 
     connection = stack.enter_context(duckdb.connect())
     return Engine(
-        "duckdb", lambda frame: connection.register(TABLE, frame.to_arrow()), lambda sql: connection.sql(sql).pl()
+        "duckdb",
+        lambda frame: connection.register(TABLE, frame.to_arrow()),
+        lambda sql: connection.sql(sql).pl(),
+        connection.execute,
     )
 
 
@@ -113,7 +117,7 @@ def _of_connection(dialect: str, connection: Any, mark: str, *, infinite: bool =
         names = [column[0] for column in cursor.description]
         return pl.DataFrame(list(map(tuple, cursor.fetchall())), names, orient="row", infer_schema_length=None)
 
-    return Engine(dialect, load, run, infinite)
+    return Engine(dialect, load, run, lambda sql: connection.cursor().execute(sql), infinite)
 
 
 def _postgres(stack: ExitStack) -> Engine:
@@ -179,7 +183,7 @@ def _clickhouse(stack: ExitStack) -> Engine:
 
         return pl.read_parquet(io.BytesIO(database.query(sql, "Parquet").bytes()))
 
-    return Engine("clickhouse", load, run)
+    return Engine("clickhouse", load, run, database.query)
 
 
 def _spark(stack: ExitStack) -> Engine:
@@ -204,7 +208,7 @@ def _spark(stack: ExitStack) -> Engine:
     def run(sql: str) -> pl.DataFrame:
         return pl.from_arrow(session.sql(sql).toArrow())  # type: ignore[return-value]
 
-    return Engine("spark", load, run)
+    return Engine("spark", load, run, session.sql)
 
 
 _STARTS: Mapping[str, Callable[[ExitStack], Engine]] = {

@@ -1,0 +1,157 @@
+"""Exported statements on real engines: how far from `apply`, how long a million rows take, how long the text is.
+
+``python benchmarks/speed/export.py [--rows N] [--quick]`` writes Markdown. Calibrators of two classes are fitted on the
+sample data, those of four on simulated scores. An engine that is not installed has no numbers; all but Spark are
+installed by `tests/export/engines.sh`. Seconds are those of a processor, on rows that repeat; PostgreSQL's are ten
+times those for a tenth of the rows, without compilation (jit).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calcli
+from calcli.errors import UsageError
+from calcli.methods import catalog
+from calcli.verbs.export import ExportRequest, export
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.engines import Engine, started  # noqa: E402
+from tests.support.samples import breeds  # noqa: E402
+
+ENGINES = ("duckdb", "postgres", "sqlite", "mysql", "clickhouse")
+TIMED = ("duckdb", "postgres")
+SETTINGS = {"max_parallel_workers_per_gather": 0, "jit": "off"}
+PARAMS = {
+    "ccl": {"embedding": "features"},
+    "pool": {"members": "isotonic,heterogeneous,mbct", "weights": "0.3,0.3,0.4"},
+}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    method: str
+    classes: int
+    artifact: Path
+    rows: pl.DataFrame
+    expected: pl.DataFrame
+
+
+def fitted(folder: Path, *, quick: bool) -> Iterator[Fitted]:
+    sample, unseen = (pl.read_parquet(ROOT / "sample_data" / f"{name}.parquet") for name in ("train", "test"))
+    sample, unseen = sample.drop("day"), unseen.drop("day", "label").head(1000)
+    unseen = unseen.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    four, four_unseen = breeds(2000), breeds(1000, seed=1).drop("label")
+    for spec in catalog.specs():
+        if not spec.closed_form:
+            continue
+        for classes, train, rows in ((2, sample, unseen), (4, four, four_unseen)):
+            if spec.needs_features and classes == 4:
+                continue
+            artifact = folder / f"{spec.name}-{classes}"
+            table = train.head(3000) if quick else train
+            calcli.fit(table, method=spec.name, params=PARAMS.get(spec.name, {}), output=artifact, holdout="none")
+            rows.write_parquet(folder / "rows.parquet")
+            calcli.apply(artifact, folder / "rows.parquet", folder / "out.parquet", bad_rows="null")
+            expected = pl.read_parquet(folder / "out.parquet").select(pl.col("^calibrated.*$").cast(pl.Float64))
+            yield Fitted(spec.name, classes, artifact, rows.with_columns(place=pl.int_range(pl.len())), expected)
+
+
+def statement(one: Fitted, engine: Engine, shape: str) -> str:
+    if shape == "expression":
+        text = export(ExportRequest(one.artifact, dialect=engine.dialect))
+        return f"SELECT place, {text} FROM {engine.table}"
+    return export(
+        ExportRequest(one.artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",))
+    )
+
+
+def compared(one: Fitted, found: pl.DataFrame) -> tuple[float, int]:
+    """The largest difference, and how many values are null on one side only."""
+    ours, theirs = one.expected.to_numpy(), found.sort("place").select(one.expected.columns).to_numpy().astype(float)
+    apart = np.abs(ours - theirs)
+    return float(np.nanmax(apart)), int((np.isnan(ours) != np.isnan(theirs)).sum())
+
+
+def seconds(one: Fitted, engine: Engine, text: str, rows: int) -> str:
+    """Of a processor, for so many rows; PostgreSQL gets a tenth of them."""
+    total = " + ".join(f'sum("{name}")' for name in one.expected.columns)
+    whole = f"SELECT {total} FROM ({text}) AS calibrated"
+    if engine.dialect == "duckdb":
+        engine.load(pl.concat([one.rows] * (rows // len(one.rows))))
+        start = time.process_time()
+        engine.run(whole)
+        return f"{time.process_time() - start:.1f}"
+    settings = [f"set_config('{name}', '{value}', false) AS {name}" for name, value in SETTINGS.items()]
+    (pid,) = engine.run(f"SELECT pg_backend_pid() AS pid, {', '.join(settings)}")["pid"]
+    times = rows // 10 // len(one.rows) - 1
+    more = f"INSERT INTO {engine.table} SELECT a.* FROM {engine.table} AS a CROSS JOIN generate_series(1, {times})"
+    engine.run(f"WITH more AS ({more} RETURNING 1) SELECT count(*) AS rows FROM more")
+    start = of_process(pid)
+    engine.run(whole)
+    return f"{10 * (of_process(pid) - start):.0f}"
+
+
+def of_process(pid: int) -> float:
+    """The processor time of another process."""
+    user, system = map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    rows = 20_000 if given.quick else given.rows
+    with ExitStack() as stack:
+        engines: dict[str, Engine] = {}
+        for name in ENGINES:
+            try:
+                engines[name] = stack.enter_context(started(name))
+            except pytest.skip.Exception as skipped:
+                print(f"{name} was not run: {skipped}.\n")
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        print(f"Differences on 1,000 rows, processor seconds for {rows:,}.\n")
+        timed = [name for name in TIMED if name in engines]
+        head = ["method", "classes", "shape", "bytes", *engines, "null on one side", *(f"{one}, s" for one in timed)]
+        print("| " + " | ".join(head) + " |\n" + "| --- " * len(head) + "|", flush=True)
+        for one in fitted(folder, quick=given.quick):
+            for shape in ("expression", "query"):
+                cells, texts, alone = [], {}, 0
+                for name, engine in engines.items():
+                    try:
+                        texts[name] = statement(one, engine, shape)
+                    except UsageError:
+                        cells.append("")
+                        continue
+                    engine.load(one.rows)
+                    most, nulls = compared(one, engine.run(texts[name]))
+                    cells.append(f"{most:.0e}")
+                    alone += nulls
+                if texts:
+                    took = [
+                        seconds(one, engines[name], texts[name], rows) if name in texts and shape == "query" else ""
+                        for name in timed
+                    ]
+                    size = max(map(len, texts.values()))
+                    cells = [one.method, str(one.classes), shape, f"{size:,}", *cells, str(alone), *took]
+                    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
