@@ -41,6 +41,7 @@ def run(code: str, names: dict[str, Any]) -> None:
     exec(compile(code, "a page", "exec"), names)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(readers_folder(tmp_path))
     names: dict[str, Any] = {}
@@ -64,6 +65,7 @@ def given(page: str) -> dict[str, Any]:
     return rows | {f"{name}_test": values[300:] for name, values in halves.items()} | {"estimator": GaussianNB()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["from-calibratedclassifiercv", "from-mcgrad", "from-netcal-and-betacal"])
 def test_the_code_of_both_libraries_runs(page: str) -> None:
     names = given(page)

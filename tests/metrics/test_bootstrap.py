@@ -114,6 +114,7 @@ def test_the_spread_over_groups_is_that_of_their_means():
     assert found.std() == pytest.approx(np.square(prob[::20]).std() / 10, rel=0.06)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth():
     rng = np.random.default_rng(4)
     chosen = catalog.choose("brier,auc,slope")
@@ -128,6 +129,7 @@ def test_intervals_hold_the_truth():
     assert all(count / 60 >= 0.85 for count in held.values()), held
 
 
+@pytest.mark.slow
 def test_gaps_are_held_against_a_calibrated_score():
     rng = np.random.default_rng(5)
     chosen, p = catalog.choose("ece,smooth_ece"), {"ece": [], "smooth_ece": []}

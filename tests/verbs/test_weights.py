@@ -96,6 +96,7 @@ def test_counts_are_the_rows_they_count_in_every_fit(method: str) -> None:
     assert [score.metrics for score in one.report.scores] == [score.metrics for score in other.report.scores]
 
 
+@pytest.mark.slow
 def test_counts_are_the_rows_they_count_in_every_number() -> None:
     """Values, intervals by rows and by users, tests, groups, curves."""
     frame, rows = counted()
