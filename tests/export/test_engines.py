@@ -147,6 +147,9 @@ def _cases() -> Iterator[Case]:
 
 CASES = {case.name: case for case in _cases()}
 
+LONG = ("beta-4", "quadratic-4", "histogram-platt-4", "matrix-4", "pool")
+"""Cases whose expressions engines plan for seconds; there are shorter ones of the same form."""
+
 
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -185,7 +188,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield running
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in CASES])
 def test_every_row_is_as_apply_has_it(
     engine: Engine,
     name: str,
