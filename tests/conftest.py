@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")  # whatever else the machine does
+settings.register_profile("busy", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")  # whatever else the machine does; each run draws other examples
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest

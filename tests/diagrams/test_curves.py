@@ -229,6 +229,7 @@ def test_the_mean_gap_of_the_smooth_curve_is_the_smooth_ece() -> None:
     assert np.trapezoid(n, dx=0.01) == pytest.approx(len(rows), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bands", ["consistency", "bootstrap"])
 def test_the_band_of_the_smooth_curve_is_what_drawing_rows_anew_gives(bands: Bands) -> None:
     rng = np.random.default_rng(5)
@@ -289,6 +290,7 @@ def test_rejection_with_ties(weighted: bool) -> None:
         assert point.lo - 1e-12 <= said <= point.hi + 1e-12
 
 
+@pytest.mark.slow
 def test_rejection_without_ties_to_a_thousandth_of_the_doubt() -> None:
     rows = problem(sample(3000, slope=2.0), None)
     made = curve_sums("raw", None, "rejection")

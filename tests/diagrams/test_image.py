@@ -132,6 +132,7 @@ def test_panels_are_in_rows_of_four_and_classes_below_each_other() -> None:
     assert len(lefts) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "scores"), [(4, 1), (10, 1), (10, 2), (12, 3), (100, 1)])
 def test_many_classes_are_small_multiples(classes: int, scores: int) -> None:
     """In columns, the scores of a class beside each other in a row, and the picture about as wide as a screen is."""
@@ -161,6 +162,7 @@ def test_every_panel_is_square_and_inside_the_picture() -> None:
         assert 0 < box.y0 < box.y1 < 1
 
 
+@pytest.mark.slow
 def test_nothing_that_is_written_leaves_the_picture_or_covers_another() -> None:
     long = bars(*OVER, score="a-name-of-thirty-letters-or-so")
     for curves in (

@@ -36,27 +36,32 @@ CLICKS = clicks(1000)
 LOGIT, LABEL = CLICKS["logit"].to_numpy(), CLICKS["label"].to_numpy()
 PROB = expit(LOGIT)
 
+TWO_TREES = {"trees": "2", "depth": "2", "min_rows": "20"}
+"""Of mbct, so that it searches for little."""
+
 
 def payloads(directory: Path) -> set[tuple[str, str]]:
     return {(payload.role, payload.sha256) for payload in store.describe(directory).payloads}
 
 
 @pytest.mark.parametrize(
-    ("method", "table", "flags", "weight"),
+    ("method", "params", "table", "weight"),
     [
-        ("platt", clicks(800), ("--weight", "w"), "w"),
-        ("isotonic", clicks(800).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).drop("logit"), (), None),
-        ("temperature", breeds(800), (), None),
-        ("mbct", visits(800), (), None),
+        ("platt", {}, clicks(800), "w"),
+        ("isotonic", {}, clicks(800).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).drop("logit"), None),
+        ("temperature", {}, breeds(800), None),
+        ("mbct", TWO_TREES, visits(800), None),
     ],
 )
 def test_it_has_the_bytes_of_the_command_line(
-    tmp_path: Path, method: str, table: pl.DataFrame, flags: tuple[str, ...], weight: str | None
+    tmp_path: Path, method: str, params: dict[str, Any], table: pl.DataFrame, weight: str | None
 ) -> None:
     table.write_parquet(tmp_path / "rows.parquet")
+    flags = [word for name, value in params.items() for word in ("--set", f"{name}={value}")]
+    flags += ["--weight", weight] if weight else []
     command_line("fit", "rows.parquet", "-m", method, "-o", "there", "--seed", "3", *flags, cwd=tmp_path)
     columns = sorted(name for name in table.columns if name.startswith(("logit", "prob")))
-    calibrator = calcli.Calibrator(method, random_state=3)
+    calibrator = calcli.Calibrator(method, params=params or None, random_state=3)
     features = table.drop(columns, "label", *([weight] if weight else []))
     calibrator.fit(
         table.select(columns).to_numpy(),
@@ -181,7 +186,9 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], text: str
 def test_other_columns_are_refused() -> None:
     rows = visits(600)
     features = rows.drop("label", "logit")
-    calibrator = calcli.Calibrator("mbct", holdout="none").fit(rows["logit"], rows["label"], X=features)
+    calibrator = calcli.Calibrator("mbct", params=TWO_TREES, holdout="none").fit(
+        rows["logit"], rows["label"], X=features
+    )
     with pytest.raises(ValueError, match="no column 'city'"):
         calibrator.predict_proba(rows["logit"], features.rename({"city": "town"}))
     with pytest.raises(ValueError, match="no column"):
@@ -197,7 +204,7 @@ def test_features_may_be_of_any_library(to: Any) -> None:
     rows = visits(600)
     features = rows.drop("label", "logit")
     one, two = (
-        calcli.Calibrator("mbct", holdout="none")
+        calcli.Calibrator("mbct", params=TWO_TREES, holdout="none")
         .fit(rows["logit"], rows["label"], X=frame)
         .predict_proba(rows["logit"], frame)
         for frame in (features, to(features))
@@ -210,7 +217,9 @@ def test_features_may_be_an_array() -> None:
     numbers = rows.select("hours", "age").with_columns(pl.col("hours").fill_null(0.0))
     mixed = rows.select("city", "age").with_columns(pl.col("city").fill_null("")).to_numpy()
     for array in (numbers.to_numpy(), mixed):
-        calibrator = calcli.Calibrator("mbct", holdout="none").fit(rows["logit"], rows["label"], X=array)
+        calibrator = calcli.Calibrator("mbct", params=TWO_TREES, holdout="none").fit(
+            rows["logit"], rows["label"], X=array
+        )
         assert [one.name for one in calibrator.artifact_.fitted_binding.features] == ["x0", "x1"]
         assert calibrator.predict_proba(rows["logit"], array).shape == (600, 2)
 
@@ -230,7 +239,7 @@ def test_what_is_worse_is_said() -> None:
 def test_a_pickle_holds_numbers() -> None:
     rows = visits(600)
     features = rows.drop("label", "logit")
-    calibrator = calcli.Calibrator("mbct").fit(rows["logit"], rows["label"], X=features)
+    calibrator = calcli.Calibrator("mbct", params=TWO_TREES).fit(rows["logit"], rows["label"], X=features)
     model = pickle.dumps(calibrator.artifact_)
     assert b"calcli.methods" not in model
     again = pickle.loads(pickle.dumps(calibrator))

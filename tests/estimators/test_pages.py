@@ -39,6 +39,7 @@ def run(code: str, names: dict[str, Any]) -> None:
     exec(compile(code, "a page", "exec"), names)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(readers_folder(tmp_path))
     names: dict[str, Any] = {}
@@ -68,6 +69,7 @@ COMPARED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_our_code_of_a_page_for_users_of_another_library_runs(page: str) -> None:
     names = given(page)

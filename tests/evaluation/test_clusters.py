@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import jsonschema
@@ -140,9 +141,16 @@ def test_groups_and_the_bootstrap_know_the_clusters(here: Path) -> None:
         assert group["metrics"]["cece"]["value"] == pytest.approx(gap)
 
 
+@pytest.fixture(scope="module")
+def ccl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("ccl") / "m.ccl"
+    calcli.fit(visits(), method="ccl", params={"clusters": 6, "embedding": "features"}, output=output)
+    return output
+
+
 @pytest.fixture
-def clustered(here: Path) -> Path:
-    calcli.fit("train.parquet", method="ccl", params={"clusters": 6, "embedding": "features"}, output="m.ccl")
+def clustered(here: Path, ccl: Path) -> Path:
+    shutil.copytree(ccl, "m.ccl")
     return here
 
 
@@ -191,7 +199,9 @@ def test_a_model_is_kept_and_asked_for_again(here: Path) -> None:
     model = catboost.CatBoostClassifier(iterations=10, depth=3, verbose=0, allow_writing_files=False).fit(data)
     model.save_model("theirs.cbm")
     sides = SideFiles(model="theirs.cbm", embedding_data="test.parquet")
-    kept = calcli.fit("train.parquet", method="ccl", params={"clusters": 6}, sides=sides, output="m.ccl")
+    kept = calcli.fit(
+        "train.parquet", method="ccl", params={"clusters": 6, "temperature": 0, "tau": 10}, sides=sides, output="m.ccl"
+    )
     Path("theirs.cbm").unlink()
     again = calcli.load("m.ccl")
     np.testing.assert_array_equal(again.predict(frame), kept.model.predict(frame))

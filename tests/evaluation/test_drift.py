@@ -72,6 +72,7 @@ def test_a_shift_is_found_and_dated(kept: Path) -> None:
     assert found["since_at"] == state["nights"][found["since"] - 1]["at"]
 
 
+@pytest.mark.slow
 def test_a_shift_from_the_first_night_on_is_told_from_a_night_s_luck(kept: Path) -> None:
     """It is as large as the luck that is assumed of nights before their scatter tells: less than 0.1."""
     found = []
@@ -85,6 +86,7 @@ def test_a_shift_from_the_first_night_on_is_told_from_a_night_s_luck(kept: Path)
     assert np.median(found) <= 8
 
 
+@pytest.mark.slow
 def test_what_the_rows_of_a_night_share_is_no_drift(kept: Path) -> None:
     """Forty nights, each moved by its own effect; taken for independent rows, they are an alarm within a week."""
     shared = np.random.default_rng(3).normal(0.0, 0.2, 40)

@@ -172,6 +172,9 @@ def _cases() -> Iterator[Case]:
 
 CASES = {case.name: case for case in _cases()}
 
+LONG = ("beta-4", "quadratic-4", "histogram-platt-4", "matrix-4", "pool")
+"""Cases whose expressions engines plan for seconds; there are shorter ones of the same form."""
+
 
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -206,7 +209,7 @@ def _applied(artifact: Path, rows: pl.DataFrame, folder: Path) -> pl.DataFrame:
     return pl.read_parquet(folder / "out.parquet")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in CASES])
 def test_every_row_is_as_apply_has_it(
     engine: Engine,
     name: str,

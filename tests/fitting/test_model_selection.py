@@ -87,6 +87,7 @@ def named(*names: str) -> list[MethodSpec]:
     return [catalog.find(name) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("two classes", marks=pytest.mark.slow), "four classes", "in time"])
 def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the linear algebra on one thread in both: on several it adds up in another order."""
@@ -262,6 +263,7 @@ print(*(score.status for score in report.scores))
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", ["a file", "standard input", "an argument"])
 def test_a_script_is_not_run_again(here: Path, through: str) -> None:
     """However it came in, and though it asks nobody whether it is the main one."""

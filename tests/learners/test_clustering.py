@@ -77,6 +77,7 @@ def test_another_seed_may_find_others_and_the_same_finds_the_same() -> None:
     np.testing.assert_array_equal(centroids(points, np.ones(400), [9], "kmeans", 0)[9], one)
 
 
+@pytest.mark.slow
 def test_of_very_many_points_a_sample_is_clustered() -> None:
     """Ward's method on all pairs of 30,000 rows would hold 3.6 GB."""
     rng = np.random.default_rng(0)

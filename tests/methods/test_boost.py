@@ -128,6 +128,7 @@ def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_o
     assert log_loss(found, train) < 0.99 * log_loss(start, train)
 
 
+@pytest.mark.slow
 def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
     train = boost.distinct(shops(1200), 0)

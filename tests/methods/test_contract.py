@@ -19,17 +19,9 @@ from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities
 from tests.support.artifacts import draft
-from tests.support.cases import HARD, RARE, class_with_one_row, ordinary, wrong_by_feature
+from tests.support.cases import HARD, RARE, class_with_one_row, every_method, ordinary, wrong_by_feature
 
-
-def slow(row: MethodSpec) -> bool:
-    """Whether a fit takes tenths of a second; without slow tests, the method's own ones look at it."""
-    return row.needs_features or row.name == "pool"
-
-
-EACH = pytest.mark.parametrize(
-    "row", [pytest.param(row, marks=[pytest.mark.slow] * slow(row), id=row.name) for row in catalog.specs()]
-)
+EACH = pytest.mark.parametrize("row", every_method())
 BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
 
 

@@ -65,8 +65,8 @@ def test_a_row_of_weight_two_is_the_row_twice() -> None:
 
 def test_it_predicts_the_weighted_mean_of_its_members() -> None:
     batch = rows()
-    fitted = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,mbct", "weights": "0.25,0.75"}))
-    each = [calibrator.fit(spec, batch, spec.resolve()) for spec in (catalog.find("platt"), catalog.find("mbct"))]
+    fitted = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,isotonic", "weights": "0.25,0.75"}))
+    each = [calibrator.fit(spec, batch, spec.resolve()) for spec in (catalog.find("platt"), catalog.find("isotonic"))]
     np.testing.assert_allclose(
         fitted.predict(batch), 0.25 * each[0].predict(batch) + 0.75 * each[1].predict(batch), rtol=1e-12
     )

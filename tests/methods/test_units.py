@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, Column, Units
-from calcli.methods import calibrator, catalog, pool
+from calcli.methods import calibrator, pool
 from calcli.methods.graphs import training
 from calcli.methods.mbct import parameter_search
 from calcli.methods.mbct.nodes import Rows
@@ -18,6 +18,7 @@ from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.folds import Split
 from calcli.numeric.losses import log_loss
 from calcli.numeric.score_folds import splits_by_score
+from tests.support.cases import every_method
 
 EACH = 12
 
@@ -87,7 +88,7 @@ def fresh_loss(spec: MethodSpec, batch: Batch, fresh: Batch) -> float:
     return float(log_loss(fitted.predict(fresh), fresh.labels).mean())
 
 
-@pytest.mark.parametrize("spec", catalog.specs(), ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", every_method())
 def test_units_keep_what_is_learned_from_being_learned_by_heart(spec: MethodSpec) -> None:
     """Held-out rows whose unit was seen flatter whatever learns a unit's label; on fresh units that costs."""
     classes = CHOOSING.get(spec.name, 2)

@@ -66,6 +66,7 @@ def test_with_few_rows_the_interval_is_that_of_the_likelihood():
     assert found.lo < found.value < found.hi
 
 
+@pytest.mark.slow
 def test_the_slopes_interval_holds_the_truth_where_positives_are_few():
     rng = np.random.default_rng(5)
     held = []

@@ -23,6 +23,7 @@ def test_certain_and_wrong_leaves_no_doubt():
     assert (only.p, only.detectable) == (0.0, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_four_in_five_tests_find_the_gap_and_one_in_twenty_is_false(weighted):
     rng = np.random.default_rng(0)
@@ -39,6 +40,7 @@ def test_four_in_five_tests_find_the_gap_and_one_in_twenty_is_false(weighted):
     assert np.mean([one.p <= 0.05 for one in found]) == pytest.approx(0.8, abs=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "rate"), [(40, 0.3), (10, 0.02), (25, 0.01)])
 def test_any_false_group_is_rare(size, rate):
     """Fifty calibrated groups, of few rows and of rare labels: how often any of them is called off."""

@@ -76,6 +76,7 @@ def test_p_values_are_those_of_all_tables_of_labels() -> None:
         assert found.p == pytest.approx(chance[least <= least[table] + 1e-12].sum(), abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "centre", "weighted"), [(200, -1.0, False), (200, -5.3, False), (150, -1.0, True), (400, -3.5, True)]
 )
@@ -107,6 +108,7 @@ def test_small_gaps_that_agree_are_found(rows: int, wrong) -> None:
     assert found >= 17
 
 
+@pytest.mark.slow
 def test_the_detectable_error_is_found_in_four_cases_of_five() -> None:
     rng = np.random.default_rng(3)
     found = 0

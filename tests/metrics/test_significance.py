@@ -43,6 +43,7 @@ def test_p_values_are_uniform_under_calibration(metric, weighted):
     assert stats.kstest(p, "uniform").pvalue > 0.003
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [200, 1000])
 def test_hosmer_lemeshow_is_right_where_few_positives_are_expected(rows: int) -> None:
     rng = np.random.default_rng(3)

@@ -37,6 +37,7 @@ def test_many_rows_are_put_together_without_another_variance():
     assert standings([first, second], None)[0].best == pytest.approx(oracle, abs=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [0.0, 0.15])
 def test_the_best_is_among_those_that_are_as_good(ahead):
     """In 95 tables of 100, at least, whether five scores are alike or one is ahead."""

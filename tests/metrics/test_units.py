@@ -131,6 +131,7 @@ TESTS = {
 """P-values."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 def test_a_calibrated_score_is_not_called_off_because_users_have_many_rows(test) -> None:
     off = [(test(rows) <= 0.05, test(replace(rows, units=None)) <= 0.05) for rows in map(users, range(25))]

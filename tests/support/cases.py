@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 
 from calcli.batch import Batch, Column
+from calcli.methods import catalog
 from calcli.numeric.links import logit
+
+
+def every_method() -> list[Any]:
+    """To parametrize a test with. Where a fit takes tenths of a second it is slow; the methods' own tests remain."""
+    return [
+        pytest.param(spec, marks=[pytest.mark.slow] * (spec.needs_features or spec.name == "pool"), id=spec.name)
+        for spec in catalog.specs()
+    ]
 
 
 def ordinary(rows: int = 600, classes: int = 2, seed: int = 0, *, weighted: bool = False) -> Batch:

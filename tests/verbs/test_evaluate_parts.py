@@ -64,6 +64,7 @@ def test_differences_from_any_score(fitted: Path) -> None:
     assert "difference from m" in page
 
 
+@pytest.mark.slow
 def test_bootstrap_intervals_agree_with_normal_theory(fitted: Path) -> None:
     drawn = calcli.evaluate("test.parquet", artifacts=("m",), bootstrap=1000, seed=1)
     plain = calcli.evaluate("test.parquet", artifacts=("m",))

@@ -20,6 +20,7 @@ from tests.support.listener import Recorder
 ROWS = 300
 WEIGHTED = Flags(weight="w", features=("f",))
 UNITS = pytest.mark.parametrize("unit", [7.0, 1.0 / ROWS, 1e305, 1e-305])
+HETEROGENEOUS = pytest.param("heterogeneous", marks=pytest.mark.slow)
 
 
 def table(unit: float = 1.0) -> pl.DataFrame:
@@ -45,7 +46,7 @@ def fitted(method: str) -> Any:
 
 
 @UNITS
-@pytest.mark.parametrize("method", ["platt", "sms", "isotonic", "bbq", "venn-abers", "spline", "heterogeneous"])
+@pytest.mark.parametrize("method", ["platt", "sms", "isotonic", "bbq", "venn-abers", "spline", HETEROGENEOUS])
 def test_the_unit_of_weights_changes_no_fit(method: str, unit: float) -> None:
     one, other = fitted(method), calcli.fit(table(unit), method=method, flags=WEIGHTED)
     np.testing.assert_allclose(other.model.predict(table()), one.model.predict(table()), rtol=1e-6)
@@ -86,7 +87,7 @@ def told(report: Any) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("binding", "fit")}
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic", "bbq", "spline", "venn-abers", "heterogeneous"])
+@pytest.mark.parametrize("method", ["platt", "isotonic", "bbq", "spline", "venn-abers", HETEROGENEOUS])
 def test_counts_are_the_rows_they_count_in_every_fit(method: str) -> None:
     frame, rows = counted()
     one = calcli.fit(frame, method=method, flags=COUNTED)
@@ -96,6 +97,7 @@ def test_counts_are_the_rows_they_count_in_every_fit(method: str) -> None:
     assert [score.metrics for score in one.report.scores] == [score.metrics for score in other.report.scores]
 
 
+@pytest.mark.slow
 def test_counts_are_the_rows_they_count_in_every_number() -> None:
     """Values, intervals by rows and by users, tests, groups, curves."""
     frame, rows = counted()

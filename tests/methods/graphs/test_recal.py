@@ -324,6 +324,7 @@ def test_rows_of_weight_zero_teach_nothing_but_stay_neighbours() -> None:
     np.testing.assert_allclose(one, other, atol=0.5)
 
 
+@pytest.mark.slow
 def test_rates_and_penalties_are_chosen_where_auto_is_asked() -> None:
     batch = related_rows(500, 1)
     known = fitted(batch, "column:place", rate="auto", **{"lambda": "auto"}).state.params

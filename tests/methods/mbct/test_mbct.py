@@ -340,6 +340,7 @@ def test_without_a_place_for_it_code_is_compiled_and_forgotten(monkeypatch, tmp_
     assert compiled.compiled(lambda x: x + 1)(2) == 3
 
 
+@pytest.mark.slow
 def test_predictions_from_several_threads_at_once() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
