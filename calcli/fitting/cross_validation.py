@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,15 +14,26 @@ from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
+from calcli.metrics.fold_fits import LEAST, MOST, FoldFits
+
+SAID = 500_000
+"""About so many predictions of the folds' calibrators for rows of other folds are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPredictions:
-    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took."""
+    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took.
+
+    Attributes
+    ----------
+    fits
+        What the calibrator of each fold says of the rows of the others, where that was asked for.
+    """
 
     prob: FloatArray
     fit_seconds: float
     apply_seconds: float
+    fits: FoldFits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +59,14 @@ def predict_held_out(
 ) -> tuple[HeldOutPredictions, FittedMethod]:
     """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
     parts: dict[int, FoldPredictions] = {}
+    said: list[FloatArray] = []
+    step = max(1, len(batch) * len(splits) // SAID)
     for part, fitted in predict_splits(spec, batch, params, splits, range(len(splits)), seed, sides, post_processing):
         parts[part.split], last = part, fitted
+        if splits.partition and LEAST <= len(splits) <= MOST:
+            said.append(fitted.predict(batch.take(slice(None, None, step))))
         done()
-    return join_folds(parts, batch, splits), last
+    return replace(join_folds(parts, batch, splits), fits=FoldFits(tuple(said), step) if said else None), last
 
 
 def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Splits) -> HeldOutPredictions:

@@ -232,6 +232,16 @@ def paired_difference(
     return of_units(*unit_sums(units, w * (a_rows - b_rows), w))
 
 
+def widened(found: Paired, variance: float) -> Paired:
+    """The interval of a mean whose variance is greater by so much than its rows, or units, say."""
+    if variance <= 0 or found.value is None or found.lo is None or found.hi is None:
+        return found
+    value = found.value
+    below, above = (math.hypot(end - value, Z975 * math.sqrt(variance)) for end in (found.lo, found.hi))
+    p = math.erfc(Z975 / math.sqrt(2.0) * abs(value) / (below if value > 0 else above))
+    return Paired(value, value - below, value + above, p)
+
+
 def given_at_least(found: Paired, least: float) -> Paired:
     """The interval of a mean that is only looked at because it was found to be `least` or more.
 
