@@ -115,6 +115,10 @@ BENCHMARKS = (
          "mcgrad", "lightgbm", "catboost"),
     ),
     Benchmark(
+        "held-out", "statistics/held_out.py", "Held-out gains: what fit reports, and what is so",
+        "Simulated rows, fitted by one method with five folds.",
+    ),
+    Benchmark(
         "verdict", "statistics/verdict.py", "The verdict: how often it is wrong, and what it finds",
         "Simulated scores, calibrated ones and others, and what `diagram` and `evaluate` say of them.",
     ),
@@ -142,6 +146,11 @@ BENCHMARKS = (
     Benchmark(
         "units", "statistics/units.py", "Units: intervals and p-values where rows belong together",
         "Simulated users whose rows share an effect, counted as rows and as users (`--resample-by`).",
+    ),
+    Benchmark(
+        "laws", "statistics/laws.py", "Laws: what weights and the names of classes change",
+        "By how much the probabilities of a fit, and the numbers of a report, differ where they must be the same.",
+        peers=("catboost", "numba"),
     ),
     Benchmark(
         "auto-simulation", "statistics/auto.py", "Auto: what it leaves alone, and the gain that it reports",
