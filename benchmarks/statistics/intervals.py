@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     tests(30 if quick else 400)
-    smooth(30 if quick else 400)
+    smooth(30 if quick else 150)
     intervals(30 if quick else 1000)
 
 

@@ -146,9 +146,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    coverage(20 if quick else 600)
-    alarms(10 if quick else 250)
-    fits(10 if quick else 200)
+    coverage(20 if quick else 300)
+    alarms(10 if quick else 100)
+    fits(10 if quick else 100)
 
 
 if __name__ == "__main__":
