@@ -35,16 +35,21 @@ class FoldFits:
     prob: tuple[FloatArray, ...]
     step: int = 1
 
-    def missing(self, scored: Scored, folds: Folds, rows: Callable[[Scored], FloatArray]) -> float:
-        """The variance of the mean of `rows` that a sum over independent rows, or units, leaves out.
-
-        In a row of the table of sums of fold k by the calibrators of the other folds l, these differ by S_k A S_l.
-        """
+    def sums(self, scored: Scored, folds: Folds, rows: Callable[[Scored], FloatArray]) -> FloatArray:
+        """What the rows of each fold (down) add to the mean of `rows` by the calibrator of each fold (across)."""
         count, every = folds.count, slice(None, None, self.step)
         some, place = scored.take(every), folds.place[every]
         weight = np.ones(len(some)) if some.weight is None else some.weight
         sums = np.stack([totals(place, weight * rows(replace(some, prob=prob)), count) for prob in self.prob], axis=1)
-        others = ~np.eye(count, dtype=np.bool_)
-        mean = sums.mean(axis=1, where=others, keepdims=True)
-        spread = float(np.square(sums - mean).sum(where=others)) * (count - 1) / (count - 2)
-        return spread * (self.step / scored.total_weight) ** 2 if scored.total_weight > 0 else 0.0
+        return sums * (self.step / scored.total_weight) if scored.total_weight > 0 else np.zeros_like(sums)
+
+
+def missing(sums: FloatArray) -> float:
+    """The variance of a mean that a sum over independent rows, or units, leaves out.
+
+    The sums of fold k by the calibrators of the other folds l differ by S_k A S_l.
+    """
+    count = len(sums)
+    others = ~np.eye(count, dtype=np.bool_)
+    mean = sums.mean(axis=1, where=others, keepdims=True)
+    return float(np.square(sums - mean).sum(where=others)) * (count - 1) / (count - 2)

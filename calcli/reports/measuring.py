@@ -15,7 +15,7 @@ from calcli.diagrams.curves import Curve, Kind
 from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
-from calcli.metrics.fold_fits import FoldFits
+from calcli.metrics.fold_fits import FoldFits, missing
 from calcli.metrics.groups import adjusted, by_group
 from calcli.metrics.paired import Paired, paired, widened
 from calcli.metrics.rejection import by_rate, by_threshold
@@ -138,9 +138,13 @@ def measure_all(
             interval = replicates.difference(place[name], place[versus], metric.name)
             return Difference(name, versus, metric.name, value, *map(finite, interval))
         found = None if per_row is None else paired(scored[name], scored[versus], per_row)
-        fits = candidates[place[name]].fits
-        if found is not None and per_row is not None and fits is not None and folds is not None:
-            found = widened(found, fits.missing(scored[name], folds, per_row))
+        if found is not None and per_row is not None and folds is not None:
+            sums = [
+                sign * fits.sums(scored[one], folds, per_row)
+                for sign, one in ((1.0, name), (-1.0, versus))
+                if (fits := candidates[place[one]].fits) is not None
+            ]
+            found = widened(found, missing(np.sum(sums, axis=0))) if sums else found
         return normal_difference((name, versus), metric.name, value, found)
 
     first = candidates[0].name

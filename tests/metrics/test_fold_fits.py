@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from calcli.metrics.base import Folds, Scored
-from calcli.metrics.fold_fits import FoldFits
+from calcli.metrics.fold_fits import FoldFits, missing
 from calcli.metrics.paired import Paired, paired_difference, widened
 
 FOLDS, ROWS = 5, 60
@@ -28,17 +28,17 @@ def gain(seed: int) -> tuple[float, float, float, float]:
     scored, zero = Scored(label, means[PLACE]), Scored(label, np.zeros(ROWS))
     found = paired_difference(square(scored), square(zero), None)
     fits = FoldFits(tuple(np.full(ROWS, mean) for mean in means))
-    missing = fits.missing(scored, Folds(PLACE, FOLDS), square)
-    wide = widened(found, missing)
+    lacking = missing(fits.sums(scored, Folds(PLACE, FOLDS), square))
+    wide = widened(found, lacking)
     difference = square(scored) - square(zero)
     held = wide.lo <= np.square(means).mean() <= wide.hi
-    return found.value - np.square(means).mean(), difference.var(ddof=1) / ROWS, missing, held
+    return found.value - np.square(means).mean(), difference.var(ddof=1) / ROWS, lacking, held
 
 
 def test_half_the_variance_of_a_gain_of_nothing_is_missing_from_the_sum_over_rows() -> None:
-    error, rows, missing, held = np.array([gain(seed) for seed in range(1500)]).T
+    error, rows, lacking, held = np.array([gain(seed) for seed in range(1500)]).T
     assert rows.mean() / error.var() == pytest.approx(0.5, abs=0.1)
-    assert (rows + missing).mean() / error.var() == pytest.approx(1.0, abs=0.15)
+    assert (rows + lacking).mean() / error.var() == pytest.approx(1.0, abs=0.15)
     assert 0.93 <= held.mean() <= 0.99
 
 
@@ -50,11 +50,11 @@ def test_some_of_the_rows_and_all_weights_twice_as_large_say_the_same() -> None:
     half = FoldFits(tuple(np.full(ROWS, mean) for mean in means), step=2)
     order = np.arange(2 * ROWS).reshape(2, ROWS).T.ravel()  # each row beside its copy
     scored = Scored(label[order], means[place][order])
-    missing = all_of_them.missing(scored, folds.take(order), square)
-    assert missing > 0
-    assert half.missing(scored, folds.take(order), square) == pytest.approx(missing)
+    sums = all_of_them.sums(scored, folds.take(order), square)
+    assert missing(sums) > 0
+    np.testing.assert_allclose(half.sums(scored, folds.take(order), square), sums)
     heavy = Scored(scored.label, scored.prob, np.full(2 * ROWS, 2.0))
-    assert all_of_them.missing(heavy, folds.take(order), square) == pytest.approx(missing)
+    np.testing.assert_allclose(all_of_them.sums(heavy, folds.take(order), square), sums)
 
 
 def test_an_interval_is_wider_by_the_variance_and_its_p_value_agrees() -> None:
