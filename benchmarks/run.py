@@ -135,6 +135,10 @@ BENCHMARKS = (
          "mcgrad", "lightgbm", "catboost"),
     ),
     Benchmark(
+        "held-out", "statistics/held_out.py", "Held-out gains: what fit reports, and what is so",
+        "Simulated rows, fitted by one method with five folds.",
+    ),
+    Benchmark(
         "verdict", "statistics/verdict.py", "The verdict: how often it is wrong, and what it finds",
         "How often the joint test of `diagram` and `evaluate` rejects simulated scores, calibrated ones and others.",
     ),
@@ -165,6 +169,11 @@ BENCHMARKS = (
     Benchmark(
         "units", "statistics/units.py", "Units: intervals and p-values where rows belong together",
         "Simulated users whose rows share an effect, analysed by row and by user (`--resample-by`).",
+    ),
+    Benchmark(
+        "laws", "statistics/laws.py", "Laws: what weights and the names of classes change",
+        "By how much the probabilities of a fit, and the numbers of a report, differ where they must be the same.",
+        peers=("catboost", "numba"),
     ),
     Benchmark(
         "auto-simulation", "statistics/auto.py", "Auto: what it leaves alone, and the gain that it reports",

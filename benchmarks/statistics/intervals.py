@@ -15,6 +15,8 @@ import numpy as np
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Options, Scored
+from calcli.metrics.bootstrap import bootstrap
+from calcli.metrics.catalog import find, measure
 from calcli.metrics.cox import slope
 from calcli.metrics.paired import paired_sums
 from calcli.metrics.proper import nll_rows
@@ -23,6 +25,8 @@ from calcli.numeric.links import sigmoid
 
 CENTRES = {"0.31": -1.0, "0.05": -3.55, "0.01": -5.3}
 """By the rate of positives."""
+
+REPLICATES = 99
 
 
 def rows_of(seed: int, rows: int, centre: float, *, weighted: bool = False) -> tuple[np.ndarray, Scored]:
@@ -52,6 +56,20 @@ def tests(repeats: int) -> None:
             fitted = calibrator.fit(catalog.find("platt"), Batch(z, scored.label), {})
             found.append(spiegelhalter_z(Scored(scored.label, fitted.predict(Batch(z, scored.label))), options).p)
         print(f"| {name}, after platt on the same rows | 0.31 | 500 | {share([p <= 0.05 for p in found])} |")
+
+
+def smooth(repeats: int) -> None:
+    """`smooth_ece` beside labels drawn from the score."""
+    chosen = (find("smooth_ece"),)
+    for weighted in (False, True):
+        found = []
+        for seed in range(repeats):
+            scored = rows_of(seed, 300, -1.0, weighted=weighted)[1]
+            value = measure(chosen, scored, Options())["smooth_ece"]
+            replicates = bootstrap([scored], chosen, Options(), REPLICATES, seed=seed)
+            found.append(replicates.complete(0, "smooth_ece", value).p)
+        weights = ", exponential weights" if weighted else ""
+        print(f"| `smooth_ece --bootstrap {REPLICATES}`{weights} | 0.31 | 300 | {share([p <= 0.05 for p in found])} |")
 
 
 def intervals(repeats: int) -> None:
@@ -101,6 +119,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     tests(30 if quick else 400)
+    smooth(30 if quick else 150)
     intervals(30 if quick else 1000)
 
 

@@ -14,25 +14,37 @@ from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
+from calcli.metrics.fold_fits import LEAST, MOST, FoldFits
+
+SAID = 500_000
+"""About so many predictions of the folds' calibrators for rows of other folds are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPredictions:
-    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took."""
+    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took.
+
+    Attributes
+    ----------
+    fits
+        What the calibrator of each fold says of the rows of the others, where that was asked for.
+    """
 
     prob: FloatArray
     fit_seconds: float
     apply_seconds: float
+    fits: FoldFits | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FoldPredictions:
-    """Calibrated probabilities of the test rows of one split, in order."""
+    """Calibrated probabilities of the test rows of one split, in order, and those of `FoldFits`."""
 
     split: int
     prob: FloatArray
     fit_seconds: float
     apply_seconds: float
+    said: FloatArray | None = None
 
 
 def predict_held_out(
@@ -48,10 +60,19 @@ def predict_held_out(
 ) -> tuple[HeldOutPredictions, FittedMethod]:
     """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
     parts: dict[int, FoldPredictions] = {}
-    for part, fitted in predict_splits(spec, batch, params, splits, range(len(splits)), seed, sides, post_processing):
+    step = step_of(batch, splits)
+    every = range(len(splits))
+    for part, fitted in predict_splits(spec, batch, params, splits, every, seed, sides, post_processing, step):
         parts[part.split], last = part, fitted
         done()
     return join_folds(parts, batch, splits), last
+
+
+def step_of(batch: Batch, splits: Splits) -> int:
+    """Which rows each fold's calibrator predicts for `FoldFits`: each so many-th, none where it is 0."""
+    if not splits.partition or not LEAST <= len(splits) <= MOST:
+        return 0
+    return max(1, len(batch) * len(splits) // SAID)
 
 
 def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Splits) -> HeldOutPredictions:
@@ -59,10 +80,13 @@ def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Split
     prob = np.empty(batch.score.shape)
     for part in parts.values():
         prob[splits.tests[part.split]] = part.prob
+    said = [parts[split].said for split in range(len(splits))]
+    known = tuple(one for one in said if one is not None)
     return HeldOutPredictions(
         prob[splits.predicted],
         sum(part.fit_seconds for part in parts.values()),
         sum(part.apply_seconds for part in parts.values()),
+        FoldFits(known, step_of(batch, splits)) if len(known) == len(splits) else None,
     )
 
 
@@ -75,8 +99,9 @@ def predict_splits(
     seed: int,
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
+    step: int = 0,
 ) -> Iterator[tuple[FoldPredictions, FittedMethod]]:
-    """The predictions and the calibrator of each of the splits `which`."""
+    """The predictions and the calibrator of each of the splits `which`; `step` is that of `step_of`."""
     sums: list[Sums] = []
     for split in which:
         started = time.perf_counter()
@@ -88,7 +113,9 @@ def predict_splits(
         fitted = fitted.with_post_processing(post_processing)
         middle = time.perf_counter()
         prob = fitted.predict(batch.take(splits.tests[split]))
-        yield FoldPredictions(split, prob, middle - started, time.perf_counter() - middle), fitted
+        apply_seconds = time.perf_counter() - middle
+        said = fitted.predict(batch.take(slice(None, None, step))) if step else None
+        yield FoldPredictions(split, prob, middle - started, apply_seconds, said), fitted
 
 
 def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:

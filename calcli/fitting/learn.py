@@ -24,6 +24,7 @@ from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
+from calcli.metrics.fold_fits import FoldFits
 from calcli.metrics.paired import Paired, given_at_least
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
@@ -51,6 +52,8 @@ class Learned:
         How much it had to lower the mean log-loss to be selected.
     folds
         Of the held-out rows, where several calibrators have predicted them.
+    fits
+        What each of these says of all of them.
     """
 
     spec: MethodSpec
@@ -66,6 +69,7 @@ class Learned:
     choice: Choice | None = None
     least_gain: float | None = None
     folds: Folds | None = None
+    fits: FoldFits | None = None
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""
@@ -78,14 +82,14 @@ class Learned:
         assert self.prob is not None
         kept = rows[self.rows]
         folds = None if self.folds is None else self.folds.take(kept)
-        return replace(self, rows=rows, prob=self.prob[kept], held_out_rows=int(rows.sum()), folds=folds)
+        return replace(self, rows=rows, prob=self.prob[kept], held_out_rows=int(rows.sum()), folds=folds, fits=None)
 
     @property
     def candidates(self) -> list[Candidate]:
         """The held-out predictions as a score to be measured, if there are any."""
         name = self.spec.name
         source = ScoreSource("method", method=name)
-        return [] if self.prob is None else [Candidate(name, source, self.prob, self.seconds)]
+        return [] if self.prob is None else [Candidate(name, source, self.prob, self.seconds, fits=self.fits)]
 
     def allowing_for_choice(self, differences: Sequence[Difference]) -> tuple[Difference, ...]:
         """The differences; that of the log-loss to no calibration allows for having been large enough to be chosen."""
@@ -216,6 +220,7 @@ class _Task:
             rows=splits.predicted,
             prob=predicted.prob,
             folds=splits.folds,
+            fits=predicted.fits,
         )
 
     def _fit(self, spec: MethodSpec, params: Params) -> FittedMethod:

@@ -22,6 +22,7 @@ from calcli.fitting.cross_validation import (
     gathers_once,
     join_folds,
     predict_splits,
+    step_of,
 )
 from calcli.fitting.splits import Splits
 from calcli.methods import calibrator
@@ -140,8 +141,9 @@ def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | Fit
         fitted = calibrator.fit(spec, work.batch, params, sides=sides, seed=work.seed)
         yield fitted.with_post_processing(work.post_processing)
         params = {**params, **fitted.settings}
+    step = 0 if work.settle else step_of(work.batch, work.splits)
     for fold, _ in predict_splits(
-        spec, work.batch, params, work.splits, task.splits, work.seed, sides, work.post_processing
+        spec, work.batch, params, work.splits, task.splits, work.seed, sides, work.post_processing, step
     ):
         yield fold
 

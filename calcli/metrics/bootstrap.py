@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 CHUNK = 20
 """Replicates that share a stream of random numbers, so that results do not depend on the number of threads."""
 
+TIED = 1e-9
+"""Values that differ by less are the same, rounded: which of them is greater would depend on the unit of weights."""
+
 MOSTLY = 0.9
 """The share of replicates in which a metric must be defined for anything to be said about it."""
 
@@ -78,7 +81,8 @@ class Bootstrap:
             values = _defined(self.calibrated[metric][score])
             if values is None:
                 return measured
-            above = (1.0 + float(np.count_nonzero(values >= measured.value))) / (1.0 + len(values))
+            tied = measured.value * (1.0 - TIED)
+            above = (1.0 + float(np.count_nonzero(values >= tied))) / (1.0 + len(values))
             return replace(
                 measured,
                 floor=float(values.mean()) if measured.floor is None else measured.floor,

@@ -17,7 +17,7 @@ from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, dot
-from calcli.metrics.paired import Z975, student, unit_sums
+from calcli.metrics.paired import Z975, Paired, by_unit, unit_sums
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expansion, newton
@@ -66,13 +66,19 @@ def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int
     """The measurement with the 95 % interval of the slope (1), its intercept free, or of the intercept (0) alone."""
     few = _rarer(rows.blocks) < FEW
     lo, hi = _profiled(rows.blocks, theta, which) if few else (math.inf, -math.inf)
-    if few and rows.units is None:
-        return replace(measurement, lo=lo, hi=hi)
     basis = np.stack([np.ones(len(rows)), logit(rows.prob)])[: which + 1]
-    quantile = student(rows)  # infinite of one unit
-    width = quantile * _standard_errors(rows, theta, basis)[which] if math.isfinite(quantile) else math.inf
-    # By unit, and with few positives no narrower than if rows were independent.
-    return replace(measurement, lo=min(lo, theta[which] - width), hi=max(hi, theta[which] + width))
+    if rows.units is None:
+        if not few:
+            width = Z975 * _standard_errors(rows, theta, basis)[which]
+            lo, hi = theta[which] - width, theta[which] + width
+        return replace(measurement, lo=lo, hi=hi)
+    found = _of_units(rows, theta, basis)
+    # With few positives no narrower than if rows were independent.
+    return replace(
+        measurement,
+        lo=min(lo, -math.inf if found.lo is None else found.lo),
+        hi=max(hi, math.inf if found.hi is None else found.hi),
+    )
 
 
 def _rarer(blocks: Blocks) -> float:
@@ -183,18 +189,32 @@ def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[Fl
 def _standard_errors(rows: Scored, theta: FloatArray, basis: FloatArray) -> FloatArray:
     """Standard errors by the sandwich, which holds whether or not the regression is the truth (White 1982).
 
-    It does not assume either that weights say how precise a row is: their scale does not matter. Where rows belong to
-    units, what they add is summed by unit first.
+    It does not assume either that weights say how precise a row is: their scale does not matter.
     """
-    u = theta[0] + theta[1] * logit(rows.prob)
-    s = sigmoid(u)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight / rows.total_weight
-    bread = np.linalg.pinv((basis * (w * s * (1.0 - s))) @ basis.T)
-    added = basis * (w * (rows.label - s))
-    if rows.units is not None:
-        added = np.stack(unit_sums(rows.units, *added))
-        added *= math.sqrt(added.shape[1] / max(1, added.shape[1] - 1))
-    meat = added @ added.T
+    bend, added, _ = _expanded(rows, theta, basis)
+    bread = np.linalg.pinv((basis * bend) @ basis.T)
     with np.errstate(over="ignore", invalid="ignore"):  # at the ends of the scale nothing bends: the error is infinite
-        errors: FloatArray = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
+        errors: FloatArray = np.sqrt(np.maximum(np.diag(bread @ (added @ added.T) @ bread), 0.0))
     return errors
+
+
+def _expanded(rows: Scored, theta: FloatArray, basis: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What each row adds to the second and, by variable, to the first derivatives; and its share of all weight."""
+    s = sigmoid(theta[0] + theta[1] * logit(rows.prob))
+    w = np.full(len(rows), 1.0 / len(rows)) if rows.weight is None else rows.weight / rows.total_weight
+    return w * s * (1.0 - s), basis * (w * (rows.label - s)), w
+
+
+def _of_units(rows: Scored, theta: FloatArray, basis: FloatArray) -> Paired:
+    """The last variable of the fit over units: Newton's step without each of them says what it does to the fit."""
+    assert rows.units is not None
+    bend, added, share = _expanded(rows, theta, basis)
+    mass, *sums = unit_sums(rows.units, share, *added, *(bend * one * two for one in basis for two in basis))
+    first = np.stack(sums[: len(basis)], axis=1)
+    second = np.stack(sums[len(basis) :], axis=1).reshape(-1, len(basis), len(basis))
+    held = mass > 0
+    try:
+        influence = np.linalg.solve((second.sum(axis=0) - second)[held], first[held, :, None])[:, -1, 0]
+    except np.linalg.LinAlgError:  # without one of them the others determine nothing
+        influence = np.full(np.count_nonzero(held), math.inf)
+    return by_unit(float(theta[len(basis) - 1]), influence, mass[held])

@@ -21,6 +21,7 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics import unit_signs
 from calcli.metrics.base import Scored
+from calcli.metrics.paired import Paired, of_units, unit_sums
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import logit
 from calcli.numeric.rng import stream
@@ -228,6 +229,11 @@ class UnitGaps:
         names = ("unit", "cell", "weight", "gap")
         return UnitGaps(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
+    @property
+    def mean(self) -> Paired:
+        """Of all gaps: where they are skewed, as those of rare positives are, signs by chance are not enough."""
+        return of_units(*unit_sums(self.unit, self.gap, self.weight))
+
     def table(self, cells: IntArray, lower: FloatArray) -> FloatArray:
         """The gaps of each unit in these cells, of probabilities that are by so much lower in each cell.
 
@@ -283,7 +289,8 @@ def joint_test(sums: GapSums, seed: int = 0) -> JointTest:
     # Where rows belong to units, whose rows may be alike in what no score knows, chance does at least as much.
     if (gaps := sums.by_unit(sums.prob)) is not None:
         by_unit = _ranked(statistics, sums.sums[5], statistics.compute(unit_signs.signed(gaps, DRAWS, seed)))
-        p, shift_p = max(p, by_unit[0]), max(shift_p, by_unit[1])
+        assert sums.units is not None
+        p, shift_p = max(p, by_unit[0]), max(shift_p, by_unit[1], sums.units.mean.p or 0.0)
         spread = max(spread, float(np.sqrt(np.square(gaps.sum(axis=1)).sum())))
     detectable = (quantile(1.0 - critical / 2.0) + quantile(0.8)) * spread / sums.total
     return JointTest(0.0 if sums.impossible > 0 else p, shift_p, detectable)

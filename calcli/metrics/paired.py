@@ -139,50 +139,59 @@ def _student(normal: float, skew: float) -> float:
 def of_units(total: FloatArray, weight: FloatArray) -> Paired:
     """The weighted mean of d over rows that belong to units, from the sums of w d and of w over each unit.
 
-    Units are what is independent. The mean is a ratio of two sums over them, with the residuals e = sum w (d - mean).
-    That of a unit with a share h of all weight is smaller than its error, by 1 - h on average, so that the variance is
-    the jackknife's, (G - 1)/G sum (e / (1 - h))^2 / (sum w)^2. Units, counted by Kish's (sum w)^2 / sum w^2, leave one
-    degree of freedom less than there are: Student's t takes the place of the normal distribution. The correction for
-    skewness is that of `PairedSums.difference`, and the smaller the fewer units bear the sum.
+    The mean is a ratio of two sums over units, with the residuals e = sum w (d - mean). That of a unit with a share h
+    of all weight is smaller than its error, by 1 - h on average.
+    """
+    held = weight > 0
+    total, weight = total[held], weight[held]
+    if len(weight) == 0:
+        return Paired(None, None, None, None)
+    mass = float(weight.sum())
+    mean = float(total.sum()) / mass
+    with np.errstate(divide="ignore", invalid="ignore"):  # a unit that leaves nothing to the others
+        return by_unit(mean, (total - mean * weight) / (1.0 - weight / mass) / mass, weight)
+
+
+def by_unit(value: float, influence: FloatArray, weight: FloatArray) -> Paired:
+    """An estimate from units, which are what is independent, with its interval and its test of 0.
+
+    Its variance is the jackknife's, (G - 1)/G times the sum of squares of the influences f, and Student's t takes the
+    place of the normal distribution. Its degrees of freedom are one less than Kish's number of units,
+    (sum w)^2 / sum w^2, or Satterthwaite's (1946) if these are fewer: 3 (sum f^2)^2 / sum f^4 - 3, which is G - 1 for
+    normal influences of one size. The correction for skewness is that of `PairedSums.difference`, and the smaller the
+    fewer units bear the sum.
+
+    Parameters
+    ----------
+    value
+        The estimate.
+    influence
+        Of each unit: by how much the estimate is greater than without the unit.
+    weight
+        Of each unit, positive.
     """
     from scipy.special import stdtr, stdtrit
 
-    held = weight > 0
-    total, weight = total[held], weight[held]
-    count, mass = len(weight), float(weight.sum())
-    if count == 0:
-        return Paired(None, None, None, None)
-    mean = float(total.sum()) / mass
-    worth = mass**2 / float(np.square(weight).sum())
-    if worth - 1.0 < _ALONE:  # one unit, or one that leaves nothing to the others
-        return Paired(mean, None, None, None)
-    residual = total - mean * weight
-    freed = residual / (1.0 - weight / mass)
-    error = math.sqrt(float(np.square(freed).sum()) * (count - 1) / count) / mass
-    if error <= _SYMMETRIC * abs(mean):
-        return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
-    scale = float(np.square(residual).sum()) ** 1.5
-    skew = float((residual**3).sum()) / scale * worth / count if scale > 0 else 0.0
-    lo, hi, t = _skewed(mean, error, skew, float(stdtrit(worth - 1.0, 0.975)))
-    return Paired(mean, lo, hi, 2.0 * float(stdtr(worth - 1.0, -abs(t))))
+    count = len(weight)
+    worth = float(weight.sum()) ** 2 / float(np.square(weight).sum())
+    with np.errstate(over="ignore"):
+        square = float(np.square(influence).sum())
+    if worth - 1.0 < _ALONE or not math.isfinite(square):  # one unit, or one that leaves nothing to the others
+        return Paired(value, None, None, None)
+    error = math.sqrt(square * (count - 1) / count)
+    if error <= _SYMMETRIC * abs(value):
+        return Paired(value, value, value, 1.0 if value == 0.0 else 0.0)
+    size = influence / math.sqrt(square)
+    freedom = min(worth - 1.0, max(1.0, 3.0 / float((size**4).sum()) - 3.0))
+    skew = float((size**3).sum()) * worth / count
+    lo, hi, t = _skewed(value, error, skew, float(stdtrit(freedom, 0.975)))
+    return Paired(value, lo, hi, 2.0 * float(stdtr(freedom, -abs(t))))
 
 
 def unit_sums(units: IntArray, *columns: FloatArray) -> list[FloatArray]:
     """The sums of each column over the rows of each unit that occurs."""
     place = np.unique(units, return_inverse=True)[1]
     return [totals(place, column, int(place.max(initial=-1)) + 1) for column in columns]
-
-
-def student(rows: Scored) -> float:
-    """The 97.5 % quantile for a statistic of these rows: the normal one, or Student's by the number of their units."""
-    if rows.units is None:
-        return Z975
-    from scipy.special import stdtrit
-
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    mass = unit_sums(rows.units, weight)[0]
-    worth = float(mass.sum()) ** 2 / float(np.square(mass).sum())
-    return float(stdtrit(worth - 1.0, 0.975)) if worth - 1.0 >= _ALONE else math.inf
 
 
 def paired(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]) -> Paired:
@@ -221,6 +230,16 @@ def paired_difference(
         return PairedSums.of(a_rows, b_rows, weight).difference()
     w = np.ones(len(a_rows)) if weight is None else weight
     return of_units(*unit_sums(units, w * (a_rows - b_rows), w))
+
+
+def widened(found: Paired, variance: float) -> Paired:
+    """The interval of a mean whose variance is greater by so much than its rows, or units, say."""
+    if variance <= 0 or found.value is None or found.lo is None or found.hi is None:
+        return found
+    value = found.value
+    below, above = (math.hypot(end - value, Z975 * math.sqrt(variance)) for end in (found.lo, found.hi))
+    p = math.erfc(Z975 / math.sqrt(2.0) * abs(value) / (below if value > 0 else above))
+    return Paired(value, value - below, value + above, p)
 
 
 def given_at_least(found: Paired, least: float) -> Paired:

@@ -15,8 +15,9 @@ from calcli.diagrams.curves import Curve, Kind
 from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
+from calcli.metrics.fold_fits import FoldFits, missing
 from calcli.metrics.groups import adjusted, by_group
-from calcli.metrics.paired import Paired, paired
+from calcli.metrics.paired import Paired, paired, widened
 from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
 from calcli.reports.curves import CurveBuilder
@@ -57,13 +58,17 @@ class Labelled(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A score to be measured: its name, where it comes from, its probabilities, and odds if rows are ranked by them."""
+    """A score to be measured: its name, where it comes from, its probabilities, and odds if rows are ranked by them.
+
+    `fits` is what each of several calibrators that have predicted the rows says of all of them.
+    """
 
     name: str
     source: ScoreSource
     prob: FloatArray
     seconds: Seconds = Seconds()
     odds: FloatArray | None = None
+    fits: FoldFits | None = None
 
     def scored(
         self,
@@ -133,6 +138,13 @@ def measure_all(
             interval = replicates.difference(place[name], place[versus], metric.name)
             return Difference(name, versus, metric.name, value, *map(finite, interval))
         found = None if per_row is None else paired(scored[name], scored[versus], per_row)
+        if found is not None and per_row is not None and folds is not None:
+            sums = [
+                sign * fits.sums(scored[one], folds, per_row)
+                for sign, one in ((1.0, name), (-1.0, versus))
+                if (fits := candidates[place[one]].fits) is not None
+            ]
+            found = widened(found, missing(np.sum(sums, axis=0))) if sums else found
         return normal_difference((name, versus), metric.name, value, found)
 
     first = candidates[0].name

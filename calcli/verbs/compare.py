@@ -242,7 +242,7 @@ def _candidates(outcomes: tuple[Outcome, ...], rows: Batch) -> list[Candidate]:
     for outcome in outcomes:
         if (predicted := outcome.predicted) is not None:
             name, source = outcome.spec.name, ScoreSource("method", method=outcome.spec.name)
-            candidate = Candidate(name, source, predicted.prob)
+            candidate = Candidate(name, source, predicted.prob, fits=predicted.fits)
             if name == IDENTITY:
                 candidate = raw_candidate(rows, name, source)
             candidates.append(replace(candidate, seconds=Seconds(predicted.fit_seconds, predicted.apply_seconds)))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import minimize
 
 from calcli.metrics import unit_signs
 from calcli.metrics.base import Options, Scored
@@ -22,6 +23,7 @@ from calcli.metrics.joint_test import GapSums, joint_test
 from calcli.metrics.paired import of_units, paired, paired_difference
 from calcli.metrics.proper import nll_rows
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
+from calcli.numeric.links import logit
 from tests.support.scored import rows_of
 
 TIMES = 5
@@ -41,15 +43,22 @@ def users(seed: int, units: int = 60, each: int = 20) -> Scored:
     return Scored((rng.random(units) < prob).astype(np.int64)[unit], prob[unit], units=unit)
 
 
+def freedom(influences: np.ndarray) -> float:
+    """Satterthwaite's degrees of freedom by the kurtosis."""
+    pairs = np.concatenate([influences, -influences])  # about 0
+    return max(1.0, 3.0 * len(influences) / stats.kurtosis(pairs, fisher=False) - 3.0)
+
+
 @given(st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=2, max_size=20).map(np.array), st.floats(-3, 3))
 def test_of_symmetric_units_of_one_size_it_is_the_t_test_of_their_means(half: np.ndarray, shift: float) -> None:
+    """With fewer degrees of freedom where few of them are far from the others."""
     means = np.concatenate([half, 2.0 - half]) + shift
     found = of_units(7.0 * means, np.full(len(means), 7.0))
     error = stats.sem(means)
     if error > 1e-3:
-        low, high = stats.t.interval(0.95, len(means) - 1, np.mean(means), error)
-        assert (found.lo, found.hi) == (pytest.approx(low, rel=1e-6, abs=1e-6), pytest.approx(high, rel=1e-6, abs=1e-6))
-        assert found.p == pytest.approx(stats.ttest_1samp(means, 0.0).pvalue, rel=1e-4, abs=1e-9)
+        t = stats.t(min(len(means) - 1, freedom(means - means.mean())), np.mean(means), error)
+        assert (found.lo, found.hi) == pytest.approx(t.interval(0.95), rel=1e-6, abs=1e-6)
+        assert found.p == pytest.approx(2.0 * min(t.cdf(0.0), t.sf(0.0)), rel=1e-4, abs=1e-9)
 
 
 def test_units_that_differ_in_size_are_left_out_one_by_one() -> None:
@@ -62,22 +71,57 @@ def test_units_that_differ_in_size_are_left_out_one_by_one() -> None:
     error = np.sqrt(15 / 16 * np.square(without - 2.0).sum())
     worth = weight.sum() ** 2 / np.square(weight).sum()
     assert found.value == pytest.approx(2.0)
-    assert found.hi - 2.0 == pytest.approx(stats.t.ppf(0.975, worth - 1) * error, rel=1e-9)
+    assert found.hi - 2.0 == pytest.approx(stats.t.ppf(0.975, min(worth - 1, freedom(without - 2.0))) * error, rel=1e-9)
     assert found.lo - 2.0 == pytest.approx(2.0 - found.hi, rel=1e-9)
+
+
+SIZES = 600 // (1 + np.arange(50))
+"""Rows of units, a few of which have most."""
+
+
+def test_the_interval_of_units_that_differ_much_in_size_holds_the_mean() -> None:
+    rng, held, times = np.random.default_rng(0), 0, 2000
+    for _ in range(times):
+        found = of_units(SIZES * rng.normal(size=50) + np.sqrt(SIZES) * rng.normal(size=50), SIZES.astype(np.float64))
+        held += found.lo <= 0.0 <= found.hi
+    assert 0.94 <= held / times <= 0.965  # 0.005 is a standard deviation
+
+
+@pytest.mark.parametrize(("metric", "free"), [(slope, 2), (intercept, 1)])
+def test_the_recalibration_is_fitted_without_each_unit(metric, free: int) -> None:
+    unit = np.repeat(np.arange(50), SIZES)
+    rows = replace(rows_of(len(unit)), units=unit, clusters=None)
+
+    def fitted(some: np.ndarray) -> float:
+        z, label = logit(rows.prob[some]), rows.label[some]
+
+        def loss(theta: np.ndarray) -> float:
+            u = theta[0] + z * (theta[1] if free == 2 else 1.0)
+            return np.logaddexp(0.0, u).sum() - label @ u
+
+        return minimize(loss, [0.0, 1.0][:free], tol=1e-9).x[-1]
+
+    without = np.array([fitted(unit != one) for one in range(50)])
+    error = np.sqrt(49 / 50 * np.square(without - fitted(unit >= 0)).sum())
+    worth = SIZES.sum() ** 2 / np.square(SIZES).sum()
+    quantile = stats.t.ppf(0.975, min(worth - 1, freedom(without - fitted(unit >= 0))))
+    found = metric(rows, Options())
+    assert found.hi - found.lo == pytest.approx(2.0 * quantile * error, rel=0.03)
 
 
 def test_copies_in_a_unit_tell_nothing_new() -> None:
     rows = rows_of(2000)
     other = replace(rows, prob=np.clip(rows.prob + 0.05, 0.0, 0.99))
-    wider = stats.t.ppf(0.975, 1999) / stats.norm.ppf(0.975)
     alone, by_unit = paired(other, rows, nll_rows), paired(repeated(other), repeated(rows), nll_rows)
     assert by_unit.value == pytest.approx(alone.value, rel=1e-9)
+    degrees = min(1999, freedom((difference := nll_rows(other) - nll_rows(rows)) - difference.mean()))
+    wider = stats.t.ppf(0.975, degrees) / stats.norm.ppf(0.975)
     assert by_unit.hi - by_unit.lo == pytest.approx(wider * (alone.hi - alone.lo), rel=1e-3)
     for metric in (slope, intercept):
-        alone, by_unit = metric(rows, Options()), metric(repeated(rows), Options())
-        assert by_unit.value == pytest.approx(alone.value, rel=1e-6)
-        times = wider * np.sqrt(2000 / 1999)
-        assert by_unit.hi - by_unit.lo == pytest.approx(times * (alone.hi - alone.lo), rel=1e-6)
+        one_each, by_unit = metric(repeated(rows, 1), Options()), metric(repeated(rows), Options())
+        assert (by_unit.value, by_unit.lo, by_unit.hi) == pytest.approx((one_each.value, one_each.lo, one_each.hi))
+        alone = metric(rows, Options())
+        assert by_unit.hi - by_unit.lo == pytest.approx(alone.hi - alone.lo, rel=0.01)
 
 
 def test_units_of_nothing_do_not_count() -> None:

@@ -17,6 +17,9 @@ from calcli.errors import DataError, UsageError
 from calcli.fitting import model_selection
 from calcli.methods import calibrator, catalog
 from calcli.methods.scaling import platt, temperature
+from calcli.metrics.base import Scored
+from calcli.metrics.paired import paired
+from calcli.metrics.proper import nll_rows
 from calcli.numeric.folds import folds
 from calcli.numeric.rng import stream
 from calcli.verbs.compare import CompareRequest, compare
@@ -57,6 +60,27 @@ def test_differences_are_to_no_calibration_and_to_the_chosen(here: Path) -> None
     }
     gain = next(each for each in result.report.differences if each.metric == "nll" and each.score == "platt")
     assert gain.hi < 0
+
+
+def test_its_interval_is_that_of_a_fit_on_the_same_folds(here: Path) -> None:
+    """Both are wider than those of the rows alone: the folds have fitted each other's calibrators."""
+    rows = clicks().head(300)
+    compared, fitted = run(rows).report, calcli.fit(rows, method="platt").report
+    one, other = (
+        next(each for each in report.differences if (each.score, each.versus, each.metric) == ("platt", raw, "nll"))
+        for report, raw in ((compared, "identity"), (fitted, "raw"))
+    )
+    assert (one.value, one.lo, one.hi, one.p) == pytest.approx((other.value, other.lo, other.hi, other.p))
+    batch = Batch(rows["logit"].to_numpy(), rows["label"].to_numpy().astype(np.int64))
+    fold, spec = folds(300, 5, stream(0, "folds")), catalog.find("platt")
+    prob = np.empty(300)
+    for index in range(5):
+        calibrated = calibrator.fit(spec, batch.take(fold != index), spec.resolve())
+        prob[fold == index] = calibrated.predict(batch.take(fold == index))
+    label, raw = batch.labels, 1 / (1 + np.exp(-batch.score))
+    alone = paired(Scored(label, prob), Scored(label, raw), nll_rows)
+    assert one.value == pytest.approx(alone.value)
+    assert one.hi - one.lo > 1.02 * (alone.hi - alone.lo)
 
 
 def test_the_report_keeps_to_the_schema(here: Path) -> None:
