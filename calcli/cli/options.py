@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from calcli.cli import complete
-from calcli.cli.arguments import names, names_or_empty, names_or_none, settings
+from calcli.cli.arguments import names, names_or_empty, names_or_none, settings, storage
 from calcli.cli.environment import THREAD_VARIABLES
 from calcli.cli.screen import is_terminal
 from calcli.cli.signature import REQUIRED, argument, option
@@ -47,7 +47,7 @@ def _limit_threads(count: int | None) -> int | None:
 # Input
 DATA = argument(
     "DATA...",
-    "Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC, NDJSON or JSON; .gz and .zst are unpacked.",
+    "Files, globs, directories, URLs; - is stdin. Parquet, CSV, TSV, Arrow IPC, NDJSON, JSON; .gz, .zst are unpacked.",
     kind=list[str],
     callback=_piped,
 )
@@ -60,6 +60,19 @@ INPUT_FORMAT = source(
     complete=complete.tables,
 )
 DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
+QUERY = source("--query SQL", "The rows of a database: DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE.")
+DATA_TABLE = source("--table NAME", "A table of a database, in place of --query.", variable="CALCLI_DATA_TABLE")
+OUTPUT_TABLE = source(
+    "--table NAME",
+    "A table of a database: the one to write, where -o is a database, or else the one to read.",
+    variable="CALCLI_DATA_TABLE",
+)
+STORAGE_OPTION = source(
+    "--storage-option KEY=VALUE",
+    "A setting of an object store, beside its environment variables and files; repeatable.",
+    kind=list,
+    convert=storage,
+)
 BAD_ROWS = source(
     "--bad-rows fail|null",
     "Rows without a finite score, a label or a weight: refuse the table (fail), or leave them out (null).",
@@ -265,6 +278,7 @@ PICTURE_FORMAT = output(
     variable="CALCLI_DIAGRAM_OUTPUT_FORMAT",
     complete=complete.pictures,
 )
+REPLACE = output("--replace", "Put the rows in the place of the database's table, not below those in it.", False)
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
     "parquet, csv, tsv, ipc, ndjson or json, if the suffix does not say; on stdout that of DATA by default.",
@@ -417,7 +431,9 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 
 # Groups
 
-READING = (DATA, INPUT_FORMAT, DELIMITER, BAD_ROWS)
+PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
+WRITING_PLACES = (QUERY, OUTPUT_TABLE, STORAGE_OPTION)
+READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
 COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)

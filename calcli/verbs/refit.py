@@ -37,6 +37,7 @@ from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.losses import log_loss
+from calcli.places import Url, folder
 from calcli.reports.groups import in_units
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
@@ -153,7 +154,7 @@ class RefitResult:
         By how much the new probabilities of the compared rows differ from those in place: the mean, and the most.
     """
 
-    path: Path
+    path: Path | Url
     report: Report
     kept: str | None
     usual: bool
@@ -166,7 +167,7 @@ class RefitResult:
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
     # Open the artifact, and check its recipe before any rows are read.
-    old, path = load_model(request.artifact), Path(request.artifact)
+    old, path = load_model(request.artifact), folder(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
     if (request.resample_by, request.order_by) != (None, None):
         recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)
@@ -247,15 +248,16 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     return RefitResult(path, report, kept, usual, name, evidence, guard, _moved(*candidates[1:]))
 
 
-def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path:
+def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path | Url:
     """Put the previous generation back in place; a second rollback undoes the first."""
-    before = store.describe(artifact)
-    now = store.rollback(artifact)
+    path = folder(artifact)
+    before = store.describe(path)
+    now = store.rollback(path)
     listener.note(
-        f"{artifact} is the fit {_of_fit(now)} again; the one {_of_fit(before)} is kept, and another --rollback puts "
+        f"{path} is the fit {_of_fit(now)} again; the one {_of_fit(before)} is kept, and another --rollback puts "
         "it back"
     )
-    return Path(artifact)
+    return path
 
 
 def _open(request: RefitRequest) -> Source:

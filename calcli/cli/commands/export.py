@@ -27,6 +27,7 @@ calcli export --dialects"""
     options.SCALE,
     options.CHECK_ROWS,
     options.DIALECTS,
+    options.STORAGE_OPTION,
     options.DEBUG,
 )
 def export(arguments: Arguments) -> None:
