@@ -61,11 +61,8 @@ INPUT_FORMAT = source(
 )
 DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
 QUERY = source("--query SQL", "The rows of a database: DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE.")
-DATA_TABLE = source("--table NAME", "A table of a database, in place of --query.", variable="CALCLI_DATA_TABLE")
-OUTPUT_TABLE = source(
-    "--table NAME",
-    "A table of a database: the one to write, where -o is a database, or else the one to read.",
-    variable="CALCLI_DATA_TABLE",
+DATA_TABLE = source(
+    "--table NAME", "A table of a database: the one to read or, where -o is a database, the one to write."
 )
 STORAGE_OPTION = source(
     "--storage-option KEY=VALUE",
@@ -328,7 +325,7 @@ CHECK_ROWS = output(
     min=1,
     max=10_000,
 )
-TABLE = output("--table NAME", "Where a query finds the rows.")
+TABLE = output("--table NAME", "Where a query finds the rows.", variable="CALCLI_EXPORT_TABLE")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
 EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
@@ -432,7 +429,6 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups
 
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
-WRITING_PLACES = (QUERY, OUTPUT_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
 COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from calcli.errors import UsageError
@@ -142,10 +142,38 @@ class Database:
         return str(self)
 
 
-Place: TypeAlias = Path | Url | Database
+LakeKind: TypeAlias = Literal["delta", "iceberg"]
 
 
-def place(given: str | os.PathLike[str]) -> Place:
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The present version of a table of Delta Lake or Apache Iceberg, which is a directory.
+
+    Attributes
+    ----------
+    names
+        The files below it.
+    """
+
+    where: Path | Url
+    kind: LakeKind
+    names: tuple[str, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.where.name
+
+    def __str__(self) -> str:
+        return str(self.where)
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+
+Place: TypeAlias = Path | Url | Database | Lake
+
+
+def place(given: str | os.PathLike[str]) -> Path | Url | Database:
     """What a user calls a place; an error where it is a URL of an unknown kind."""
     if isinstance(given, Url | Database):
         return given

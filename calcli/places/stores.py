@@ -69,9 +69,23 @@ def storage_options(options: Mapping[str, str]) -> Iterator[None]:
         _options.reset(before)
 
 
-def options() -> dict[str, str]:
-    """The options that are in force."""
-    return dict(_options.get())
+def settings(url: Url) -> dict[str, str]:
+    """What the libraries of lakes are told of a store, with the prefix ``aws_`` where it is Amazon's."""
+    told = {name.lower(): value for name, value in _options.get().items()}
+    if url.scheme != "s3":
+        return told
+    found = {
+        "region": os.environ.get("AWS_REGION"),
+        "endpoint": os.environ.get("AWS_ENDPOINT_URL"),
+        **{name.removeprefix("aws_"): value for name, value in told.items()},
+    }
+    if (provider := _of_amazon(told)) is not None:
+        credential = provider()
+        found |= {name: credential[name] for name in ("access_key_id", "secret_access_key")}
+        found["session_token"] = credential["token"]
+    if str(found["endpoint"]).startswith("http://"):
+        found.setdefault("allow_http", "true")
+    return {f"aws_{name}": value for name, value in found.items() if value is not None}
 
 
 def read(url: Url) -> Stored:
@@ -200,7 +214,7 @@ def _refusals(action: str, url: Url) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise FileNotFoundError(error.errno, _reason(error), str(url)) from None
+        raise FileNotFoundError(error.errno, reason(error), str(url)) from None
     except UnknownConfigurationKeyError as error:
         key = re.search(r"'([^']*)'", str(error))
         raise UsageError(
@@ -208,15 +222,15 @@ def _refusals(action: str, url: Url) -> Iterator[None]:
             hint="see docs/places.md",
         ) from None
     except (BaseError, OSError, ValueError) as error:
-        reason = _reason(error)
-        if reason.startswith("404"):
-            raise FileNotFoundError(None, reason, str(url)) from None
-        denied = isinstance(error, PermissionDeniedError | UnauthenticatedError) or reason.startswith(("401", "403"))
+        why = reason(error)
+        if why.startswith("404"):
+            raise FileNotFoundError(None, why, str(url)) from None
+        denied = isinstance(error, PermissionDeniedError | UnauthenticatedError) or why.startswith(("401", "403"))
         hint = "check the credentials and what they may do" if denied else None
-        raise FileSystemError(f"cannot {action} {url}: {reason}", hint=hint) from None
+        raise FileSystemError(f"cannot {action} {url}: {why}", hint=hint) from None
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """Why, without what may be secret: the answer's code, or the last words of the first line."""
     text = str(error)
     if status := re.search(r"status code: (\d{3}[A-Za-z ]*)", text):

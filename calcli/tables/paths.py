@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from calcli.errors import DataError, UsageError, nearest
 from calcli.files import as_text
-from calcli.places import Database, Place, Url, place, stores
+from calcli.places import Database, Lake, Place, Url, lakes, place, stores
 from calcli.tables.formats import SUFFIXES, Format, format_of, suffix_format
 
 STDIN = "-"
@@ -127,9 +127,18 @@ def _objects(url: Url, given: str | None) -> list[InputFile]:
         inside = {entry.url.key.removeprefix(f"{url.key}/"): entry.url for entry in stores.listing(url)}
         if not inside:
             raise DataError(f"there is no object '{url}', and none below it")
+        if lake := _lake(url, inside):
+            return lake
         found = _tables(map(PurePosixPath, inside), given, str(url))
         return [InputFile(inside[str(path)], known, _partition(path)) for path, known in found]
     return [InputFile(url, format_of(url, given, flag="--input-format"))]
+
+
+def _lake(where: Path | Url, inside: Iterable[str]) -> list[InputFile]:
+    """A directory that is a table of Delta or Iceberg, of which only some files count."""
+    names = tuple(inside)
+    kind = lakes.kind_of(names)
+    return [] if kind is None else [InputFile(Lake(where, kind, names), "parquet")]
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -162,7 +171,9 @@ def _missing(path: Path) -> DataError:
 
 def _walk(folder: Path, given: str | None) -> list[InputFile]:
     """The tables below a directory."""
-    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    if lake := _lake(folder, map(str, inside)):
+        return lake
     found = _tables(inside, given, str(folder))
     return [InputFile(folder / path, known, _partition(path)) for path, known in found]
 

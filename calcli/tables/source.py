@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
-from calcli.places import Database
 from calcli.tables.arrow_types import (
     ArrowTypes,
     as_enums,
@@ -62,9 +61,9 @@ class FileFact:
     path
         None for standard input.
     bytes, sha256
-        Of a database: of the Parquet file that its rows were kept in.
+        Of a database, or a table of Delta or Iceberg: of the Parquet file that its rows were kept in.
     query
-        What was asked of a database.
+        What was asked of a database, or the version of a table of Delta or Iceberg.
     """
 
     path: str | None
@@ -198,10 +197,11 @@ class Source:
 
     @cached_property
     def _files(self) -> tuple[FileFact, ...]:
-        if self._inputs is None:
+        spool = self._spool
+        if self._inputs is None or spool is None:
             return ()
         return tuple(
-            _fact((self._spool and self._spool.original(file)) or local, file)
+            _fact(spool.original(file) or local, file, spool.asked(file))
             for file, local in zip(self._inputs.files, self._local, strict=True)
         )
 
@@ -219,8 +219,8 @@ def open_source(
     ----------
     data
         A path, a glob, a directory (of files of one format, searched to its bottom; ``key=value`` directories become
-        columns), the URL of an object or of several, a `Database`, ``-`` for standard input, several of those, or a
-        frame of polars, pandas or pyarrow.
+        columns; or a table of Delta or Iceberg), the URL of an object or of several, a `Database`, ``-`` for standard
+        input, several of those, or a frame of polars, pandas or pyarrow.
     format
         Of the files, if their suffixes do not tell.
     delimiter
@@ -313,8 +313,7 @@ def _from_arrow(table: pa.Table, name: str) -> Source:
     return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
-def _fact(content: Path, file: InputFile) -> FileFact:
+def _fact(content: Path, file: InputFile, asked: str | None) -> FileFact:
     with reading(file.name), content.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        query = file.path.query if isinstance(file.path, Database) else None
-        return FileFact(None if file.path is None else str(file.path), stream.tell(), digest, query)
+        return FileFact(None if file.path is None else str(file.path), stream.tell(), digest, asked)

@@ -19,7 +19,7 @@ cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv"""
     options.TABLE_OUTPUT,
     options.INPUT_FORMAT,
     options.DELIMITER,
-    *options.WRITING_PLACES,
+    *options.PLACES,
     options.BAD_ROWS,
     *options.COLUMNS,
     options.NODE_ID,

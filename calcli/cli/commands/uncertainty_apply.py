@@ -17,7 +17,7 @@ calcli uncertainty apply train.sglb new.csv -o - --output-format csv --keep id""
     options.TABLE_OUTPUT,
     options.INPUT_FORMAT,
     options.DELIMITER,
-    *options.WRITING_PLACES,
+    *options.PLACES,
     options.OUTPUT_FORMAT,
     options.REPLACE,
     options.MORE_MEASURES,

@@ -17,7 +17,7 @@ calcli uncertainty decompose p.csv --members mu --variances var -o out.csv"""
     options.TABLE_OUTPUT,
     options.INPUT_FORMAT,
     options.DELIMITER,
-    *options.WRITING_PLACES,
+    *options.PLACES,
     options.BAD_ROWS,
     options.VARIANCES,
     options.OUTPUT_FORMAT,
