@@ -30,6 +30,9 @@ _DRIVERS = {
 _SQLITE_ROWS = {"adbc.sqlite.query.batch_rows": 1 << 16}
 """The types of columns are those of the first batch: the larger it is, the less is seen too late."""
 
+_GROUP = 1 << 25
+"""Bytes of a row group, which is held in memory."""
+
 _VECTOR = 2048
 """DuckDB 2.0 can append no more rows at once if it must cast them."""
 
@@ -51,9 +54,23 @@ def fetch(database: Database, target: Path) -> None:
         schema = pa.schema([(field.name, _plain(field)) for field in rows.schema])
         if not schema.names:
             raise DataError(f"the query to {database} gives no columns", hint="it must be a select")
-        with pyarrow.parquet.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
-            for batch in rows:
-                writer.write_table(pa.Table.from_batches([_as_plain(batch, schema)], schema))
+        with pyarrow.parquet.ParquetWriter(target, schema, compression="lz4", use_dictionary=False) as writer:
+            for group in _grouped(rows):
+                writer.write_table(pa.Table.from_batches([_as_plain(batch, schema) for batch in group], schema))
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches that make a row group of a Parquet file: some drivers give a thousand rows at a time."""
+    group: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        group.append(batch)
+        size += batch.nbytes
+        if size >= _GROUP:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def write(database: Database, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
