@@ -37,6 +37,7 @@ __all__ = [
     "CalibratedClassifier",
     "CalibrationWarning",
     "Calibrator",
+    "Database",
     "Flags",
     "Options",
     "SideFiles",
@@ -59,6 +60,7 @@ __all__ = [
     "open_source",
     "refit",
     "reliability_diagram",
+    "storage_options",
     "uncertainty",
     "webpage",
 ]

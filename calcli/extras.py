@@ -21,6 +21,13 @@ EXTRAS: Mapping[str, str] = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "pyspark": "spark",
+    "obstore": "stores",
+    "boto3": "stores",
+    "adbc_driver_postgresql": "databases",
+    "adbc_driver_sqlite": "databases",
+    "duckdb": "databases",
+    "deltalake": "lakes",
+    "pyiceberg": "lakes",
 }
 """From a package, by the name under which it is imported, to its extra in ``pyproject.toml``."""
 

@@ -195,6 +195,13 @@ def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> b
             data = file.read()
     finally:
         os.close(handle)
+    return undamaged(data, sha256=sha256)
+
+
+def undamaged(data: bytes, *, size: int | None = None, sha256: str | None = None) -> bytes:
+    """The same content, if it has the size and the hash that it should have; else a `DamagedFileError`."""
+    if size is not None and len(data) != size:
+        raise DamagedFileError(f"it has {len(data)} bytes, not {size}")
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFileError("its content does not match its hash (sha256)")
     return data

@@ -43,7 +43,9 @@ def test_an_extra_brings_its_package(package: str, extra: str) -> None:
 
 def test_the_distribution_has_its_name_in_one_place() -> None:
     assert PROJECT["name"] == DISTRIBUTION
-    assert PROJECT["optional-dependencies"]["all"] == [f"{DISTRIBUTION}[trees,graphs,plots,onnx]"]
+    assert PROJECT["optional-dependencies"]["all"] == [
+        f"{DISTRIBUTION}[trees,graphs,plots,onnx,stores,databases,lakes]"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,11 @@ ABSENT = [
     ("torch_geometric", "graphs", "fit -m recal nowhere.parquet"),
     ("torch", "graphs", "compare --methods platt,recal nowhere.parquet"),
     ("shap", "trees", "inspect kept --explain nowhere.parquet"),
+    ("obstore", "stores", "evaluate s3://nowhere/nothing.parquet"),
+    ("obstore", "stores", "apply s3://nowhere/nothing nowhere.parquet -o there.parquet"),
+    ("duckdb", "databases", "evaluate duckdb:///nowhere.db --table nothing"),
+    ("adbc_driver_sqlite", "databases", "evaluate sqlite:///nowhere.db --table nothing"),
+    ("adbc_driver_postgresql", "databases", "evaluate postgresql://nowhere/nothing --table nothing"),
     ("matplotlib", "plots", "inspect kept --explain nowhere.parquet -o why.png"),
     ("matplotlib", "plots", "diagram nowhere.parquet -o there.png"),
     ("matplotlib", "plots", "diagram nowhere.parquet -o - --output-format svg"),

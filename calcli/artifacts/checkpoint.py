@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from calcli import files
+from calcli.places import Url
 
 _LOCK = ".lock"
 _WAIT = 1.0
@@ -57,17 +58,17 @@ class Checkpoint:
 
 
 @contextmanager
-def checkpoint(artifact: Path | None, key: str) -> Iterator[Checkpoint]:
+def checkpoint(artifact: Path | Url | None, key: str) -> Iterator[Checkpoint]:
     """The parts that an earlier run with the same key has kept, locked against other runs for the same artifact.
 
     Parameters
     ----------
     artifact
-        The directory that will be written in the end; None if none will be.
+        The directory that will be written in the end; None if none will be. For one in a store none is kept.
     key
         A hash, in hexadecimal digits, of everything that the parts depend on.
     """
-    if artifact is None:
+    if not isinstance(artifact, Path):
         yield Checkpoint(None, key)
         return
     folder = artifact.with_name(f".{artifact.name}.unfinished")

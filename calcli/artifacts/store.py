@@ -11,6 +11,9 @@ A generation is a manifest and the payloads that it names. `write` goes through 
 
 A writer that fails or is killed before 4 leaves the old generation and leftovers, which the next writer removes.
 Readers take no lock: one that finds a payload missing reads the manifest again, because it was replaced meanwhile.
+
+An object store has the same names and stages, but no lock: the manifest is replaced on the condition that it is still
+the one that was read at the beginning, and what a slower writer may yet name is left for an hour.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -45,6 +49,7 @@ from calcli.errors import ArtifactError, CalcliError, FileSystemError, nearest
 from calcli.extras import EXTRAS
 from calcli.learners import cbm
 from calcli.learners.catboost import normalise_cbm
+from calcli.places import Url, folder, stores
 from calcli.state import State
 
 Place: TypeAlias = str | os.PathLike[str]
@@ -58,6 +63,7 @@ STATE = "state"
 LOCK_TIMEOUT = 60.0
 
 _LOCK = ".lock"
+_LEFTOVER = timedelta(hours=1)
 _MOST_RETRIES = 100
 _MOST_NEIGHBOURS = 1000
 _ELSEWHERE = "choose another directory, or move this one away"
@@ -75,7 +81,7 @@ class Artifact:
         The hash of the manifest. The manifest names the payloads by hash, so this identifies the generation.
     """
 
-    path: Path
+    path: Path | Url
     manifest: Manifest
     states: Mapping[str, State]
     sha256: str
@@ -90,20 +96,23 @@ class Artifact:
 
 def exists(directory: Place) -> bool:
     """Whether there is an artifact, damaged or not."""
+    path = folder(directory) / MANIFEST
+    if isinstance(path, Url):
+        return stores.version(path) is not None
     with suppress(OSError):
-        return (Path(directory) / MANIFEST).is_file()
+        return path.is_file()
     return False
 
 
 def describe(directory: Place) -> Manifest:
     """The manifest; the payloads are not read."""
-    path = Path(directory)
+    path = folder(directory)
     return Manifest.from_json(_manifest_bytes(path), str(path / MANIFEST))
 
 
 def read(directory: Place) -> Artifact:
     """The current generation."""
-    path = Path(directory)
+    path = folder(directory)
     text = _manifest_bytes(path)
     for _ in range(_MOST_RETRIES):
         manifest = Manifest.from_json(text, str(path / MANIFEST))
@@ -139,11 +148,16 @@ def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, tim
     Manifest
         As it was written.
     """
-    path = Path(directory)
+    path = folder(directory)
     # 1. encode everything in memory
     manifest, encoded = pack(draft, states)
     manifest.to_json()  # raises if it cannot be written, before the directory is touched
     # 2. put it on the disk and commit it
+    if isinstance(path, Url):
+        stored = _current_object(path)
+        for file in encoded:
+            stores.put(path / file.payload.name, file.data)
+        return _commit_object(path, manifest, stored)
     with _writing(path, timeout) as current:
         for file in encoded:
             _put_unless_there(path / file.payload.name, file.data)
@@ -178,22 +192,33 @@ def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
 
 def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
     """Swap the previous and the current generation: done twice, it has changed nothing."""
-    path = Path(directory)
+    path = folder(directory)
     describe(path)  # raises before a lock file is made in a directory that is no artifact
+    if isinstance(path, Url):
+        stored = _current_object(path)
+        return _commit_object(path, _older(path), stored)
     with _writing(path, timeout) as current:
-        older = _previous(path, describe(path))
-        if older is None:
-            raise ArtifactError(f"{path} has no previous generation", hint="it has been written only once")
-        try:
-            _load(path, older)
-        except FileNotFoundError as error:
-            raise ArtifactError(f"{error.filename} is missing from the previous generation", hint=COPY_AGAIN) from None
-        return _commit(path, older, current)
+        return _commit(path, _older(path), current)
+
+
+def _older(directory: Path | Url) -> Manifest:
+    """The manifest of the previous generation, which is whole."""
+    older = _previous(directory, describe(directory))
+    if older is None:
+        raise ArtifactError(f"{directory} has no previous generation", hint="it has been written only once")
+    try:
+        _load(directory, older)
+    except FileNotFoundError as error:
+        raise ArtifactError(f"{error.filename} is missing from the previous generation", hint=COPY_AGAIN) from None
+    return older
 
 
 def check_target(directory: Place) -> None:
     """Raise now what `write` would raise after the fit: something is in the way, or the directory is read-only."""
-    path = Path(directory)
+    path = folder(directory)
+    if isinstance(path, Url):
+        _current_object(path)
+        return
     with files.disk_errors(f"cannot write {path}"):
         _replaceable(path)
         existing = path.absolute()
@@ -217,6 +242,53 @@ def _commit(directory: Path, manifest: Manifest, current: bytes | None) -> Manif
     files.replace(directory / MANIFEST, committed.to_json())
     files.sync_directory(directory)
     return committed
+
+
+def _commit_object(url: Url, manifest: Manifest, current: stores.Stored | None) -> Manifest:
+    """`_commit` in a store, on the condition that `current` is still the manifest there."""
+    previous = None
+    if current is not None:
+        previous = old_manifest_name(hashlib.sha256(current.data).hexdigest())
+        stores.put(url / previous, current.data)
+    committed = replace(manifest, previous=previous)
+    try:
+        stores.put(url / MANIFEST, committed.to_json(), instead_of=None if current is None else current.version)
+    except stores.ChangedError:
+        raise FileSystemError(
+            f"another calcli has replaced {url} meanwhile; nothing was changed", hint="run this again"
+        ) from None
+    with suppress(OSError, CalcliError):  # what cannot be removed is left to the next writer
+        _sweep_objects(url)
+    return committed
+
+
+def _current_object(url: Url) -> stores.Stored | None:
+    """`_replaceable` in a store: the manifest to replace."""
+    try:
+        stored = stores.read(url / MANIFEST)
+    except FileNotFoundError:
+        if foreign := min((name for name in _objects(url) if not _is_our_name(name)), default=None):
+            raise FileSystemError(f"{url} is not an artifact: it contains {foreign!r}", hint=_ELSEWHERE) from None
+        return None
+    _check_ours(url, stored.data)
+    return stored
+
+
+def _objects(url: Url) -> dict[str, datetime]:
+    """The names of all objects below `url`, and when they were made, by the clock of the store."""
+    try:
+        return {entry.url.key.removeprefix(f"{url.key}/"): entry.modified for entry in stores.listing(url)}
+    except FileNotFoundError as error:
+        raise FileSystemError(f"cannot write {url}: {error.strerror}", hint="make the bucket first") from None
+
+
+def _sweep_objects(url: Url) -> None:
+    """Remove the objects of former generations, and what writers left that did not come to their end."""
+    needed = _needed(url, Manifest.from_json(stores.read(url / MANIFEST).data))
+    objects = _objects(url)
+    for name, modified in objects.items():
+        if name not in needed and _is_our_name(name) and modified < objects[MANIFEST] - _LEFTOVER:
+            stores.remove(url / name)
 
 
 @contextmanager
@@ -252,13 +324,18 @@ def _replaceable(directory: Path) -> bytes | None:
         return None
     except files.DamagedFileError as error:
         raise FileSystemError(f"{directory / MANIFEST} is in the way: {error}", hint=_ELSEWHERE) from None
+    _check_ours(directory, current)
+    return current
+
+
+def _check_ours(directory: Path | Url, current: bytes) -> None:
+    """Refuse to replace a manifest that is not ours."""
     if not claims_to_be_ours(current):
         raise FileSystemError(f"{directory} is not an artifact: its {MANIFEST} is not calcli's", hint=_ELSEWHERE)
     try:
         Manifest.from_json(current, str(directory / MANIFEST))
     except ArtifactError as error:
         raise ArtifactError(f"{directory} cannot be replaced: {error.message}", hint=_ELSEWHERE) from None
-    return current
 
 
 def _sweep(directory: Path) -> None:
@@ -269,15 +346,19 @@ def _sweep(directory: Path) -> None:
     current = _replaceable(directory)
     needed: set[str | None] = {_LOCK}
     if current is not None:
-        manifest = Manifest.from_json(current)
-        older = _previous(directory, manifest)
-        needed |= {MANIFEST, manifest.previous}
-        needed |= {payload.name for kept in (manifest, older) if kept for payload in kept.payloads}
+        needed |= _needed(directory, Manifest.from_json(current))
     for entry in list(os.scandir(directory)):
         if entry.name not in needed and _is_ours(entry):
             Path(entry.path).unlink()
     if current is None:  # a first write has failed
         (directory / _LOCK).unlink()  # last, because it lets the next writer in
+
+
+def _needed(directory: Path | Url, manifest: Manifest) -> set[str | None]:
+    """The names of the two generations."""
+    older = _previous(directory, manifest)
+    payloads = {payload.name for kept in (manifest, older) if kept for payload in kept.payloads}
+    return {MANIFEST, manifest.previous, *payloads}
 
 
 def _put_unless_there(path: Path, data: bytes) -> None:
@@ -287,7 +368,7 @@ def _put_unless_there(path: Path, data: bytes) -> None:
     files.replace(path, data)
 
 
-def _load(directory: Path, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
+def _load(directory: Path | Url, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
     """All states of a generation. A missing payload is a `FileNotFoundError`."""
     by_role: dict[str, list[File]] = {}
     for payload in manifest.payloads:
@@ -296,7 +377,7 @@ def _load(directory: Path, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dic
     return _decoded(by_role, directory, hint)
 
 
-def _decoded(by_role: Mapping[str, list[File]], place: Path, hint: str) -> dict[str, State]:
+def _decoded(by_role: Mapping[str, list[File]], place: Path | Url, hint: str) -> dict[str, State]:
     """The states in the files of each role."""
     try:
         return {role: codecs.decode(encoded) for role, encoded in by_role.items()}
@@ -304,14 +385,14 @@ def _decoded(by_role: Mapping[str, list[File]], place: Path, hint: str) -> dict[
         raise ArtifactError(f"{place} is damaged: {error}", hint=hint) from None
 
 
-def _way_back(directory: Path, manifest: Manifest) -> str:
+def _way_back(directory: Path | Url, manifest: Manifest) -> str:
     """The hint for a damaged generation."""
     if manifest.previous is None:
         return COPY_AGAIN
     return f"{COPY_AGAIN}, or go back to the previous one: calcli refit {shlex.quote(str(directory))} --rollback"
 
 
-def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
+def _previous(directory: Path | Url, manifest: Manifest) -> Manifest | None:
     """The manifest of the previous generation."""
     if manifest.previous is None:
         return None
@@ -322,7 +403,7 @@ def _previous(directory: Path, manifest: Manifest) -> Manifest | None:
         raise ArtifactError(f"{path}, the previous generation, is missing", hint=COPY_AGAIN) from None
 
 
-def _manifest_bytes(directory: Path) -> bytes:
+def _manifest_bytes(directory: Path | Url) -> bytes:
     """The current manifest, or an `ArtifactError` that says what is at `directory` instead."""
     try:
         return _checked(directory / MANIFEST)
@@ -330,7 +411,9 @@ def _manifest_bytes(directory: Path) -> bytes:
         raise ArtifactError(_nothing_at(directory), hint="calcli fit makes one") from None
 
 
-def _nothing_at(directory: Path) -> str:
+def _nothing_at(directory: Path | Url) -> str:
+    if isinstance(directory, Url):
+        return f"there is no artifact {directory}"
     if directory.is_dir():
         return f"{directory} is not an artifact: it holds no {MANIFEST}"
     if directory.exists():
@@ -344,9 +427,11 @@ def _nothing_at(directory: Path) -> str:
     return f"there is no artifact {directory}" + (f"; did you mean {directory.with_name(match)}?" if match else "")
 
 
-def _checked(path: Path, *, size: int | None = None, sha256: str | None = None, hint: str = COPY_AGAIN) -> bytes:
+def _checked(path: Path | Url, *, size: int | None = None, sha256: str | None = None, hint: str = COPY_AGAIN) -> bytes:
     """`files.read` with the errors of a reader of artifacts; a `FileNotFoundError` passes."""
     try:
+        if isinstance(path, Url):
+            return files.undamaged(stores.read(path).data, size=size, sha256=sha256)
         return files.read(path, size=size, sha256=sha256)
     except files.DamagedFileError as error:
         raise ArtifactError(f"{path} is damaged: {error}", hint=hint) from None
@@ -364,9 +449,11 @@ def _foreign(directory: Path) -> str | None:
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
-    name = entry.name.removeprefix(files.TEMPORARY)
-    ours = name in (MANIFEST, _LOCK) or is_payload(name) or is_old_manifest(name)
-    return ours and entry.is_file(follow_symlinks=False)
+    return _is_our_name(entry.name.removeprefix(files.TEMPORARY)) and entry.is_file(follow_symlinks=False)
+
+
+def _is_our_name(name: str) -> bool:
+    return name in (MANIFEST, _LOCK) or is_payload(name) or is_old_manifest(name)
 
 
 def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:

@@ -19,6 +19,9 @@ Request = TypeVar("Request", bound="DataclassInstance")
 PRESENTATION = frozenset({"form", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug"})
 """Options that are no fields of requests: they are about the form of the answer."""
 
+PLACES = frozenset({"query", "table", "replace", "storage_option"})
+"""Options that say where tables are; they become part of the fields that name these."""
+
 
 class Arguments(dict[str, Any]):
     """The arguments and options of a command, by the names of the request's fields."""
@@ -30,7 +33,8 @@ class Arguments(dict[str, Any]):
         no field of the request is an error.
         """
         values: dict[str, Any] = {}
-        used = PRESENTATION | more.keys()
+        more = {**self._tables(), **more}
+        used = PRESENTATION | PLACES | more.keys()
         for field in fields(kind):
             if is_dataclass(field.default) and not isinstance(field.default, type):
                 part = {inner.name: self[inner.name] for inner in fields(field.default) if inner.name in self}
@@ -42,6 +46,23 @@ class Arguments(dict[str, Any]):
         if unused := self.keys() - used:
             raise TypeError(f"{kind.__name__} has no field for {', '.join(sorted(unused))}")
         return kind(**{**values, **more})
+
+    def _tables(self) -> dict[str, Any]:
+        """The fields for the tables of databases that ``--query`` and ``--table`` choose."""
+        if "query" not in self:
+            return {}
+        from calcli.places import Database, place, with_table
+
+        query, table, output = self["query"], self["table"], self.get("output")
+        found: dict[str, Any] = {}
+        if "replace" in self and output is not None and output != "-" and isinstance(place(output), Database):
+            found["output"] = with_table(output, None, table, instead=self["replace"])
+            table = None
+        elif self.get("replace"):
+            raise UsageError("--replace is for a table of a database", hint="a file is replaced as it is")
+        if query is not None or table is not None:
+            found["data"] = with_table(self["data"], query, table)
+        return found
 
     def console(self, *, quiet: bool = False) -> Console:
         """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
@@ -76,10 +97,19 @@ def names_or_none(text: str | None) -> tuple[str, ...] | None:
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:
     """``KEY=VALUE`` or ``METHOD.KEY=VALUE``; the last one of a key counts."""
+    return _pairs(given, "--set {} is not KEY=VALUE", "see: calcli methods NAME")
+
+
+def storage(given: Sequence[str] | None) -> dict[str, str]:
+    """``KEY=VALUE``; the value may be secret, and so may be what is not of this form."""
+    return _pairs(given, "--storage-option takes KEY=VALUE", "such as region=eu-central-1")
+
+
+def _pairs(given: Sequence[str] | None, mistake: str, hint: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UsageError(f"--set {text} is not KEY=VALUE", hint="see: calcli methods NAME")
+            raise UsageError(mistake.format(text), hint=hint)
         values[key.strip()] = value.strip()
     return values

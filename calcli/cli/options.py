@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from calcli.cli import complete
-from calcli.cli.arguments import names, names_or_empty, names_or_none, settings
+from calcli.cli.arguments import names, names_or_empty, names_or_none, settings, storage
 from calcli.cli.environment import THREAD_VARIABLES
 from calcli.cli.screen import is_terminal
 from calcli.cli.signature import REQUIRED, argument, option
@@ -47,7 +47,7 @@ def _limit_threads(count: int | None) -> int | None:
 # Input
 DATA = argument(
     "DATA...",
-    "Files, globs, directories; - is stdin. Parquet, CSV, TSV, Arrow IPC, NDJSON or JSON; .gz and .zst are unpacked.",
+    "Files, globs, directories, URLs; - is stdin. Parquet, CSV, TSV, Arrow IPC, NDJSON, JSON; .gz, .zst are unpacked.",
     kind=list[str],
     callback=_piped,
 )
@@ -60,6 +60,16 @@ INPUT_FORMAT = source(
     complete=complete.tables,
 )
 DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
+QUERY = source("--query SQL", "The rows of a database: DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE.")
+DATA_TABLE = source(
+    "--table NAME", "A table of a database: the one to read or, where -o is a database, the one to write."
+)
+STORAGE_OPTION = source(
+    "--storage-option KEY=VALUE",
+    "A setting of an object store, beside its environment variables and files; repeatable.",
+    kind=list,
+    convert=storage,
+)
 BAD_ROWS = source(
     "--bad-rows fail|null",
     "Rows without a finite score, a label or a weight: refuse the table (fail), or leave them out (null).",
@@ -318,6 +328,7 @@ PICTURE_FORMAT = output(
     variable="CALCLI_DIAGRAM_OUTPUT_FORMAT",
     complete=complete.pictures,
 )
+REPLACE = output("--replace", "Put the rows in the place of the database's table, not below those in it.", False)
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
     "parquet, csv, tsv, ipc, ndjson or json, if the suffix does not say; on stdout that of DATA by default.",
@@ -369,7 +380,7 @@ CHECK_ROWS = output(
     max=10_000,
 )
 FLOAT32 = output("--float32", "Of ONNX: inputs and outputs in single precision; in double by default.", False)
-TABLE = output("--table NAME", "Where a query finds the rows.")
+TABLE = output("--table NAME", "Where a query finds the rows.", variable="CALCLI_EXPORT_TABLE")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
 EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
@@ -472,7 +483,8 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 
 # Groups
 
-READING = (DATA, INPUT_FORMAT, DELIMITER, BAD_ROWS)
+PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
+READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
 COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature
 from typing import Any, NamedTuple
 
@@ -110,13 +111,24 @@ def command(*options: Option) -> Callable[[Callable[[Arguments], None]], Callabl
 
     def declare(function: Callable[[Arguments], None]) -> Callable[..., None]:
         def run(**parsed: Any) -> None:
-            function(Arguments({option.field: option.value(parsed[option.field]) for option in options}))
+            arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
+            with _told(arguments.get("storage_option")):
+                function(arguments)
 
         run.__doc__ = function.__doc__
         run.__signature__ = Signature([option.parameter() for option in options])  # type: ignore[attr-defined]
         return run
 
     return declare
+
+
+def _told(options: Mapping[str, str] | None) -> AbstractContextManager[None]:
+    """What the object stores are told as long as a command runs."""
+    if not options:
+        return nullcontext()
+    from calcli.places.stores import storage_options
+
+    return storage_options(options)
 
 
 def _several(values: list[str] | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calcli.engines.local import RowWatch, Stream
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
+from calcli.places import Database, place
 from calcli.tables.formats import SEPARATORS, Format, format_of
 from calcli.tables.sink import STDOUT, write
 from calcli.tables.source import Source
@@ -34,7 +35,10 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
 
 def promised_format(output: str | Path, given: str | None) -> Format | None:
     """The format of the output, as far as it is known before the table is opened: None is that of the table."""
-    return None if str(output) == STDOUT and given is None else format_of(output, given, flag="--output-format")
+    where = place(output)
+    if isinstance(where, Database):
+        return "parquet"  # a table with types
+    return None if str(output) == STDOUT and given is None else format_of(where, given, flag="--output-format")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from calcli.artifacts.store import Artifact
 from calcli.errors import ArtifactError, FitError
 from calcli.fitting.side_inputs import kept_sides
 from calcli.numeric.probing import BROKEN, PROBED, any_column, damage
+from calcli.places import Url
 from calcli.state import unnest
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import load as load_rows
@@ -36,7 +37,7 @@ class EnsembleModel:
     array([0.0012, 0.0541, 0.0008])
     """
 
-    path: Path | None
+    path: Path | Url | None
     manifest: Manifest
     binding: Binding
     sha256: str | None
@@ -58,7 +59,7 @@ class EnsembleModel:
 
 def load_ensemble(path: str | Path) -> EnsembleModel:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code."""
-    return opened(store.read(Path(path)))
+    return opened(store.read(path))
 
 
 def opened(artifact: Artifact) -> EnsembleModel:

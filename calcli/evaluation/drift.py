@@ -8,7 +8,8 @@ is learned from the nights so far. Those, and the wealth of the bets, are kept i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from calcli.errors import FileSystemError, UsageError
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.model import Model
 from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, Night, between_nights, directions, log_payoffs
+from calcli.places import Url, stores
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
 from calcli.tables.source import FileFact, Source
@@ -80,12 +82,12 @@ class DriftLog:
     observations: tuple[Observation, ...] = ()
 
     @classmethod
-    def read(cls, path: Path, model: Model, classes: int) -> DriftLog:
+    def read(cls, path: Path | Url, model: Model, classes: int) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
         empty = cls(identity, EProcess.at_first(BETS * (1 if classes == 2 else classes)))
         try:
-            content = path.read_bytes()
+            content = stores.content(path)
         except FileNotFoundError:
             return empty
         except OSError as error:
@@ -115,8 +117,8 @@ class DriftLog:
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
-    def write(self, path: Path) -> None:
-        """Replace the file at once or not at all."""
+    def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
+        """Replace the file at once or not at all; an object only if it is of that version still."""
         wealth = {"logs": self.wealth.logs.tolist(), "best": self.wealth.best.tolist()}
         state = {
             "schema": SCHEMA,
@@ -124,8 +126,15 @@ class DriftLog:
             "wealth": wealth | {"since": self.wealth.since.tolist()},
             "nights": [asdict(observation) for observation in self.observations],
         }
-        files.replace(path, (json.dumps(as_json(state), allow_nan=False) + "\n").encode())
-        files.sync_directory(path.absolute().parent)
+        content = (json.dumps(as_json(state), allow_nan=False) + "\n").encode()
+        if isinstance(path, Path):
+            files.replace(path, content)
+            files.sync_directory(path.absolute().parent)
+            return
+        try:
+            stores.put(path, content, instead_of=version)
+        except stores.ChangedError:
+            raise FileSystemError(f"another calcli has replaced {path} meanwhile", hint="run this again") from None
 
     @property
     def known_files(self) -> frozenset[str]:
@@ -179,7 +188,7 @@ def observe(
     rows: BufferedScores,
     row_numbers: IntArray | None,
     prob: FloatArray,
-    state: Path,
+    state: Path | Url,
     names: Sequence[str],
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
@@ -205,8 +214,7 @@ def observe(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
             hint="fit it again, with a --holdout other than none",
         )
-    lock = state.absolute().with_name(f".{state.name}.lock")
-    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
+    with _alone(state) as version:
         log = DriftLog.read(state, model, len(names))
         new = ~source.rows_in(log.known_files)
         new = new if row_numbers is None else new[row_numbers]
@@ -215,8 +223,19 @@ def observe(
             if weight[new].sum() > 0:
                 fresh = [file for file in source.files() if file.sha256 not in log.known_files]
                 log = _after(log, baseline, prob[new], rows.labels[new], weight[new], fresh)
-                log.write(state)
+                log.write(state, version)
     return _verdict(log, state, names)
+
+
+@contextmanager
+def _alone(state: Path | Url) -> Iterator[stores.Version | None]:
+    """Keep other writers from the file; of an object, which no one can lock, the version that is there."""
+    if isinstance(state, Url):
+        yield stores.version(state)
+        return
+    lock = state.absolute().with_name(f".{state.name}.lock")
+    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
+        yield None
 
 
 def _after(
@@ -250,7 +269,7 @@ def _after(
     return log.after(np.concatenate(payoffs), observation)
 
 
-def _verdict(log: DriftLog, state: Path, names: Sequence[str]) -> DriftVerdict:
+def _verdict(log: DriftLog, state: Path | Url, names: Sequence[str]) -> DriftVerdict:
     wealth = log.wealth
     evidence = float(np.exp(min(wealth.evidence, 700.0)))
     if evidence < 1.0 / ALPHA:

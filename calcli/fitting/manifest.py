@@ -20,6 +20,7 @@ from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import NOTHING_LOADED, LoadedSideInputs
+from calcli.places import Url, folder
 from calcli.reports.guard import Guard
 from calcli.reports.schema import RAW, DataFacts, Report
 from calcli.tables.binding_types import Binding
@@ -29,7 +30,7 @@ from calcli.version import VERSION
 _PACKAGES = ("numpy", "polars", "pyarrow", "scipy")
 
 
-def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | None:
+def target_of(source: Source, output: str | Path | Url | None, suffix: str) -> Path | Url | None:
     """Where the artifact goes; by default ``<input stem>.<suffix>``, and nowhere for a frame."""
     if output is None and source.format is None:  # a frame
         return None
@@ -38,7 +39,7 @@ def target_of(source: Source, output: str | Path | None, suffix: str) -> Path | 
             "the artifact has no default name, because the input is not one file",
             hint=f"try: -o NAME.{suffix}",
         )
-    target = Path(f"{source.stem}.{suffix}" if output is None else output)
+    target = folder(f"{source.stem}.{suffix}" if output is None else output)
     store.check_target(target)
     return target
 
@@ -49,7 +50,7 @@ def keep(
     binding: Binding,
     report: Report,
     guard: Guard | None,
-    target: Path | None,
+    target: Path | Url | None,
     side_inputs: LoadedSideInputs = NOTHING_LOADED,
 ) -> FitResult:
     """Write the artifact of a fit, unless the guard refuses it or there is no target."""
@@ -73,7 +74,7 @@ def _refusal(guard: Guard, report: Report, score: str) -> str | None:
 
 
 def write(
-    path: Path | None,
+    path: Path | Url | None,
     recipe: Recipe,
     learned: Learned,
     binding: Binding,

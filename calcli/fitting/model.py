@@ -17,6 +17,7 @@ from calcli.fitting.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.numeric.probing import damage
+from calcli.places import Url
 from calcli.state import Json, State
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
@@ -47,7 +48,7 @@ class Model:
     array([0.12, 0.81, 0.44])
     """
 
-    path: Path | None
+    path: Path | Url | None
     manifest: Manifest
     binding: Binding
     sha256: str | None
@@ -56,7 +57,7 @@ class Model:
 
     @classmethod
     def of(
-        cls, path: Path | None, manifest: Manifest, fitted: Binding, sha256: str | None, calibrator: FittedMethod
+        cls, path: Path | Url | None, manifest: Manifest, fitted: Binding, sha256: str | None, calibrator: FittedMethod
     ) -> Model:
         """From the binding of the fit."""
         reads = calibrator.reads
@@ -121,9 +122,9 @@ class Model:
         rule = {} if self.policy is None else {THRESHOLD: self.policy.to_state()}
         return {store.STATE: self.calibrator.to_state(), **kept, **rule}
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path | Url) -> None:
         """Keep it in a directory, or as the next generation of the artifact that is there."""
-        store.write(Path(path), self.manifest, self.states)
+        store.write(path, self.manifest, self.states)
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[object, ...]]:
         """Pickle what an artifact keeps, so that a pickle holds numbers, and outlives the classes of this version."""
@@ -131,7 +132,7 @@ class Model:
         return _unpickled, (self.path, manifest.to_json(), {file.payload.name: file.data for file in files})
 
 
-def _unpickled(path: Path | None, manifest: bytes, payloads: Mapping[str, bytes]) -> Model:
+def _unpickled(path: Path | Url | None, manifest: bytes, payloads: Mapping[str, bytes]) -> Model:
     return replace(read_calibrator(store.unpack(manifest, payloads)), path=path)
 
 
@@ -145,7 +146,7 @@ def load(path: str | Path, *, edges: Data | None = None) -> Model:
     edges
         An edge list in place of that of the fit, for rows that are not in it.
     """
-    model = opened(store.read(Path(path)))
+    model = opened(store.read(path))
     if edges is None:
         return model
     if model.calibrator.sides.edges is None:

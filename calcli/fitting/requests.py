@@ -12,6 +12,7 @@ from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
+from calcli.places import Url
 from calcli.reports.guard import Guard
 from calcli.reports.schema import Report
 from calcli.tables.binding_types import Binding
@@ -78,7 +79,7 @@ class FitResult:
     """
 
     binding: Binding
-    path: Path | None
+    path: Path | Url | None
     model: Model | None = None
     report: Report | None = None
     refused: str | None = None

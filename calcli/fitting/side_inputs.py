@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import as_text
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec, Side
+from calcli.places import Url, folder, stores
 from calcli.state import State, pack_texts, unpack_texts
 from calcli.tables.auxiliary import load_auxiliary
 from calcli.tables.binding_types import Binding, Flags
@@ -120,8 +121,9 @@ def load_side_inputs(files: SideFiles, binding: Binding) -> LoadedSideInputs:
 
 def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
     """The bytes of a model's file, and its entry of a manifest."""
-    content = _content(Path(path))
-    return content, _fact("model", Path(path).name, hashlib.sha256(content).hexdigest())
+    where = folder(path)
+    content = _content(where)
+    return content, _fact("model", where.name, hashlib.sha256(content).hexdigest())
 
 
 def read_edges(data: Data) -> tuple[Edges, list[JsonObject]]:
@@ -161,7 +163,7 @@ def _kept_edges(kept: State) -> Edges:
 
 
 def _facts(role: str, source: Source) -> list[JsonObject]:
-    facts = [_fact(role, Path(file.path).name if file.path else "-", file.sha256) for file in source.files()]
+    facts = [_fact(role, PurePosixPath(file.path).name if file.path else "-", file.sha256) for file in source.files()]
     return facts or [_fact(role, "a frame", None)]  # `kept_sides` finds only roles that the manifest lists
 
 
@@ -169,9 +171,9 @@ def _fact(role: str, name: str, sha256: str | None) -> JsonObject:
     return {"role": role, "name": as_text(name), "sha256": sha256, "payload": None}
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path | Url) -> bytes:
     try:
-        return path.read_bytes()
+        return stores.content(path)
     except FileNotFoundError:
         raise DataError(
             f"no model {str(path)!r}", hint="--model names a file of CatBoost, XGBoost or LightGBM"

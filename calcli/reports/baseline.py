@@ -12,6 +12,7 @@ from calcli.artifacts import strictjson
 from calcli.errors import FileSystemError, UsageError
 from calcli.files import as_text
 from calcli.metrics.base import Definition
+from calcli.places import folder, stores
 from calcli.reports.schema import SCHEMA, Change, Report
 from calcli.state import Json
 
@@ -108,7 +109,7 @@ class Baseline:
 
 def _content(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return stores.content(folder(path))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise UsageError(
             f"--baseline {path}: there is no such file", hint="write one: calcli evaluate ... --format json > FILE"

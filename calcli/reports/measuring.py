@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, Units
 from calcli.diagrams.curves import Curve, Kind
-from calcli.files import as_text
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.fold_fits import FoldFits, missing
@@ -319,10 +318,7 @@ def facts_of(
 ) -> DataFacts:
     """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
     return DataFacts(
-        files=tuple(
-            {"path": None if file.path is None else as_text(file.path), "bytes": file.bytes, "sha256": file.sha256}
-            for file in source.files()
-        ),
+        files=tuple(file.to_json() for file in source.files()),
         rows=rows,
         rows_bad=rows_bad,
         weight_sum=float(share.sum()),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
@@ -24,6 +23,7 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
+from calcli.places import folder
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
@@ -49,7 +49,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     paths = paths_of(request.data, request.input_format, request.delimiter)
     if request.output is None:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{spec.name}")
-    target = Path(request.output)
+    target = folder(request.output)
     store.check_target(target)
     name = ", ".join(paths)
     with spark.session(request.master) as session:

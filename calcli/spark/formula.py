@@ -36,6 +36,6 @@ def with_outputs(table: DataFrame, outputs: Mapping[str, Term]) -> DataFrame:
     for terms in steps(outputs.values()):
         columns, _ = writer.named(terms, ())
         table = table.selectExpr("*", *columns)
-    columns = (f"{writer.output(term)} AS {quoted(name, writer.dialect)}" for name, term in outputs.items())
-    table = table.selectExpr("*", *columns)
+    last = (f"{writer.output(term)} AS {quoted(name, writer.dialect)}" for name, term in outputs.items())
+    table = table.selectExpr("*", *last)
     return table.drop(*writer.names.values())

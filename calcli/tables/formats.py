@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
@@ -72,21 +73,21 @@ COMMAS = Dialect(",")
 COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = MappingProxyType({".gz": "gzip", ".zst": "zstd"})
 
 
-def compression_of(path: str | Path) -> Literal["gzip", "zstd"] | None:
+def compression_of(path: str | os.PathLike[str]) -> Literal["gzip", "zstd"] | None:
     """The compression of the whole file, by its last suffix."""
-    return COMPRESSIONS.get(Path(path).suffix.lower())
+    return COMPRESSIONS.get(PurePosixPath(path).suffix.lower())
 
 
-def suffix_format(path: str | Path) -> Format | None:
+def suffix_format(path: str | os.PathLike[str]) -> Format | None:
     """The format that the suffix of a file names, if it is known."""
-    name = Path(path)
+    name = PurePosixPath(path)
     if name.suffix.lower() in COMPRESSIONS:
         name = name.with_suffix("")
     return SUFFIXES.get(name.suffix.lower())
 
 
 def format_of(
-    path: str | Path,
+    path: str | os.PathLike[str],
     given: str | None,
     *,
     flag: str = "--input-format/--output-format",

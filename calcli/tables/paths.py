@@ -1,18 +1,19 @@
-"""The files that paths, globs, directories and ``-`` stand for."""
+"""The files that paths, globs, directories, URLs and ``-`` stand for."""
 
 from __future__ import annotations
 
 import glob
 import os
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import unquote
 
 from calcli.errors import DataError, UsageError, nearest
 from calcli.files import as_text
+from calcli.places import Database, Lake, Place, Url, lakes, place, stores
 from calcli.tables.formats import SUFFIXES, Format, format_of, suffix_format
 
 STDIN = "-"
@@ -26,12 +27,12 @@ class InputFile:
     Attributes
     ----------
     path
-        Where it is; None for standard input.
+        Where it is; None for standard input. The rows of a database are one file.
     partition
         The columns that the directories above it give (``day=2024-01-01``).
     """
 
-    path: Path | None
+    path: Place | None
     format: Format
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -56,29 +57,36 @@ class Inputs:
 def find_inputs(
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], given: str | None, last: int | None = None
 ) -> Inputs:
-    """The files that paths, globs, directories and ``-`` stand for, in order: all, or the last ones."""
+    """The files that paths, globs, directories, URLs and ``-`` stand for, in order: all, or the last ones."""
     items = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not items:
         raise UsageError("no input", hint="name a file, a glob, a directory, or - for standard input")
     if "" in map(str, items):
         raise UsageError("the name of the table is empty", hint="is a shell variable not set?")
-    files = [file for item in items for file in _find(os.fspath(item), given)][-(last or 0) :]
+    places = [None if os.fspath(item) == STDIN else place(item) for item in items]
+    files = [file for where in places for file in _find(where, given)][-(last or 0) :]
     _check_together(files)
-    alone = len(files) == 1 and files[0].path is not None and not Path(items[0]).is_dir()
-    return Inputs(tuple(files), stem_of(files[0].path) if alone and files[0].path else None)
+    first, given_place = files[0].path, places[0]
+    if isinstance(given_place, Path):
+        below = given_place.is_dir()
+    else:
+        below = first != given_place and not glob.has_magic(str(given_place))
+    return Inputs(tuple(files), None if first is None or below or len(files) > 1 else stem_of(first))
 
 
-def stem_of(path: Path) -> str:
+def stem_of(path: Place) -> str:
     """A file's name with all its suffixes off."""
     return path.name[:1] + path.name[1:].split(".")[0]
 
 
-def _find(item: str, given: str | None) -> list[InputFile]:
-    if item == STDIN:
+def _find(path: Path | Url | Database | None, given: str | None) -> list[InputFile]:
+    if path is None:
         return [InputFile(None, format_of(STDIN, given, flag="--input-format"))]
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", item):
-        raise UsageError(f"{item!r} is not a local file: calcli reads local files", hint="download it first")
-    path = Path(item)
+    if isinstance(path, Database):
+        return [InputFile(path, "parquet")]  # as which `Spool` keeps its rows
+    if isinstance(path, Url):
+        return _find_objects(path, given)
+    item = str(path)
     if path.is_dir():
         return _walk(path, given)
     if path.exists():
@@ -91,6 +99,55 @@ def _find(item: str, given: str | None) -> list[InputFile]:
             raise DataError(f"the pattern {item!r} {what}", hint="quote patterns, and let them end in a file name")
         return [InputFile(match, format_of(match, given, flag="--input-format")) for match in files]
     raise _missing(path)
+
+
+def _find_objects(url: Url, given: str | None) -> list[InputFile]:
+    """The objects of a name, of a pattern, or below a name."""
+    try:
+        return _objects(url, given)
+    except FileNotFoundError as error:  # the bucket
+        raise DataError(f"there is no '{url}': {error.strerror}") from None
+
+
+def _objects(url: Url, given: str | None) -> list[InputFile]:
+    if glob.has_magic(url.key):
+        parts = PurePosixPath(url.key).parts
+        fixed = next(count for count, part in enumerate(parts) if glob.has_magic(part))
+        base = Url("/".join([url.root, *parts[:fixed]]))
+        below = len(PurePosixPath(base.key).parts)
+        files = [
+            entry.url
+            for entry in stores.listing(base)
+            if _matches(PurePosixPath(entry.url.key).parts[below:], parts[fixed:])
+        ]
+        if not files:
+            raise DataError(f"the pattern '{url}' matches nothing", hint="quote patterns, and let them end in a name")
+        return [InputFile(match, format_of(match, given, flag="--input-format")) for match in files]
+    if not url.web and (url.text.endswith("/") or not (url.key and stores.version(url))):
+        inside = {entry.url.key.removeprefix(f"{url.key}/"): entry.url for entry in stores.listing(url)}
+        if not inside:
+            raise DataError(f"there is no object '{url}', and none below it")
+        if lake := _lake(url, inside):
+            return lake
+        found = _tables(map(PurePosixPath, inside), given, str(url))
+        return [InputFile(inside[str(path)], known, _partition(path)) for path, known in found]
+    return [InputFile(url, format_of(url, given, flag="--input-format"))]
+
+
+def _lake(where: Path | Url, inside: Iterable[str]) -> list[InputFile]:
+    """A directory that is a table of Delta or Iceberg, of which only some files count."""
+    names = tuple(inside)
+    kind = lakes.kind_of(names)
+    return [] if kind is None else [InputFile(Lake(where, kind, names), "parquet")]
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a name matches a pattern, part by part; ``**`` stands for any number of parts."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
 def _missing(path: Path) -> DataError:
@@ -113,12 +170,17 @@ def _missing(path: Path) -> DataError:
 
 
 def _walk(folder: Path, given: str | None) -> list[InputFile]:
-    """The tables below a directory, sorted; names that begin with a dot or an underscore are skipped."""
-    inside = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    ]
+    """The tables below a directory."""
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    if lake := _lake(folder, map(str, inside)):
+        return lake
+    found = _tables(inside, given, str(folder))
+    return [InputFile(folder / path, known, _partition(path)) for path, known in found]
+
+
+def _tables(paths: Iterable[PurePath], given: str | None, folder: str) -> list[tuple[PurePath, Format]]:
+    """Those of the files below a directory that are tables; names that begin with a dot or an underscore are none."""
+    inside = [path for path in paths if not any(part.startswith((".", "_")) for part in path.parts)]
     if given is not None:
         wanted = format_of(folder, given, flag="--input-format")
         named = [path for path in inside if suffix_format(path) == wanted] or [p for p in inside if not p.suffix]
@@ -128,19 +190,19 @@ def _walk(folder: Path, given: str | None) -> list[InputFile]:
         tables = [(path, known) for path in inside if (known := suffix_format(path)) not in (None, "json")]
     if not tables:
         raise DataError(
-            f"the directory {str(folder)!r} holds no table; known suffixes are {', '.join(SUFFIXES)}",
+            f"the directory {folder!r} holds no table; known suffixes are {', '.join(SUFFIXES)}",
             hint=None if given else "name the format of other files with --input-format",
         )
     counts = Counter(known for _, known in tables)
     if len(counts) > 1:
         listed = " and ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         raise DataError(
-            f"the directory {str(folder)!r} holds files of several formats: {listed}", hint="choose with --input-format"
+            f"the directory {folder!r} holds files of several formats: {listed}", hint="choose with --input-format"
         )
-    return [InputFile(path, known, _partition(path.relative_to(folder))) for path, known in tables]
+    return tables
 
 
-def _partition(path: Path) -> dict[str, str | None]:
+def _partition(path: PurePath) -> dict[str, str | None]:
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
     if any(as_text(part) != part for pair in pairs for part in pair):
         raise DataError(
@@ -152,9 +214,10 @@ def _partition(path: Path) -> dict[str, str | None]:
 def _check_together(files: Sequence[InputFile]) -> None:
     if sum(file.path is None for file in files) > 1:
         raise UsageError("standard input is named twice", hint="name - once")
-    seen = Counter(os.path.realpath(file.path) for file in files if file.path is not None)
-    for file in files:
-        if file.path is not None and seen[os.path.realpath(file.path)] > 1:
+    real = [os.path.realpath(file.path) if isinstance(file.path, Path) else file.path for file in files]
+    seen = Counter(real)
+    for file, path in zip(files, real, strict=True):
+        if path is not None and seen[path] > 1:
             raise UsageError(f"{file.name} is named twice", hint="name it once, so that its rows do not count twice")
     first = files[0]
     for other in files[1:]:

@@ -1,7 +1,8 @@
-"""Writing tables to files, devices, pipes and standard output.
+"""Writing tables to files, objects, databases, devices, pipes and standard output.
 
-A file is written under a temporary name and replaces its target once it is complete (`files.replacing`); an error
-before that leaves the target as it was. Devices, pipes and standard output are written directly. In text formats, null
+A file is written under a temporary name and replaces its target once it is complete (`files.replacing`); an object is
+sent once a temporary file is complete, and the rows of a database are committed with the last one. So an error before
+that leaves the target as it was. Devices, pipes and standard output are written directly. In text formats, null
 is an empty field and an empty string a quoted one, so both can be read back.
 
 polars writes Parquet into files by itself. Everything else goes through `_Outlet`, a stream in Python that keeps the
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
 import polars as pl
@@ -29,6 +30,7 @@ import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
+from calcli.places import Database, Url, databases, folder, place, stores
 from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
 from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of
@@ -66,37 +68,70 @@ def write(
     dialect
         Of CSV or TSV, where it is not that of the format.
     """
-    path = Path(target)
+    path = place(target)
+    if isinstance(path, Database):
+        with writing(str(path)):
+            return _insert(frame, path)
     kind = format_of(path, format, flag="--output-format")
     compression = compression_of(path)
     if compression is not None and kind not in (*SEPARATORS, *JSON):
-        raise UsageError(f"{kind} compresses its own columns", hint=f"leave the {path.suffix} out of the name")
+        raise UsageError(
+            f"{kind} compresses its own columns", hint=f"leave the {PurePosixPath(path).suffix} out of the name"
+        )
     with writing(_shown(path)):
         rows = _Rows(frame, kind, arrow_types or {}, dialect)
         with (
             _opened(path) as (stream, replaces),
             _packed(stream, compression if replaces else None) as packed,
         ):
-            rows.put(packed, near=path.parent if replaces else None)
+            rows.put(packed, near=_folder_of(path) if replaces else None)
     return rows.count
+
+
+def _insert(frame: pl.LazyFrame, database: Database) -> int:
+    """Write rows into a table of a database, batch by batch."""
+    schema = frame.collect_schema()
+    _refuse_what_text_cannot_hold(schema, "csv")  # nor can the tables of all databases
+    names = [name for name, dtype in schema.items() if isinstance(dtype, pl.Categorical | pl.Enum)]
+    plain = frame.with_columns(pl.col(names).cast(pl.String))
+    rows = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for part in plain.collect_batches():
+            rows += len(part)
+            yield from part.to_arrow(compat_level=OLDEST).to_batches()
+
+    databases.write(database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches())
+    return rows
 
 
 def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
     """Write a file that is not a table in the same way; ``-`` is standard output."""
-    path = Path(target)
+    path = folder(target)
     with writing(_shown(path)), _opened(path) as (stream, _):
         stream.write(data)
         stream.flush()
 
 
-def _shown(path: Path) -> str:
+def _folder_of(path: Path | Url) -> Path:
+    """Where temporary files are made for it."""
+    return path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
+
+
+def _shown(path: Path | Url) -> str:
     return "standard output" if str(path) == STDOUT else str(path)
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], bool]]:
+def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], bool]]:
     """Standard output, a device or a pipe, or a temporary file that will replace `path` (True)."""
-    if str(path) == STDOUT:
+    if isinstance(path, Url):
+        with tempfile.TemporaryFile() as copy:
+            yield copy, True
+            copy.seek(0)
+            stores.put(path, copy)
+    elif str(path) == STDOUT:
         if sys.stdout is None:
             raise FileSystemError("cannot write standard output: it is closed")
         yield sys.stdout.buffer, False

@@ -1,4 +1,4 @@
-"""Sources: files, globs, directories, standard input or frames, opened once and read as often as needed.
+"""Sources: files, globs, directories, URLs, standard input or frames, opened once and read as often as needed.
 
 A `Source` owns the temporary copies of what cannot be read twice, and deletes them when it is closed.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.files import as_text
 from calcli.tables.arrow_types import (
     ArrowTypes,
     as_enums,
@@ -32,7 +33,7 @@ from calcli.tables.formats import SEPARATORS, Dialect, Format, check_delimiter
 from calcli.tables.frames import LocalFile
 from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.io_errors import one_line, reading
-from calcli.tables.paths import Inputs, find_inputs
+from calcli.tables.paths import InputFile, Inputs, find_inputs
 from calcli.tables.scan import scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import in_their_dialect, scan_text
@@ -53,11 +54,28 @@ Data: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Fr
 
 @dataclass(frozen=True)
 class FileFact:
-    """An input file as reports describe it; `path` is None for standard input."""
+    """An input file as reports describe it.
+
+    Attributes
+    ----------
+    path
+        None for standard input.
+    bytes, sha256
+        Of a database, or a table of Delta or Iceberg: of the Parquet file that its rows were kept in.
+    query
+        What was asked of a database, or the version of a table of Delta or Iceberg.
+    """
 
     path: str | None
     bytes: int
     sha256: str
+    query: str | None = None
+
+    def to_json(self) -> dict[str, str | int | None]:
+        """Of a report or a manifest."""
+        path = None if self.path is None else as_text(self.path)
+        plain: dict[str, str | int | None] = {"path": path, "bytes": self.bytes, "sha256": self.sha256}
+        return plain if self.query is None else {**plain, "query": self.query}
 
 
 class Source:
@@ -168,7 +186,7 @@ class Source:
         if len(self.paths) < 2:  # standard input comes alone
             return tuple(self.rows() for _ in self.files())
         separator, counts = None if self.dialect is None else self.dialect.separator, []
-        for path in self.paths:
+        for path in self._local:
             with _from_files(find_inputs(path, self.format), Spool(), separator) as part:  # it may have no rows
                 counts.append(part.rows())
         return tuple(counts)
@@ -179,10 +197,11 @@ class Source:
 
     @cached_property
     def _files(self) -> tuple[FileFact, ...]:
-        if self._inputs is None:
+        spool = self._spool
+        if self._inputs is None or spool is None:
             return ()
         return tuple(
-            _fact(local if file.path is None or not file.path.is_file() else file.path, file.path)
+            _fact(spool.original(file) or local, file, spool.asked(file))
             for file, local in zip(self._inputs.files, self._local, strict=True)
         )
 
@@ -200,7 +219,8 @@ def open_source(
     ----------
     data
         A path, a glob, a directory (of files of one format, searched to its bottom; ``key=value`` directories become
-        columns), ``-`` for standard input, several of those, or a frame of polars, pandas or pyarrow.
+        columns; or a table of Delta or Iceberg), the URL of an object or of several, a `Database`, ``-`` for standard
+        input, several of those, or a frame of polars, pandas or pyarrow.
     format
         Of the files, if their suffixes do not tell.
     delimiter
@@ -293,7 +313,7 @@ def _from_arrow(table: pa.Table, name: str) -> Source:
     return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
-def _fact(content: Path, path: Path | None) -> FileFact:
-    with reading(str(content)), content.open("rb") as stream:
+def _fact(content: Path, file: InputFile, asked: str | None) -> FileFact:
+    with reading(file.name), content.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        return FileFact(None if path is None else str(path), stream.tell(), digest)
+        return FileFact(None if file.path is None else str(file.path), stream.tell(), digest, asked)

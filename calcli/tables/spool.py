@@ -1,4 +1,8 @@
-"""Temporary copies of inputs that cannot be read twice or in pieces: stdin, pipes, compressed files, JSON arrays."""
+"""Temporary copies of inputs that cannot be read twice or in pieces.
+
+These are stdin, pipes, compressed files, JSON arrays, objects of stores and rows of databases. So what is far away is
+fetched once, whatever is done with it, and all of it is of one moment.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ import pyarrow as pa
 
 from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
+from calcli.places import Database, Lake, Url, databases, lakes, stores
 from calcli.tables.formats import JSON, compression_of
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.json_arrays import is_array, lines_of
@@ -45,6 +50,20 @@ class Spool:
         self._folder: Path | None = None
         self._remove: weakref.finalize[Any, Spool] | None = None
         self._count = 0
+        self._fetched: dict[Url | Database | Lake, Path] = {}
+        self._versions: dict[Lake, str] = {}
+
+    def original(self, file: InputFile) -> Path | None:
+        """The content of `file`, packed if it is; None if only the copy of `local` is left of it."""
+        if isinstance(file.path, Path):
+            return file.path if file.path.is_file() else None
+        return None if file.path is None else self._fetched[file.path]
+
+    def asked(self, file: InputFile) -> str | None:
+        """The query whose rows they are, or the version of the table."""
+        if isinstance(file.path, Lake):
+            return self._versions[file.path]
+        return file.path.query if isinstance(file.path, Database) else None
 
     def local(self, file: InputFile) -> Path:
         """A regular, uncompressed file with the content of `file`, which may be itself."""
@@ -59,11 +78,27 @@ class Spool:
                     raise FileSystemError("cannot read standard input: it is closed")
                 return self._unpacked(self._copy(sys.stdin.buffer), file.name)
             compression = compression_of(file.path)
-            with file.path.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
+            here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
+            with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
                 if compression is not None:
                     return self._unpack(stream, compression, file.name)
-                path = file.path if file.path.is_file() else self._copy(stream)
+                path = here if here.is_file() else self._copy(stream)
             return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
+
+    def _fetch(self, where: Url | Database | Lake) -> Path:
+        path = self._fetched[where] = self._new_path()
+        if isinstance(where, Database):
+            databases.fetch(where, path)
+            return path
+        if isinstance(where, Lake):
+            self._versions[where] = lakes.fetch(where, path)
+            return path
+        try:
+            with path.open("wb") as copy:
+                stores.download(where, copy)
+        except FileNotFoundError as error:
+            raise DataError(f"there is no object '{where}': {error.strerror}") from error
+        return path
 
     def _unpacked(self, copy: Path, name: str) -> Path:
         """The file, unpacked if its first bytes say that it is compressed."""

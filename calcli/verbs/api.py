@@ -17,6 +17,8 @@ from calcli.fitting.model import load as load
 from calcli.fitting.requests import FitRequest
 from calcli.fitting.side_inputs import SideFiles as SideFiles
 from calcli.metrics.base import Options as Options
+from calcli.places import Database as Database
+from calcli.places.stores import storage_options as storage_options
 from calcli.tables.binding_types import Flags as Flags
 from calcli.tables.source import open_source as open_source
 from calcli.verbs.apply import ApplyRequest

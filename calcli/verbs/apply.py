@@ -15,6 +15,7 @@ from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
 from calcli.errors import DataError, UsageError
 from calcli.fitting.model import Model, load
+from calcli.places import place
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.edges import load_nodes
@@ -102,7 +103,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     check_master(request.engine, request.master)
     model = load(request.artifact, edges=request.edges)
     added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
-    return ApplyResult(str(request.output), written.rows, written.bad, added.names, added.binding, doubt)
+    return ApplyResult(str(place(request.output)), written.rows, written.bad, added.names, added.binding, doubt)
 
 
 def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:

@@ -21,6 +21,7 @@ from calcli.fitting.manifest import target_of
 from calcli.fitting.model import Model, load
 from calcli.fitting.policies import rows_of, uncalibrated, with_policy
 from calcli.numeric.links import probabilities
+from calcli.places import Url
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
@@ -81,7 +82,7 @@ class DecideResult:
         The score that decides, and the raw one, at many thresholds; none of more than two classes.
     """
 
-    path: Path | None
+    path: Path | Url | None
     model: Model
     choice: Choice
     data: DataFacts

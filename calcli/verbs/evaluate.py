@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from calcli.batch import Edges, Units
 from calcli.engines.listener import SILENT, Listener, stage
@@ -25,6 +24,7 @@ from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
+from calcli.places import folder
 from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
@@ -231,5 +231,5 @@ def _drift(
     place = request.all_artifacts.index(request.drift)
     model = list(named_scores.models.values())[place]
     prob = rows.candidates[1 + place].prob  # the raw score comes first
-    state = Path(request.state or f"{model.path}.drift.json")
+    state = folder(request.state or f"{model.path}.drift.json")
     return observe(model, source, rows, tally.row_numbers, prob, state, names).to_json()

@@ -22,6 +22,7 @@ from calcli.fitting.model import Model, load
 from calcli.learners.shapley import Contributions, of_function
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.rng import stream
+from calcli.places import folder
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.load import load as load_rows
@@ -94,7 +95,7 @@ class Explanation:
     @property
     def title(self) -> str:
         """What is explained, in one line."""
-        name = as_text(Path(self.request.artifact))
+        name = as_text(folder(self.request.artifact))
         if self.row is None:
             return f"{name}: calibrated minus raw log-odds of {len(self.values)} rows"
         change = self.base + float(self.values.sum())
@@ -113,7 +114,7 @@ class Explanation:
         return as_json(
             {
                 "schema": SCHEMA,
-                "artifact": as_text(Path(self.request.artifact)),
+                "artifact": as_text(folder(self.request.artifact)),
                 "row": self.row,
                 "rows": len(self.values),
                 "base": self.base,

@@ -14,6 +14,7 @@ from calcli.files import as_text
 from calcli.fitting.model import read_calibrator
 from calcli.methods import catalog
 from calcli.methods.base import Section
+from calcli.places import Url, folder
 from calcli.state import Json
 from calcli.tables.labels import class_text
 
@@ -32,7 +33,7 @@ class Inspection:
         The learned rules, if they were requested.
     """
 
-    path: Path
+    path: Path | Url
     manifest: Manifest
     numbers: dict[str, Json]
     arrays: dict[str, tuple[int, ...]]
@@ -76,7 +77,7 @@ def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
         sections = model.calibrator.explain([class_text(label) for label in model.binding.classes])
     state = model.calibrator.state
     shapes = {name: array.shape for name, array in state.arrays.items()}
-    return Inspection(Path(path), model.manifest, dict(state.params), shapes, sections)
+    return Inspection(folder(path), model.manifest, dict(state.params), shapes, sections)
 
 
 def _ensemble(artifact: Artifact, *, rules: bool) -> Inspection:

@@ -42,6 +42,7 @@ from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.numeric.losses import log_loss
+from calcli.places import Url, folder
 from calcli.reports.groups import in_units
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
@@ -158,7 +159,7 @@ class RefitResult:
         By how much the new probabilities of the compared rows differ from those in place: the mean, and the most.
     """
 
-    path: Path
+    path: Path | Url
     report: Report
     kept: str | None
     usual: bool
@@ -171,7 +172,7 @@ class RefitResult:
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
     # Open the artifact, and check its recipe before any rows are read.
-    old, path = load_model(request.artifact), Path(request.artifact)
+    old, path = load_model(request.artifact), folder(request.artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
     if old.policy is not None and recipe.method == IDENTITY:
         raise UsageError(f"{path} decides by the score as it is: there is no fit to repeat", hint="see: calcli decide")
@@ -259,15 +260,16 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
     return RefitResult(path, report, kept, usual, name, evidence, guard, _moved(*candidates[1:]))
 
 
-def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path:
+def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path | Url:
     """Put the previous generation back in place; a second rollback undoes the first."""
-    before = store.describe(artifact)
-    now = store.rollback(artifact)
+    path = folder(artifact)
+    before = store.describe(path)
+    now = store.rollback(path)
     listener.note(
-        f"{artifact} is the fit {_of_fit(now)} again; the one {_of_fit(before)} is kept, and another --rollback puts "
+        f"{path} is the fit {_of_fit(now)} again; the one {_of_fit(before)} is kept, and another --rollback puts "
         "it back"
     )
-    return Path(artifact)
+    return path
 
 
 def _open(request: RefitRequest) -> Source:

@@ -22,6 +22,7 @@ from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, 
 from calcli.errors import UsageError
 from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
+from calcli.places import Url
 from calcli.reports.measuring import data_facts
 from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.load import load
@@ -130,7 +131,7 @@ class EnsembleResult:
     """
 
     binding: Binding
-    path: Path | None
+    path: Path | Url | None
     model: EnsembleModel | None = None
     trials: tuple[Trial, ...] = ()
     seconds: float = 0.0

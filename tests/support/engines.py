@@ -120,12 +120,10 @@ def _of_connection(dialect: str, connection: Any, mark: str, *, infinite: bool =
     return Engine(dialect, load, run, lambda sql: connection.cursor().execute(sql), infinite)
 
 
-def _postgres(stack: ExitStack) -> Engine:
-    _need("psycopg")
+def postgres_server(stack: ExitStack) -> Path:
+    """Start a PostgreSQL server; gives the directory of its socket, where the user `calcli` needs no password."""
     if not POSTGRES:
         pytest.skip("no PostgreSQL server")
-    import psycopg
-
     user: dict[str, Any] = {"user": "postgres"} if ROOT else {}  # as root the server does not start
     folder = _folder(stack, **user)
     programs = POSTGRES[-1]
@@ -134,7 +132,15 @@ def _postgres(stack: ExitStack) -> Engine:
     subprocess.run(initdb, check=True, **quiet)
     flags = ["-D", folder / "data", "-k", folder, "-c", "listen_addresses=", "-F"]
     _serve(stack, [programs / "postgres", *flags], folder / ".s.PGSQL.5432", **quiet)
-    connection = _patient(lambda: psycopg.connect(host=str(folder), user="calcli", dbname="postgres"))
+    return folder
+
+
+def _postgres(stack: ExitStack) -> Engine:
+    _need("psycopg")
+    import psycopg
+
+    folder = postgres_server(stack)
+    connection = patient(lambda: psycopg.connect(host=str(folder), user="calcli", dbname="postgres"))
     stack.callback(connection.close)
     return _of_connection("postgres", connection, "%s")
 
@@ -152,7 +158,7 @@ def _mysql(stack: ExitStack) -> Engine:
     subprocess.run([install, *own, "--auth-root-authentication-method=normal"], check=True, **quiet)
     socket = folder / "socket"
     _serve(stack, [server, *own, f"--socket={socket}", "--skip-networking", "--skip-log-bin"], socket, **quiet)
-    connection = _patient(lambda: pymysql.connect(unix_socket=str(socket), user="root", charset="utf8mb4"))
+    connection = patient(lambda: pymysql.connect(unix_socket=str(socket), user="root", charset="utf8mb4"))
     stack.callback(connection.close)
     with connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE calcli CHARACTER SET utf8mb4")
@@ -243,7 +249,7 @@ def _serve(stack: ExitStack, command: list[Any], socket: Path, **more: Any) -> N
         time.sleep(0.05)
 
 
-def _patient(connect: Callable[[], Any]) -> Any:
+def patient(connect: Callable[[], Any]) -> Any:
     """A connection, as soon as the server takes one."""
     deadline = time.monotonic() + HANGS
     while True:

@@ -294,12 +294,6 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
         open_source(tmp_path / "nowhere" / "train.parquet")
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/x.parquet", "https://example.org/x.csv", "gs://b/*.csv", "file:///x.csv"])
-def test_remote_files_are_not_read(url: str) -> None:
-    with pytest.raises(UsageError, match="calcli reads local files; download it first"):
-        open_source(url)
-
-
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [

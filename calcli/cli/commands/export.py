@@ -29,6 +29,7 @@ calcli export --dialects"""
     options.FLOAT32,
     options.CHECK_ROWS,
     options.DIALECTS,
+    options.STORAGE_OPTION,
     options.DEBUG,
 )
 def export(arguments: Arguments) -> None:

@@ -22,6 +22,7 @@ calcli inspect train.platt --format json"""
     options.ROW,
     options.EXPLANATION_OUTPUT,
     options.TABLE_OR_JSON,
+    options.STORAGE_OPTION,
     options.NO_COLOR,
     options.DEBUG,
 )

@@ -19,6 +19,7 @@ calcli refit clicks.platt --rollback"""
     options.DATA_OR_NONE,
     options.INPUT_FORMAT,
     options.DELIMITER,
+    *options.PLACES,
     options.REFIT_GUARD,
     options.POOL_NIGHTS,
     options.RESAMPLE_BY,

@@ -17,6 +17,7 @@ calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv"""
     options.WITH_ENSEMBLE,
     options.INPUT_FORMAT,
     options.DELIMITER,
+    *options.PLACES,
     options.BAD_ROWS,
     options.OUTCOME,
     options.WEIGHT,

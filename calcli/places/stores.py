@@ -1,0 +1,245 @@
+"""Objects of stores (S3, Google Cloud Storage, Azure) and of web servers, by obstore.
+
+Credentials come from where the tools of each store look for them: the environment, files and the machine itself. What a
+store refuses is one line of our own: its answers, and the URLs in them, can hold keys, tokens and signatures.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple, TypeAlias
+
+from calcli.errors import FileSystemError, UsageError
+from calcli.extras import require
+from calcli.places import Url
+
+Version: TypeAlias = Mapping[str, str]
+"""What tells one content of an object from the next: its ETag, and its generation where the store counts them."""
+
+CHUNK = 1 << 23
+
+_options: ContextVar[Mapping[str, str]] = ContextVar("storage options", default=MappingProxyType({}))
+_OF_CLIENT = ("allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "read_timeout", "timeout")
+_OF_CREDENTIALS = ("access_key", "secret", "token", "skip_signature", "web_identity", "container_credentials")
+_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_", "HTTP", "http", "HOME")
+_CLIENT = {"connect_timeout": "10s", "read_timeout": "60s", "timeout": "1d"}
+_RETRIES: Any = {
+    "max_retries": 4,
+    "retry_timeout": timedelta(minutes=2),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+}
+
+
+class Stored(NamedTuple):
+    """The content of an object, and which version of it this is."""
+
+    data: bytes
+    version: Version
+
+
+class Entry(NamedTuple):
+    """An object in a listing."""
+
+    url: Url
+    modified: datetime
+
+
+class ChangedError(Exception):
+    """Another writer has replaced, made or removed the object meanwhile."""
+
+
+@contextmanager
+def storage_options(options: Mapping[str, str]) -> Iterator[None]:
+    """What the stores that are opened within are told, beside the environment: ``{"region": "eu-central-1"}``.
+
+    The keys are those of polars and delta-rs: ``region``, ``endpoint``, ``skip_signature``, ``allow_http``, ...
+    """
+    before = _options.set({**_options.get(), **options})
+    try:
+        yield
+    finally:
+        _options.reset(before)
+
+
+def settings(url: Url) -> dict[str, str]:
+    """What the libraries of lakes are told of a store, with the prefix ``aws_`` where it is Amazon's."""
+    told = {name.lower(): value for name, value in _options.get().items()}
+    if url.scheme != "s3":
+        return told
+    found = {
+        "region": os.environ.get("AWS_REGION"),
+        "endpoint": os.environ.get("AWS_ENDPOINT_URL"),
+        **{name.removeprefix("aws_"): value for name, value in told.items()},
+    }
+    if (provider := _of_amazon(told)) is not None:
+        credential = provider()
+        found |= {name: credential[name] for name in ("access_key_id", "secret_access_key")}
+        found["session_token"] = credential["token"]
+    if str(found["endpoint"]).startswith("http://"):
+        found.setdefault("allow_http", "true")
+    return {f"aws_{name}": value for name, value in found.items() if value is not None}
+
+
+def read(url: Url) -> Stored:
+    """A whole object; a `FileNotFoundError` where there is none."""
+    obstore = _obstore(url)
+    with _refusals("read", url):
+        answer = obstore.get(_store(url), url.key)
+        return Stored(bytes(answer.bytes()), _version(answer.meta))
+
+
+def download(url: Url, target: IO[bytes]) -> None:
+    """Write an object into a file, in pieces."""
+    obstore = _obstore(url)
+    with _refusals("read", url):
+        answer = obstore.get(_store(url), url.key)
+        written = sum(target.write(piece) for piece in answer.stream(min_chunk_size=CHUNK))
+        if written != answer.meta["size"]:
+            raise ConnectionResetError("the connection was cut off")
+
+
+def put(url: Url, data: bytes | IO[bytes], *, instead_of: Version | str | None = "anything") -> None:
+    """Make the object have this content, at once or not at all.
+
+    With `instead_of` only in place of that version, or where there is no such object (None); else a `ChangedError`.
+    """
+    obstore = _obstore(url)
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+    if url.web:
+        raise UsageError(f"{url} is on a web server, which is only read", hint="write to a file, or to a store: s3://")
+    mode: Any = "overwrite" if instead_of == "anything" else "create" if instead_of is None else dict(instead_of)  # type: ignore[arg-type]
+    with _refusals("write", url):
+        try:
+            obstore.put(_store(url), url.key, data, mode=mode, use_multipart=None if mode == "overwrite" else False)
+        except (AlreadyExistsError, PreconditionError):
+            raise ChangedError from None
+        except FileNotFoundError:  # of a version that was removed, or of the bucket
+            if isinstance(mode, dict):
+                raise ChangedError from None
+            raise FileSystemError(f"cannot write {url}: there is no such bucket", hint="make it first") from None
+
+
+def listing(url: Url) -> list[Entry]:
+    """All objects below `url`, in the order of their names."""
+    obstore = _obstore(url)
+    if url.web:
+        return []
+    prefix = url.key and f"{url.key}/"
+    with _refusals("list", url):
+        found = obstore.list(_store(url), prefix or None).collect()
+        entries = [Entry(Url(f"{url.root}/{entry['path']}"), entry["last_modified"]) for entry in found]
+        return sorted((entry for entry in entries if entry.url.key.startswith(prefix)), key=lambda one: one.url.key)
+
+
+def version(url: Url) -> Version | None:
+    """The version of an object; None if there is no object."""
+    obstore = _obstore(url)
+    try:
+        with _refusals("read", url):
+            return _version(obstore.head(_store(url), url.key))
+    except FileNotFoundError:
+        return None
+
+
+def remove(url: Url) -> None:
+    """Remove an object; where there is none, nothing happens."""
+    obstore = _obstore(url)
+    with _refusals("remove", url):
+        obstore.delete(_store(url), url.key)
+
+
+def _version(meta: Mapping[str, Any]) -> Version:
+    return {name: meta[name] for name in ("e_tag", "version") if meta.get(name) not in (None, "null")}
+
+
+def _obstore(url: Url) -> Any:
+    require("obstore", f"{url.scheme}://")
+    import obstore
+
+    return obstore
+
+
+def _store(url: Url) -> Any:
+    surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)))
+    return _opened(url.root, tuple(sorted(_options.get().items())), surroundings)
+
+
+@lru_cache(maxsize=8)
+def _opened(root: str, given: tuple[tuple[str, str], ...], _surroundings: tuple[tuple[str, str], ...]) -> Any:
+    from obstore.store import HTTPStore, from_url
+
+    settings = {name.lower(): value for name, value in given}
+    client: Any = {**_CLIENT, **{name: settings.pop(name) for name in _OF_CLIENT if name in settings}}
+    addresses = [root, os.environ.get("AWS_ENDPOINT_URL", ""), *settings.values()]
+    client.setdefault("allow_http", str(any(one.startswith("http://") for one in addresses)).lower())
+    if root.startswith("http"):
+        return HTTPStore.from_url(root, client_options=client, retry_config=_RETRIES)
+    provider = _of_amazon(settings) if root.startswith("s3") else None
+    config: Any = settings or None
+    return from_url(root, config=config, client_options=client, retry_config=_RETRIES, credential_provider=provider)
+
+
+def _of_amazon(settings: Mapping[str, str]) -> Any:
+    """Credentials as Amazon's own tools find them: variables, profiles in files, single sign-on, roles of machines."""
+    if any(part in name for name in settings for part in _OF_CREDENTIALS):
+        return None
+    require("boto3", "s3://")
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        return Boto3CredentialProvider()
+    except Exception:  # botocore has an exception for each thing that can be wrong with a profile
+        return None
+
+
+@contextmanager
+def _refusals(action: str, url: Url) -> Iterator[None]:
+    """What goes wrong within, as a line of ours; a missing object is a `FileNotFoundError`."""
+    from obstore.exceptions import (
+        BaseError,
+        PermissionDeniedError,
+        UnauthenticatedError,
+        UnknownConfigurationKeyError,
+    )
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, reason(error), str(url)) from None
+    except UnknownConfigurationKeyError as error:
+        key = re.search(r"'([^']*)'", str(error))
+        raise UsageError(
+            f"--storage-option {key[1] if key else ''}: {url.scheme}:// has no such option",
+            hint="see docs/places.md",
+        ) from None
+    except (BaseError, OSError, ValueError) as error:
+        why = reason(error)
+        if why.startswith("404"):
+            raise FileNotFoundError(None, why, str(url)) from None
+        denied = isinstance(error, PermissionDeniedError | UnauthenticatedError) or why.startswith(("401", "403"))
+        hint = "check the credentials and what they may do" if denied else None
+        raise FileSystemError(f"cannot {action} {url}: {why}", hint=hint) from None
+
+
+def reason(error: BaseException) -> str:
+    """Why, without what may be secret: the answer's code, or the last words of the first line."""
+    text = str(error)
+    if status := re.search(r"status code: (\d{3}[A-Za-z ]*)", text):
+        code = re.search(r"<Code>(\w+)</Code>", text)
+        return f"{status[1].strip()} ({code[1]})" if code else status[1].strip()
+    words = text.split("\n", 1)[0].rsplit(" - ", 1)[-1]
+    return re.sub(r"\w+://\S+", "…", words).strip() or type(error).__name__
+
+
+def content(where: Path | Url) -> bytes:
+    """The bytes of a file or an object; a `FileNotFoundError` where there is none."""
+    return where.read_bytes() if isinstance(where, Path) else read(where).data
