@@ -178,7 +178,24 @@ SET_SCORE = decision(
     kind=Literal["lac", "aps", "aps-randomised"],
 )
 BY_CLASS = decision("--by-class", "With --sets: hold the true class as often in each class.", False)
-SETS_BY = decision("--by COLUMN", "With --sets: as often in each group of this column.", variable="CALCLI_DECIDE_BY")
+INTERVALS = decision(
+    "--intervals SHARE", "Predict intervals that hold the amount of this share of new rows.", kind=float
+)
+PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted amount; uncertainty_mean by default.")
+QUANTILES = decision(
+    "--quantiles LOW,HIGH", "With --intervals: two columns of predicted quantiles in its place.", convert=names
+)
+SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard deviation, to scale them by.")
+VARIANCE = decision("--variance COLUMN", "The same as a variance, such as uncertainty_total.")
+SIDE = decision(
+    "--side both|lower|upper",
+    "With --intervals: both ends, or only one.",
+    "both",
+    kind=Literal["both", "lower", "upper"],
+)
+SETS_BY = decision(
+    "--by COLUMN", "With --sets or --intervals: in each group of this column.", variable="CALCLI_DECIDE_BY"
+)
 THRESHOLD = decision("--threshold P", "The threshold in use today, for comparison.", 0.5, min=0, max=1)
 DECISION_BOOTSTRAP = decision(
     "--bootstrap N",
