@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores, split_name
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
-from calcli.fitting.intervals import IntervalModel, holds_intervals, load_intervals, measured_amounts
+from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
 from calcli.fitting.policies import asked_of
 from calcli.reports.groups import Numbered, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, data_facts, report_on
@@ -71,7 +71,7 @@ def measured_policies(
 def interval_models(request: EvaluateRequest) -> dict[str, IntervalModel] | None:
     """The policies of intervals by name, if the artifacts are such; they are evaluated without others."""
     places = dict(split_name("--with", text) for text in request.all_artifacts)
-    amounts = [holds_intervals(store.describe(place)) for place in places.values()]
+    amounts = [store.describe(place).holds_intervals for place in places.values()]
     if not any(amounts):
         return None
     if not all(amounts) or request.scores or request.drift is not None:

@@ -44,15 +44,10 @@ class IntervalModel:
         store.write(Path(path), self.manifest, {THRESHOLD: self.rule.to_state()})
 
 
-def holds_intervals(manifest: Manifest) -> bool:
-    """Whether an artifact is a policy that predicts intervals."""
-    return manifest.kind == "policy" and manifest.task == "regression"
-
-
 def load_intervals(path: str | Path) -> IntervalModel:
     """Open an artifact directory; a damaged one is found by predicting with it."""
     artifact = store.read(path)
-    if not holds_intervals(artifact.manifest):
+    if not artifact.manifest.holds_intervals:
         raise ArtifactError(f"{path} has no intervals", hint="try: calcli decide DATA --intervals 0.9")
     with damage(path, "a policy of intervals"):
         binding, rule = (

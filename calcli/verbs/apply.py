@@ -14,7 +14,6 @@ from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
 from calcli.errors import DataError, UsageError
-from calcli.fitting.intervals import holds_intervals, load_intervals
 from calcli.fitting.model import Model, load
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
@@ -102,7 +101,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
-    if holds_intervals(store.describe(request.artifact)):
+    if store.describe(request.artifact).holds_intervals:
         return _intervals(request, listener)
     model = load(request.artifact, edges=request.edges)
     added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
@@ -133,6 +132,8 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
 
 def _intervals(request: ApplyRequest, listener: Listener) -> ApplyResult:
     """The ends of intervals around predicted amounts, on this machine."""
+    from calcli.fitting.intervals import load_intervals
+
     if request.engine == "spark":
         raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="leave out --engine")
     model = load_intervals(request.artifact)

@@ -10,7 +10,7 @@ EXAMPLES = """\
 calcli decide valid.parquet --with train.platt --cost-fp 1 --cost-fn 20
 calcli decide valid.parquet --with train.platt --target 'precision >= 0.9'
 calcli decide valid.parquet --with train.platt --budget 500
-calcli decide valid.parquet --with train.platt --cost-fp 1 --cost-fn 20 --abstain 0.3
+calcli decide valid.parquet --cost-fp 1 --cost-fn 20 --abstain 0.3
 calcli decide valid.parquet --with train.ccl --costs costs.csv
 calcli decide valid.parquet --with train.ccl --sets 0.95 --by-class
 calcli decide valid.parquet --intervals 0.9 --prediction forecast --spread sd
