@@ -21,7 +21,7 @@ WIDEST = 80
 GENERAL = "General"
 """The panel of options that have no other."""
 
-_PANELS = {panel: panel for panel in ("Input", "Method", "Check", "Output", "Columns", GENERAL)}
+_PANELS = {panel: panel for panel in ("Input", "Method", "Decision", "Check", "Output", "Columns", GENERAL)}
 _PANELS["Columns"] += " (default: as in the artifact, or found by their usual names)"
 
 

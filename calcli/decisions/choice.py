@@ -2,158 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self, get_args
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, Units
 from calcli.decisions.abstention import COVERAGES, Gap, Risk, by_cost, by_coverage, risks
+from calcli.decisions.ask import Ask
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
-from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
-from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.costs import bootstrap_means, cross_fitted
+from calcli.decisions.policy import IntervalRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, Counts, decided, expected, grid
 from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
 from calcli.decisions.targets import Target, budget_threshold, certify
 from calcli.errors import DataError, UsageError
-from calcli.numeric.folds import folds, in_turn, splits_of_units
+from calcli.numeric.folds import Split, folds, in_turn, splits_of_units
 from calcli.numeric.rng import stream
-from calcli.state import Json
 
 POINTS = 100
 """Of the curve over thresholds: so many that part the rows evenly, and as many that part the expected positives."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What a policy is chosen for: costs, a matrix of costs, a target, a budget, or a share of rows to decide.
-
-    Attributes
-    ----------
-    cost_fp, cost_fn, cost_tp, cost_tn
-        What a row costs: a false alarm, a miss, and the two right decisions.
-    cost
-        A column by which the costs of each row are multiplied, such as an amount.
-    costs
-        The actions, and the cost of each by class, in the order of the class index; in place of the four numbers.
-    target
-        What a rate must be: ``precision >= 0.9``; also recall, accuracy, fpr, positive-rate.
-    budget
-        How many of as many rows as these can be acted on.
-    confidence
-        The probability that target, budget and bounds hold on new rows.
-    abstain
-        What it costs to leave a row open.
-    coverage
-        The share of rows to decide; the least sure ones are left open.
-    uncertainty
-        A column, such as ``uncertainty_knowledge``: rows are left open by it, and not by their probability.
-    sets
-        The probability with which a set of classes holds the true one.
-    set_score
-        ``lac`` for the smallest sets, ``aps`` for sets that adapt to how hard a row is.
-    by_class, by
-        The sets hold the truth as often in each class, in each group of this column.
-    threshold
-        Today's, with which the others are compared.
-    folds
-        The tuned threshold is judged by cross-fitting over so many.
-    bootstrap
-        Replicates for the intervals of costs.
-    """
-
-    cost_fp: float | None = None
-    cost_fn: float | None = None
-    cost_tp: float | None = None
-    cost_tn: float | None = None
-    cost: str | None = None
-    costs: tuple[tuple[str, ...], tuple[tuple[float, ...], ...]] | None = None
-    target: str | None = None
-    budget: int | None = None
-    confidence: float = 0.95
-    abstain: float | None = None
-    coverage: float | None = None
-    uncertainty: str | None = None
-    sets: float | None = None
-    set_score: SetScore = "lac"
-    by_class: bool = False
-    by: str | None = None
-    threshold: float = 0.5
-    folds: int = 5
-    bootstrap: int = 1000
-
-    def to_json(self) -> dict[str, Json]:
-        """What was asked, of a request too."""
-        return {each.name: getattr(self, each.name) for each in fields(Ask)}
-
-    @classmethod
-    def from_json(cls, written: Mapping[str, Any]) -> Self:
-        known: dict[str, Any] = {each.name: written[each.name] for each in fields(Ask) if each.name in written}
-        if known.get("costs") is not None:
-            names, rows = known["costs"]
-            known["costs"] = tuple(names), tuple(map(tuple, rows))
-        return cls(**known)
-
-    @property
-    def has_costs(self) -> bool:
-        return any(cost is not None for cost in (self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn))
-
-    def check(self) -> None:
-        """Refuse what contradicts itself, before any rows are read."""
-        purposes = {
-            "--cost-fp and --cost-fn": self.has_costs,
-            "--costs": self.costs is not None,
-            "--target": self.target is not None,
-            "--budget": self.budget is not None,
-            "--sets": self.sets is not None,
-        }
-        given = [name for name, is_given in purposes.items() if is_given]
-        if len(given) > 1:
-            raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
-        if not given and self.coverage is None:
-            raise UsageError(
-                "decide needs what the threshold is chosen for",
-                hint="try: --cost-fp 1 --cost-fn 20, or --target 'precision >= 0.9', or --budget 500",
-            )
-        self._check_beside()
-        if self.budget is not None and self.budget < 1:
-            raise UsageError(f"--budget {self.budget}: no row could be acted on")
-        if self.target is not None:
-            Target.parse(self.target, self.confidence)
-        if self.has_costs:
-            self.four_costs()
-
-    def _check_beside(self) -> None:
-        """Refuse options that go with others, without these."""
-        other = any(one is not None for one in (self.costs, self.target, self.budget, self.sets))
-        if self.sets is None and (self.by_class or self.by is not None):
-            raise UsageError("--by-class and --by are for sets", hint="add --sets 0.95")
-        if self.has_costs and (self.cost_fp is None or self.cost_fn is None):
-            missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
-            raise UsageError(f"{missing} is not given", hint="both errors have a cost: --cost-fp 1 --cost-fn 20")
-        if self.cost is not None and not self.has_costs:
-            raise UsageError(f"--cost {self.cost} multiplies --cost-fp and --cost-fn", hint="add both")
-        if self.abstain is not None and not self.has_costs:
-            raise UsageError("--abstain is a cost beside others", hint="add --cost-fp and --cost-fn, or use --coverage")
-        if self.abstain is not None and not (math.isfinite(self.abstain) and self.abstain >= 0.0):
-            raise UsageError(f"--abstain {self.abstain:g}: a cost is 0 or more")
-        if self.coverage is not None and (self.abstain is not None or other):
-            raise UsageError(
-                "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone", hint="leave it out"
-            )
-        if self.uncertainty is not None and self.coverage is None:
-            raise UsageError("--uncertainty is the order in which rows are left open", hint="add --coverage 0.9")
-        for name, share in (("--coverage", self.coverage), ("--confidence", self.confidence), ("--sets", self.sets)):
-            if share is not None and not 0.0 < share < 1.0:
-                raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
-
-    def four_costs(self) -> Costs:
-        """The four costs; without any, an error costs 1."""
-        if not self.has_costs:
-            return Costs(1.0, 1.0)
-        return Costs(self.cost_fp or 0.0, self.cost_fn or 0.0, self.cost_tp or 0.0, self.cost_tn or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +62,8 @@ class Choice:
         Of leaving rows open, by the share that is decided.
     curve
         The four counts at many thresholds, as shares of all rows.
+    intervals
+        In place of a policy, where amounts are predicted.
     """
 
     policy: Policy | None
@@ -202,13 +73,15 @@ class Choice:
     bound: float | None = None
     risks: tuple[Risk, ...] = ()
     curve: tuple[Mapping[str, float], ...] = field(default=(), repr=False)
+    intervals: IntervalRule | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The keys of the object that the verb writes."""
+        kept = self.policy or self.intervals
         return {
             "chosen": self.chosen,
             "why": self.why,
-            "policy": None if self.policy is None else dict(self.policy.to_state().params),
+            "policy": None if kept is None else dict(kept.to_state().params),
             "bound": self.bound,
             "options": [asdict(option) for option in self.options],
             "risks": [
@@ -239,7 +112,7 @@ def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
 def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
     """Bayes' threshold, unless the tuned one costs less beyond chance; with rows left open, if that is asked."""
     costs, mass = ask.four_costs(), _product(rows.weight, rows.scale)
-    splits = _splits(rows, ask.folds, seed)
+    splits = splits_of(rows.units, len(rows.prob), ask.folds, seed)
     tuned = costs.best_threshold(rows.prob, rows.label, mass)
     thresholds = {"bayes": costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
     yes = {name: rows.prob >= threshold for name, threshold in thresholds.items()}
@@ -391,7 +264,7 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
     for score in dict.fromkeys((ask.set_score, *get_args(SetScore))):
         classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
         members = np.zeros((len(rows.prob), classes), dtype=np.bool_)
-        for train, test in _splits(rows, ask.folds, seed):
+        for train, test in splits_of(rows.units, len(rows.prob), ask.folds, seed):
             members[test] = fitted(rows.taken(train), score).predict(
                 rows.prob[test], None if rows.group is None else rows.group[test]
             )
@@ -451,11 +324,10 @@ def _curve(rows: Rows) -> tuple[Mapping[str, float], ...]:
     )
 
 
-def _splits(rows: Rows, count: int, seed: int) -> Sequence[Any]:
+def splits_of(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
+    """Folds of the rows, or of the units that they belong to."""
     rng = stream(seed, "decision folds")
-    if rows.units is not None:
-        return splits_of_units(rows.units, count, rng)
-    return in_turn(folds(len(rows.prob), count, rng), count)
+    return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)
 
 
 def _product(*factors: FloatArray | None) -> FloatArray | None:

@@ -52,7 +52,7 @@ def measure(
     if isinstance(policy.rule, SetRule):
         members = policy.rule.sets.predict(rows.prob, rows.group)
         held = members[np.arange(len(members)), rows.label]
-        return set_numbers(rows, members), _held(policy.rule.sets.thresholds, rows, held)
+        return set_numbers(rows, members), held_as_promised(policy.rule.sets.thresholds, rows, held)
     action = policy.rule.decide(rows.prob, beside)
     if isinstance(policy.rule, MatrixRule):
         paid = np.array(policy.rule.costs)[rows.label, action]
@@ -77,8 +77,8 @@ def measure(
     return numbers, _promise(policy.target, rows, yes, policy.target.rate)
 
 
-def _held(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promise:
-    """The test of the coverage of sets, whose thresholds are those of n rows that were drawn by chance too.
+def held_as_promised(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promise:
+    """The test of the coverage of sets or intervals, whose thresholds are those of n rows drawn by chance.
 
     Given these, the coverage is Beta(k, n + 1 - k), k = ceil((n + 1) level): how many of new rows are held, is
     beta-binomial.

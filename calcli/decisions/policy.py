@@ -12,7 +12,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import Gap
-from calcli.decisions.conformal import PredictionSets
+from calcli.decisions.conformal import PredictionIntervals, PredictionSets
 from calcli.decisions.rates import NEVER
 from calcli.decisions.targets import Target
 from calcli.expressions import Input, Term
@@ -22,6 +22,7 @@ YES = (0.0, math.nan, 1.0, math.nan)
 """The actions of `ThresholdRule` as numbers."""
 
 DECISION, REASON, SET = "decision", "decision_reason", "set"
+ENDS = ("lo", "hi")
 """The columns that are added to a table."""
 
 
@@ -155,6 +156,54 @@ class SetRule:
         if not isinstance(column, str | None):
             raise TypeError(f"{column!r} is no name of a column")
         return cls(PredictionSets.from_json(written["sets"]), column, groups)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRule:
+    """An interval, which holds the amount that comes true as often as it promises.
+
+    Attributes
+    ----------
+    lower, upper
+        The columns of two predicted quantiles, or twice that of the prediction.
+    spread, squared
+        The column by which intervals are scaled, if there is one, and whether it holds variances.
+    column, groups
+        As of `SetRule`.
+    """
+
+    intervals: PredictionIntervals
+    lower: str
+    upper: str
+    spread: str | None = None
+    squared: bool = False
+    column: str | None = None
+    groups: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "intervals"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of numbers."""
+        return tuple(dict.fromkeys(name for name in (self.lower, self.upper, self.spread) if name is not None))
+
+    def to_state(self) -> State:
+        """What an artifact keeps of it."""
+        names: dict[str, Json] = {
+            name: getattr(self, name) for name in ("lower", "upper", "spread", "squared", "column")
+        }
+        return State({"kind": self.kind, "rule": self.intervals.to_json(), **names, "groups": list(self.groups)})
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        params: Mapping[str, Any] = state.params
+        lower, upper, spread, column = (params[name] for name in ("lower", "upper", "spread", "column"))
+        if not all(isinstance(name, str) for name in (lower, upper)):
+            raise TypeError(f"{lower!r} and {upper!r} are no names of columns")
+        if params["kind"] != cls.kind or not all(isinstance(name, str | None) for name in (spread, column)):
+            raise ValueError("it is of another kind, or reads columns without a name")
+        intervals, groups = PredictionIntervals.from_json(params["rule"]), tuple(map(str, params["groups"]))
+        return cls(intervals, lower, upper, spread, bool(params["squared"]), column, groups)
 
 
 AnyRule = ThresholdRule | MatrixRule | SetRule

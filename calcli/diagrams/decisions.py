@@ -197,4 +197,4 @@ def numbers(score: AtThresholds) -> dict[str, Json]:
     """The counts and the cost at each threshold, for the slider of a page."""
     counts = {name: getattr(score, name) for name in ("tp", "fp", "fn", "tn")}
     columns = {"threshold": score.thresholds} | counts | ({} if score.cost is None else {"cost": score.cost})
-    return {name: [float(f"{value:.7g}") for value in column] for name, column in columns.items()}
+    return {name: [float(f"{value:.10g}") for value in column] for name, column in columns.items()}

@@ -10,11 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calcli.batch import IntArray
-from calcli.decisions.policy import DECISION, REASON, SET, Policy, SetRule
+from calcli.decisions.amounts import Amounts
+from calcli.decisions.policy import DECISION, ENDS, REASON, SET, IntervalRule, Policy, SetRule
 from calcli.engines.calibrated_columns import CalibratedColumns
 from calcli.engines.local import Computed
 from calcli.tables.arrays import Levels, index_order, numbers
 from calcli.tables.binding_types import Binding
+from calcli.tables.checks import bound_columns, encode
 from calcli.tables.labels import class_text
 
 SEPARATOR = "|"
@@ -72,6 +74,38 @@ class DecisionColumns:
         actions = self.policy.rule.actions([*index_order(self.binding)])
         decisions, reasons = zip(*actions, strict=True)
         return pl.Series(decisions), pl.Series(reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalColumns:
+    """The ends of the intervals that are built on predicted amounts."""
+
+    binding: Binding
+    rule: IntervalRule
+
+    features = True
+
+    @property
+    def reads(self) -> list[str]:
+        more = () if self.rule.column is None else (self.rule.column,)
+        return list(dict.fromkeys([*bound_columns(self.binding, label=False, features=True), *more]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ENDS
+
+    @property
+    def types(self) -> dict[str, pl.DataType]:
+        return {}
+
+    def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        encoded = encode(rows, self.binding, label=False, features=True, levels=levels)
+        rule = self.rule
+        group = None if rule.column is None else codes(rows[rule.column], rule.groups)
+        amounts = Amounts.of(encoded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
+        ends = rule.intervals.predict(amounts.lower, amounts.upper, spread=amounts.spread, group=group)
+        known = amounts.known
+        return Computed(ends, None if known.all() else ~known)
 
 
 def codes(values: pl.Series, groups: Sequence[str]) -> IntArray:

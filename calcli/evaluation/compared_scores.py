@@ -75,7 +75,7 @@ class NamedScores:
         places: dict[str, str] = {}
         for flag, texts in (("--with", artifacts), ("--score", columns)):
             for text in texts:
-                name, place = _split(flag, text)
+                name, place = split_name(flag, text)
                 if name in places:
                     raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
                 places[name] = place
@@ -86,7 +86,7 @@ class NamedScores:
         )
 
 
-def _split(flag: str, text: str) -> tuple[str, str]:
+def split_name(flag: str, text: str) -> tuple[str, str]:
     """The name of a score, and its directory or column."""
     name, separator, place = text.partition("=")
     if not separator:

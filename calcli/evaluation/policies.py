@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 
+from calcli.artifacts import store
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, Units
-from calcli.decisions.measure import measure
+from calcli.decisions.amounts import measure_intervals
+from calcli.decisions.measure import Promise, measure
 from calcli.decisions.policy import SetRule
-from calcli.decisions.rows import Rows
+from calcli.decisions.rows import Number, Rows
 from calcli.engines.decision_columns import codes
-from calcli.evaluation.compared_scores import NamedScores
+from calcli.engines.listener import Listener, stage
+from calcli.errors import UsageError
+from calcli.evaluation.compared_scores import NamedScores, split_name
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
+from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
 from calcli.fitting.policies import asked_of
-from calcli.reports.groups import Numbered, numbers, values_of
+from calcli.reports.groups import Numbered, in_units, numbers, values_of
+from calcli.reports.measuring import Measurements, data_facts, report_on
+from calcli.reports.schema import Report
 from calcli.state import Json
-from calcli.tables.source import Source
+from calcli.tables.load import load
+from calcli.tables.source import Source, open_source
+from calcli.tables.training_binding import bind_unscored
 
 REPLICATES = 1000
 """Of the interval of a cost, where nothing else is asked for."""
@@ -54,11 +64,49 @@ def measured_policies(
             replicates=request.bootstrap or REPLICATES,
             seed=request.seed,
         )
-        entry = {
-            "score": candidate.name,
-            "kind": policy.kind,
-            "numbers": {name: asdict(number) for name, number in found.items()},
+        entries.append(_entry(candidate.name, policy.kind, found, promise))
+    return tuple(entries)
+
+
+def interval_models(request: EvaluateRequest) -> dict[str, IntervalModel] | None:
+    """The policies of intervals by name, if the artifacts are such; they are evaluated without others."""
+    places = dict(split_name("--with", text) for text in request.all_artifacts)
+    amounts = [store.describe(place).holds_intervals for place in places.values()]
+    if not any(amounts):
+        return None
+    if not all(amounts) or request.scores or request.drift is not None:
+        raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
+    return {name: load_intervals(place) for name, place in places.items()}
+
+
+def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalModel], listener: Listener) -> Report:
+    """The coverage and the width of intervals, and the tests of their promises."""
+    first = next(iter(models.values())).binding
+    features = tuple(dict.fromkeys(feature for model in models.values() for feature in model.binding.features))
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        binding = bind_unscored(source, request.flags, known=replace(first, features=features))
+        with stage(listener, "reading"):
+            loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
+            loaded = in_units(loaded, source, request.resample_by, None)
+        entries = []
+        for name, model in models.items():
+            entries.append(
+                _entry(
+                    name, model.rule.kind, *measure_intervals(model.rule, measured_amounts(source, loaded, model.rule))
+                )
+            )
+        facts = data_facts(source, loaded, binding)
+    report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
+    return replace(report, decisions=tuple(entries))
+
+
+def _entry(name: str, kind: str, numbers: Mapping[str, Number], promise: Promise | None) -> dict[str, Json]:
+    """An entry of the report's `decisions`."""
+    return as_json(
+        {
+            "score": name,
+            "kind": kind,
+            "numbers": {name: asdict(number) for name, number in numbers.items()},
             "promise": None if promise is None else asdict(promise),
         }
-        entries.append(as_json(entry))
-    return tuple(entries)
+    )

@@ -169,6 +169,8 @@ def read_calibrator(artifact: Artifact) -> Model:
     manifest, path = artifact.manifest, artifact.path
     if manifest.kind not in ("calibrator", "policy"):
         raise ArtifactError(f"{path} is an {manifest.kind}, not a calibrator", hint="see: calcli uncertainty --help")
+    if manifest.holds_intervals:
+        raise ArtifactError(f"{path} predicts intervals of amounts, and no probabilities", hint="see: calcli apply")
     if manifest.method not in catalog.names():
         raise ArtifactError(
             f"{path} was fitted with the method {manifest.method!r} of calcli {manifest.calcli}, "

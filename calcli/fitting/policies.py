@@ -11,7 +11,8 @@ import numpy as np
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.decisions.choice import Ask, Choice, choose
+from calcli.decisions.ask import Ask
+from calcli.decisions.choice import Choice, choose
 from calcli.decisions.rows import Rows
 from calcli.engines.listener import SILENT
 from calcli.errors import DataError

@@ -71,7 +71,7 @@ def drawn(result: DecideResult, output: str | os.PathLike[str]) -> bytes:
     from calcli.diagrams import page
 
     names, label = class_names(result.binding), result.binding.label or "label"
-    at = next(iter(chosen(result).values()))
+    at = next(iter(chosen(result).values()), 0.5)
     body = page.slider(result.scores[0], at, (f"{label} = {names[1]}", f"{label} = {names[0]}"))
     about = f"{amount(result.data.rows - result.data.rows_bad)} rows. {headline(result.choice) or result.choice.why}"
     return page.document("Decisions by a threshold", about, body + page.charts(shown)).encode()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from calcli.decisions.policy import Policy
     from calcli.decisions.rows import Number
 
-_NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "size", "single", "empty")
+_NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "size", "single", "empty", "width")
 _RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
 """The rates of a table; beside costs, the last ones are left out."""
 
@@ -23,9 +23,10 @@ _BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage")
 
 def headline(choice: Choice) -> str:
     """The decision and its reason; nothing where there is no decision."""
+    why = f"{choice.why[:1].upper()}{choice.why[1:]}."
     if choice.policy is None:
-        return ""
-    return f"{rule(choice.policy)}. {choice.why[:1].upper()}{choice.why[1:]}."
+        return "" if choice.intervals is None else why
+    return f"{rule(choice.policy)}. {why}"
 
 
 def rule(policy: Policy) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from calcli.artifacts import store
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
-from calcli.engines.decision_columns import DecisionColumns
+from calcli.engines.decision_columns import DecisionColumns, IntervalColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
@@ -22,6 +23,7 @@ from calcli.tables.edges import load_nodes
 from calcli.tables.load import doubt_of_scale
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
+from calcli.tables.training_binding import bind_unscored
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
+    if store.describe(request.artifact).holds_intervals:
+        return _intervals(request, listener)
     model = load(request.artifact, edges=request.edges)
     added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
     return ApplyResult(str(place(request.output)), written.rows, written.bad, added.names, added.binding, doubt)
@@ -126,6 +130,28 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
         stream = Stream(added, request.bad_rows, whole_table=model.calibrator.whole_table)
         with stage(listener, "calibrating"):
             return added, write_rows(stream, source, kept, request.output, output_format, recount), doubt
+
+
+def _intervals(request: ApplyRequest, listener: Listener) -> ApplyResult:
+    """The ends of intervals around predicted amounts, on this machine."""
+    from calcli.fitting.intervals import load_intervals
+
+    if request.engine == "spark":
+        raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="leave out --engine")
+    model = load_intervals(request.artifact)
+    output_format = promised_format(request.output, request.output_format)
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        binding = bind_unscored(source, known=model.binding, need_label=False)
+        added = IntervalColumns(binding, model.rule)
+        if missing := [name for name in added.reads if name not in source.columns]:
+            raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
+        kept = kept_columns(source, request.keep, added.names, hint="leave it out with --keep, or rename it, before")
+        written = RowsWritten(0, 0)
+        if not request.dry_run:
+            with stage(listener, "predicting"):
+                stream = Stream(added, request.bad_rows)
+                written = write_rows(stream, source, kept, request.output, output_format, lambda: None)
+    return ApplyResult(str(request.output), written.rows, written.bad, added.names, binding)
 
 
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.decisions.choice import Ask, Choice, choose
+from calcli.decisions.amounts import choose_intervals
+from calcli.decisions.ask import Ask
+from calcli.decisions.choice import Choice, choose
 from calcli.decisions.rates import decided
 from calcli.decisions.rows import Rows
 from calcli.diagrams.decisions import AtThresholds, thresholds_of
@@ -17,6 +19,7 @@ from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import seen_before
 from calcli.files import as_text
+from calcli.fitting.intervals import IntervalModel, amounts_of, bind_amounts, interval_model
 from calcli.fitting.manifest import target_of
 from calcli.fitting.model import Model, load
 from calcli.fitting.policies import rows_of, uncalibrated, with_policy
@@ -83,7 +86,7 @@ class DecideResult:
     """
 
     path: Path | Url | None
-    model: Model
+    model: Model | IntervalModel
     choice: Choice
     data: DataFacts
     binding: Binding
@@ -116,6 +119,8 @@ class DecideResult:
 
 def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
+    if request.intervals is not None:
+        return _intervals(request, listener)
     if request.cost_file is None:
         request.check()
     elif request.has_costs or request.target is not None or request.budget is not None:
@@ -149,6 +154,28 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     if path is not None:
         made.save(path)
     return DecideResult(path, made, choice, data, binding, request.seed, refused, warnings, scores)
+
+
+def _intervals(request: DecideRequest, listener: Listener) -> DecideResult:
+    """The same where amounts are predicted."""
+    request.check()
+    if request.artifact is not None:
+        raise UsageError("--intervals are for predictions in the table: --with is a calibrator", hint="leave it out")
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        target = target_of(source, request.output, "policy")
+        with stage(listener, "looking at the columns"):
+            binding = bind_amounts(source, request.flags, request)
+        with stage(listener, "reading"):
+            loaded = load_rows(source, binding, features=True, bad_rows=request.bad_rows)
+            loaded = in_units(loaded, source, request.resample_by, None)
+            rows, groups = amounts_of(source, loaded, request)
+        with stage(listener, "deciding"):
+            choice = choose_intervals(request, rows, groups, request.seed)
+        data = data_facts(source, loaded, binding)
+    made = interval_model(request, choice, data, binding, request.seed)
+    if target is not None:
+        made.save(target)
+    return DecideResult(target, made, choice, data, binding, request.seed)
 
 
 def _at_thresholds(ask: Ask, rows: Rows, choice: Choice, name: str, score: FloatArray) -> tuple[AtThresholds, ...]:

@@ -19,7 +19,7 @@ from calcli.evaluation.compared_scores import (
     seen_before,
 )
 from calcli.evaluation.drift import observe
-from calcli.evaluation.policies import measured_policies
+from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
@@ -58,6 +58,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
+    if (intervals := interval_models(request)) is not None:
+        return evaluate_intervals(request, intervals, listener)
     named_scores = NamedScores.parse(request.all_artifacts, request.scores)
     against = _against(request, named_scores)
     # The metrics.

@@ -64,3 +64,12 @@ def test_what_cannot_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert decide(tmp_path, "--costs", str(costs), "--bootstrap", "0", "--picture", str(page), rows=str(classes)) == 0
     assert "nothing was drawn" in capsys.readouterr().err
     assert not page.exists()
+
+
+def test_actions_of_two_classes_are_drawn_without_a_threshold(tmp_path: Path) -> None:
+    costs, page = tmp_path / "costs.csv", tmp_path / "page.html"
+    costs.write_text("class,call,wait\n0,1,0\n1,0,5\n")
+    assert decide(tmp_path, "--costs", str(costs), "--bootstrap", "0", "--picture", str(page)) == 0
+    text = page.read_text()
+    assert "Net benefit" in text
+    assert "Expected cost" not in text

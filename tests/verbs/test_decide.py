@@ -352,6 +352,6 @@ def test_the_command(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--budget", "30", "--format", "csv", "-q"]) == 0
     assert capsys.readouterr().out.startswith("option,threshold,number,value,lo,hi\nchosen,")
     assert main(["inspect", "valid.policy"]) == 0
-    assert "a policy over a calibrator (platt)" in capsys.readouterr().out
+    assert "is a policy (platt)" in capsys.readouterr().out
     assert main(["evaluate", str(VALID), "--with", "valid.policy", "-q"]) == 0
     assert "It promised positive-rate <= 0.01" in " ".join(capsys.readouterr().out.split())

@@ -10,9 +10,10 @@ EXAMPLES = """\
 calcli decide valid.parquet --with train.platt --cost-fp 1 --cost-fn 20
 calcli decide valid.parquet --with train.platt --target 'precision >= 0.9'
 calcli decide valid.parquet --with train.platt --budget 500
-calcli decide valid.parquet --with train.platt --cost-fp 1 --cost-fn 20 --abstain 0.3
+calcli decide valid.parquet --cost-fp 1 --cost-fn 20 --abstain 0.3
 calcli decide valid.parquet --with train.ccl --costs costs.csv
 calcli decide valid.parquet --with train.ccl --sets 0.95 --by-class
+calcli decide valid.parquet --intervals 0.9 --prediction forecast --spread sd
 calcli apply valid.policy new.parquet -o decided.parquet"""
 
 
@@ -35,6 +36,12 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.SETS,
     options.SET_SCORE,
     options.BY_CLASS,
+    options.INTERVALS,
+    options.PREDICTION,
+    options.QUANTILES,
+    options.SPREAD,
+    options.VARIANCE,
+    options.SIDE,
     options.SETS_BY,
     options.THRESHOLD,
     options.RESAMPLE_BY,

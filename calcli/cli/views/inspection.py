@@ -25,7 +25,7 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
     numbers = findings.of_manifest(manifest)
-    what = {"ensemble": "an ensemble", "policy": "a policy over a calibrator"}.get(manifest.kind, "a calibrator")
+    what = {"ensemble": "an ensemble", "policy": "a policy"}.get(manifest.kind, "a calibrator")
     title = f"{inspection.path} is {what} ({manifest.method}), fitted {_when(manifest.created)}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if numbers.scores:

@@ -48,7 +48,9 @@ def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), o
     The `opening` stands in place of the sentence over several verdicts.
     """
     numbers = findings.of_report(report)
-    lines = [*scarce(report, screen), *headline(numbers, screen, opening), "", *scores.table(numbers, screen)]
+    lines = [*scarce(report, screen), *headline(numbers, screen, opening)]
+    if numbers.scores:
+        lines += ["", *scores.table(numbers, screen)]
     lines += blocks.remarks(findings.missing(numbers.scores), screen)
     for table in tables.versus(report):
         align = "l" * table.words + "r" * (len(table.header) - table.words)

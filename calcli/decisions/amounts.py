@@ -1,0 +1,143 @@
+"""Intervals of predicted amounts: chosen on labelled rows, and measured on others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import Batch, FloatArray, IntArray, Units
+from calcli.decisions.ask import Ask
+from calcli.decisions.choice import Choice, Option, splits_of
+from calcli.decisions.conformal import PredictionIntervals, rows_needed
+from calcli.decisions.measure import Promise, held_as_promised
+from calcli.decisions.policy import IntervalRule
+from calcli.decisions.rows import Number, Rows, rates_of
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Rows with amounts that came true, and what was predicted.
+
+    Attributes
+    ----------
+    lower, upper
+        Two predicted quantiles, or twice the prediction.
+    spread
+        The predicted standard deviation, where intervals are scaled by it.
+    group
+        Of each row, if groups have thresholds of their own; -1 for one that is not known.
+    """
+
+    truth: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    spread: FloatArray | None = None
+    weight: FloatArray | None = None
+    units: Units | None = None
+    group: IntArray | None = None
+
+    @classmethod
+    def of(
+        cls, batch: Batch, lower: str, upper: str, spread: str | None, *, squared: bool, group: IntArray | None = None
+    ) -> Amounts:
+        """From the columns of these names; `squared` takes variances for the spread."""
+
+        def column(name: str) -> FloatArray:
+            return batch.features[name].values.astype(np.float64)
+
+        with np.errstate(invalid="ignore"):  # no spread, like a negative variance, is not known
+            scale = None if spread is None else np.sqrt(column(spread)) if squared else column(spread)
+        truth = np.zeros(len(batch)) if batch.target is None else batch.target
+        return cls(truth, column(lower), column(upper), scale, batch.weight, batch.units, group)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """The rows with a prediction, and a spread of 0 or more where there is one."""
+        known: NDArray[np.bool_] = np.isfinite(self.lower) & np.isfinite(self.upper)
+        return known if self.spread is None else known & np.isfinite(self.spread) & (self.spread >= 0.0)
+
+    @property
+    def as_rows(self) -> Rows:
+        """Without their amounts, for rates."""
+        return Rows(np.zeros(len(self.truth)), np.zeros(len(self.truth), dtype=np.int64), self.weight, self.units)
+
+    def taken(self, mask: NDArray[np.bool_]) -> Amounts:
+        """Some of them."""
+        return Amounts(
+            self.truth[mask],
+            self.lower[mask],
+            self.upper[mask],
+            None if self.spread is None else self.spread[mask],
+            None if self.weight is None else self.weight[mask],
+            None if self.units is None else self.units.take(mask),
+            None if self.group is None else self.group[mask],
+        )
+
+
+def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int) -> Choice:
+    """Conformal intervals of the asked level, and how they do on rows that did not choose them, by cross-fitting."""
+    assert ask.intervals is not None
+    level = ask.intervals
+
+    def fitted(some: Amounts) -> PredictionIntervals:
+        return PredictionIntervals.fit(
+            some.truth,
+            some.lower,
+            some.upper,
+            level,
+            spread=some.spread,
+            side=ask.side,
+            group=some.group,
+            weight=some.weight,
+            unit=None if some.units is None else some.units.together,
+        )
+
+    plain = "absolute" if ask.quantiles is None else "quantiles"
+    kinds = (
+        {plain: replace(rows, spread=None)}
+        if rows.spread is None
+        else {"scaled": rows, plain: replace(rows, spread=None)}
+    )
+    options = []
+    for name, each in kinds.items():
+        lo, hi = np.empty_like(rows.truth), np.empty_like(rows.truth)
+        for train, test in splits_of(rows.units, len(rows.truth), ask.folds, seed):
+            some = each.taken(test)
+            lo[test], hi[test] = fitted(each.taken(train)).predict(
+                some.lower, some.upper, spread=some.spread, group=some.group
+            )
+        options.append(Option(name, None, interval_numbers(rows, lo, hi)))
+        if rows.group is not None and len(options) == 1:
+            for place, group in enumerate(groups):
+                part = rows.group == place
+                options.append(
+                    Option(f"  {ask.by} {group}", None, interval_numbers(rows.taken(part), lo[part], hi[part]))
+                )
+    rule = IntervalRule(
+        fitted(rows), *ask.predicted, ask.spread or ask.variance, ask.variance is not None, ask.by, groups
+    )
+    fewest = min(min(each) for each in rule.intervals.thresholds.rows)
+    why = f"intervals hold the amount of new rows with a probability of {level:g}"
+    if fewest < rows_needed(level):
+        why += f"; where there are fewer than {rows_needed(level)} rows (here {fewest}), they have no end"
+    return Choice(None, options[0].name, why, tuple(options), intervals=rule)
+
+
+def measure_intervals(rule: IntervalRule, rows: Amounts) -> tuple[dict[str, Number], Promise]:
+    """Coverage and width on rows that did not choose the intervals, and the test of their promise."""
+    lo, hi = rule.intervals.predict(rows.lower, rows.upper, spread=rows.spread, group=rows.group)
+    held = (lo <= rows.truth) & (rows.truth <= hi)
+    return interval_numbers(rows, lo, hi), held_as_promised(rule.intervals.thresholds, rows.as_rows, held)
+
+
+def interval_numbers(rows: Amounts, lo: FloatArray, hi: FloatArray) -> dict[str, Number]:
+    """How often the intervals hold the truth, and how wide they are on average; None where some have no end."""
+    held = (lo <= rows.truth) & (rows.truth <= hi)
+    width = float(np.average(hi - lo, weights=rows.weight)) if len(lo) else math.nan
+    return {
+        "coverage": rates_of(rows.as_rows, held)["positive-rate"],
+        "width": Number(width if math.isfinite(width) else None),
+    }

@@ -1,0 +1,185 @@
+"""What a policy is chosen for: the settings that its artifact keeps, so that a refit chooses for the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from calcli.decisions.conformal import SetScore, Side
+from calcli.decisions.costs import Costs
+from calcli.decisions.targets import Target
+from calcli.errors import UsageError
+from calcli.state import Json
+
+PREDICTION = "uncertainty_mean"
+"""The column of the predictions that `uncertainty apply` adds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a policy is chosen for: costs, a matrix of costs, a target, a budget, or a share of rows to decide.
+
+    Attributes
+    ----------
+    cost_fp, cost_fn, cost_tp, cost_tn
+        What a row costs: a false alarm, a miss, and the two right decisions.
+    cost
+        A column by which the costs of each row are multiplied, such as an amount.
+    costs
+        The actions, and the cost of each by class, in the order of the class index; in place of the four numbers.
+    target
+        What a rate must be: ``precision >= 0.9``; also recall, accuracy, fpr, positive-rate.
+    budget
+        How many of as many rows as these can be acted on.
+    confidence
+        The probability that target, budget and bounds hold on new rows.
+    abstain
+        What it costs to leave a row open.
+    coverage
+        The share of rows to decide; the least sure ones are left open.
+    uncertainty
+        A column, such as ``uncertainty_knowledge``: rows are left open by it, and not by their probability.
+    sets
+        The probability with which a set of classes holds the true one.
+    set_score
+        ``lac`` for the smallest sets, ``aps`` for sets that adapt to how hard a row is.
+    by_class, by
+        Sets hold the truth as often in each class; sets and intervals in each group of this column.
+    intervals
+        The probability with which an interval holds the amount that comes true.
+    prediction
+        The column of predicted amounts; None is ``uncertainty_mean``.
+    quantiles
+        Two columns of predicted quantiles, in place of `prediction`.
+    spread, variance
+        A column of predicted standard deviations, or of variances, by which intervals are scaled.
+    side
+        ``lower`` or ``upper`` for intervals with one end.
+    threshold
+        Today's, with which the others are compared.
+    folds
+        The tuned threshold is judged by cross-fitting over so many.
+    bootstrap
+        Replicates for the intervals of costs.
+    """
+
+    cost_fp: float | None = None
+    cost_fn: float | None = None
+    cost_tp: float | None = None
+    cost_tn: float | None = None
+    cost: str | None = None
+    costs: tuple[tuple[str, ...], tuple[tuple[float, ...], ...]] | None = None
+    target: str | None = None
+    budget: int | None = None
+    confidence: float = 0.95
+    abstain: float | None = None
+    coverage: float | None = None
+    uncertainty: str | None = None
+    sets: float | None = None
+    set_score: SetScore = "lac"
+    by_class: bool = False
+    by: str | None = None
+    intervals: float | None = None
+    prediction: str | None = None
+    quantiles: tuple[str, ...] | None = None
+    spread: str | None = None
+    variance: str | None = None
+    side: Side = "both"
+    threshold: float = 0.5
+    folds: int = 5
+    bootstrap: int = 1000
+
+    def to_json(self) -> dict[str, Json]:
+        """What was asked, of a request too."""
+        return {each.name: getattr(self, each.name) for each in fields(Ask)}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        known: dict[str, Any] = {each.name: written[each.name] for each in fields(Ask) if each.name in written}
+        if known.get("quantiles") is not None:
+            known["quantiles"] = tuple(known["quantiles"])
+        if known.get("costs") is not None:
+            names, rows = known["costs"]
+            known["costs"] = tuple(names), tuple(map(tuple, rows))
+        return cls(**known)
+
+    @property
+    def predicted(self) -> tuple[str, str]:
+        """The columns between which an amount is predicted: two quantiles, or twice the prediction."""
+        if self.quantiles is not None:
+            return self.quantiles[0], self.quantiles[1]
+        return (self.prediction or PREDICTION,) * 2
+
+    @property
+    def has_costs(self) -> bool:
+        return any(cost is not None for cost in (self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn))
+
+    def check(self) -> None:
+        """Refuse what contradicts itself, before any rows are read."""
+        purposes = {
+            "--cost-fp and --cost-fn": self.has_costs,
+            "--costs": self.costs is not None,
+            "--target": self.target is not None,
+            "--budget": self.budget is not None,
+            "--sets": self.sets is not None,
+            "--intervals": self.intervals is not None,
+        }
+        given = [name for name, is_given in purposes.items() if is_given]
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
+        if not given and self.coverage is None:
+            raise UsageError(
+                "decide needs what the threshold is chosen for",
+                hint="try: --cost-fp 1 --cost-fn 20, or --target 'precision >= 0.9', or --budget 500",
+            )
+        self._check_beside()
+        if self.budget is not None and self.budget < 1:
+            raise UsageError(f"--budget {self.budget}: no row could be acted on")
+        if self.target is not None:
+            Target.parse(self.target, self.confidence)
+        if self.has_costs:
+            self.four_costs()
+
+    def _check_beside(self) -> None:
+        """Refuse options that go with others, without these."""
+        other = any(one is not None for one in (self.costs, self.target, self.budget, self.sets, self.intervals))
+        if (self.sets is None and self.by_class) or (self.sets is self.intervals is None and self.by is not None):
+            raise UsageError("--by-class and --by are for sets", hint="add --sets 0.95")
+        amounts = (self.prediction, self.quantiles, self.spread, self.variance)
+        if self.intervals is None and (self.side != "both" or any(one is not None for one in amounts)):
+            raise UsageError("predicted amounts are for intervals", hint="add --intervals 0.9")
+        if self.quantiles is not None and (len(self.quantiles) != 2 or self.prediction is not None):
+            raise UsageError("--quantiles are two columns, LOW,HIGH, in place of --prediction")
+        if self.spread is not None and self.variance is not None:
+            raise UsageError("--spread and --variance are both given", hint="keep one")
+        if self.has_costs and (self.cost_fp is None or self.cost_fn is None):
+            missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
+            raise UsageError(f"{missing} is not given", hint="both errors have a cost: --cost-fp 1 --cost-fn 20")
+        if self.cost is not None and not self.has_costs:
+            raise UsageError(f"--cost {self.cost} multiplies --cost-fp and --cost-fn", hint="add both")
+        if self.abstain is not None and not self.has_costs:
+            raise UsageError("--abstain is a cost beside others", hint="add --cost-fp and --cost-fn, or use --coverage")
+        if self.abstain is not None and not (math.isfinite(self.abstain) and self.abstain >= 0.0):
+            raise UsageError(f"--abstain {self.abstain:g}: a cost is 0 or more")
+        if self.coverage is not None and (self.abstain is not None or other):
+            raise UsageError(
+                "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone", hint="leave it out"
+            )
+        if self.uncertainty is not None and self.coverage is None:
+            raise UsageError("--uncertainty is the order in which rows are left open", hint="add --coverage 0.9")
+        for name, share in (
+            ("--coverage", self.coverage),
+            ("--confidence", self.confidence),
+            ("--sets", self.sets),
+            ("--intervals", self.intervals),
+        ):
+            if share is not None and not 0.0 < share < 1.0:
+                raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
+
+    def four_costs(self) -> Costs:
+        """The four costs; without any, an error costs 1."""
+        if not self.has_costs:
+            return Costs(1.0, 1.0)
+        return Costs(self.cost_fp or 0.0, self.cost_fn or 0.0, self.cost_tp or 0.0, self.cost_tn or 0.0)
