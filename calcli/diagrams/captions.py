@@ -197,8 +197,11 @@ def tick_labels(end: float, most: int = 6) -> dict[float, str]:
 
 
 def decimals(values: Sequence[float]) -> int:
-    """As many as it takes to write ticks in full."""
-    return next((digits for digits in range(1, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6)
+    """As many as it takes to write ticks in full; numbers of two digits and more may have none."""
+    fewest = 0 if max(values) >= 10.0 else 1
+    return next(
+        (digits for digits in range(fewest, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6
+    )
 
 
 def error_name(curve: Curve) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 from calcli.diagrams.captions import axes, axis_end, band_text, caption
 from calcli.diagrams.curves import Bands, Curve, Point
-from calcli.state import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +73,6 @@ class Chart:
     def _within(self, points: Sequence[Point]) -> tuple[Point, ...]:
         inside = [place for place, point in enumerate(points) if 0.0 <= point.y <= self.top]
         return tuple(points[inside[0] : inside[-1] + 1]) if inside else ()
-
-    def to_json(self) -> dict[str, Json]:
-        """Its numbers."""
-        lines = [
-            {"name": track.name, "x": [point.x for point in track.points], "y": [point.y for point in track.points]}
-            for track in self.tracks
-        ]
-        return cast("dict[str, Json]", {"title": self.title, "x": self.x_name, "y": self.y_name, "lines": lines})
 
 
 def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Chart:

@@ -111,3 +111,5 @@ def test_numbers() -> None:
     assert [amount(rows) for rows in (12345.0, 7.0, 2.5)] == ["12,345", "7", "2.5"]
     assert decimals([0.0, 0.25]) == 2
     assert decimals([0.0, 1.0]) == 1
+    assert decimals([0.0, 500.0, 1000.0]) == 0
+    assert decimals([0.0, 2.5, 10.0]) == 1
