@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -14,15 +14,12 @@ from calcli.decisions.ask import Ask
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
 from calcli.decisions.costs import bootstrap_means, cross_fitted
 from calcli.decisions.policy import IntervalRule, MatrixRule, Policy, SetRule, ThresholdRule
-from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, Counts, decided, expected, grid
+from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, decided, expected, grid
 from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
 from calcli.decisions.targets import Target, budget_threshold, certify
 from calcli.errors import DataError, UsageError
 from calcli.numeric.folds import Split, folds, in_turn, splits_of_units
 from calcli.numeric.rng import stream
-
-POINTS = 100
-"""Of the curve over thresholds: so many that part the rows evenly, and as many that part the expected positives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,6 @@ class Choice:
         How bad the rate of the target, or the number of yeses of the budget, may be on new rows.
     risks
         Of leaving rows open, by the share that is decided.
-    curve
-        The four counts at many thresholds, as shares of all rows.
     intervals
         In place of a policy, where amounts are predicted.
     """
@@ -72,7 +67,6 @@ class Choice:
     options: tuple[Option, ...]
     bound: float | None = None
     risks: tuple[Risk, ...] = ()
-    curve: tuple[Mapping[str, float], ...] = field(default=(), repr=False)
     intervals: IntervalRule | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -88,12 +82,13 @@ class Choice:
                 {"coverage": one.coverage, **asdict(one.gap), "risk": one.risk, "bound": one.bound}
                 for one in self.risks
             ],
-            "curve": [dict(point) for point in self.curve],
         }
 
 
 def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
     """The policy that was asked for."""
+    if not rows.mass.sum() > 0:
+        raise DataError("the weights add up to zero: no row counts")
     if ask.costs is not None:
         return _by_matrix(ask, rows, seed)
     if ask.sets is not None:
@@ -149,11 +144,11 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         own, table = risk[0], tuple(sorted(risk, key=lambda one: -one.coverage))
         promise = Target("error", "<=", own.bound, ask.confidence)
         why = (
-            f"{own.coverage:.1%} of the rows are decided, at most {own.bound:.2%} of these wrongly with "
-            f"{ask.confidence:.0%} confidence, and the others are left open"
+            f"{100 * own.coverage:.1f} % of the rows are decided, at most {100 * own.bound:.2f} % of these wrongly "
+            f"{_sure(ask.confidence)}, and the others are left open"
         )
         policy = Policy(rule, promise, policy_costs)
-        return Choice(policy, "left open", why, tuple(options), own.bound, table, _curve(rows))
+        return Choice(policy, "left open", why, tuple(options), own.bound, table)
     better = means.difference("bayes", "tuned")
     chosen, why = "bayes", "it follows from the costs where probabilities are calibrated"
     if better.lo is not None and better.lo > 0.0:
@@ -163,7 +158,6 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         chosen,
         why,
         tuple(options),
-        curve=_curve(rows),
     )
 
 
@@ -183,13 +177,13 @@ def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
     )
     place = passed.best
     bound = target.bound(float(hits[place]), float(worth[place]))
-    sure = f"with {target.confidence:.0%} confidence"
+    sure = _sure(target.confidence)
     if passed.place is None:
         side = "at least" if target.relation == ">=" else "at most"
         why = f"no threshold has {target} {sure}; the best is {thresholds[place]:.6g}, {target.rate} {side} {bound:.3g}"
-        return Choice(None, None, why, options, bound, curve=_curve(rows))
+        return Choice(None, None, why, options, bound)
     why = f"{target} holds {sure}"
-    return Choice(Policy(ThresholdRule.at(at["chosen"]), target), "chosen", why, options, bound, curve=_curve(rows))
+    return Choice(Policy(ThresholdRule.at(at["chosen"]), target), "chosen", why, options, bound)
 
 
 def _by_budget(ask: Ask, rows: Rows) -> Choice:
@@ -204,15 +198,13 @@ def _by_budget(ask: Ask, rows: Rows) -> Choice:
     thresholds = {"chosen": threshold, "without confidence": without, "today": ask.threshold}
     options = tuple(Option(name, at, rates_of(rows, rows.prob >= at)) for name, at in thresholds.items())
     count = len(rows.prob)
-    sure = f"with {ask.confidence:.0%} confidence"
+    sure = _sure(ask.confidence)
     if threshold == NEVER:
         why = f"no threshold keeps to {ask.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
-        return Choice(None, None, why, options, curve=_curve(rows))
+        return Choice(None, None, why, options)
     why = f"at most {ask.budget:,} of {count:,} new rows reach it {sure}"
     target = Target("positive-rate", "<=", ask.budget / count, ask.confidence)
-    return Choice(
-        Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(ask.budget), curve=_curve(rows)
-    )
+    return Choice(Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(ask.budget))
 
 
 def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
@@ -221,21 +213,20 @@ def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
     names, table = ask.costs
     rule = MatrixRule(names, table)
     matrix = np.array(table)
-    classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
-    if len(matrix) != classes:
-        raise DataError(f"--costs has {len(matrix)} classes, and the rows have {classes}")
-    prob = np.column_stack([1.0 - rows.prob, rows.prob]) if classes == 2 else rows.prob
+    prob = np.column_stack([1.0 - rows.prob, rows.prob]) if rows.prob.ndim == 1 else rows.prob
     actions = {"bayes": rule.decide(rows.prob, {})}
-    if len(names) >= classes:
-        actions["likeliest"] = prob.argmax(axis=1)
-    actions |= {f"all {name}": np.full(len(prob), place) for place, name in enumerate(names)}
-    scale = np.ones(len(prob)) if rows.scale is None else rows.scale
-    paid = {name: matrix[rows.label, action] * scale for name, action in actions.items()}
+    place = np.array(
+        [names.index(name) if name in names else -1 for name in rows.classes]
+    )  # of each class's own action
+    if (place >= 0).all():
+        actions["likeliest"] = place[prob.argmax(axis=1)]
+    actions |= {f"all {name}": np.full(len(prob), column) for column, name in enumerate(names)}
+    paid = {name: matrix[rows.label, action] for name, action in actions.items()}
     means = _Means.of(paid, rows, ask, seed)
     today = "likeliest" if "likeliest" in actions else f"all {names[0]}"
     options = []
     for name, action in actions.items():
-        right = rates_of(rows, action == rows.label)["positive-rate"]
+        right = rates_of(rows, action == place[rows.label])["positive-rate"]
         options.append(Option(name, None, means.numbers(name, today) | {"accuracy": right}))
     why = f"of {len(names)} actions the one that is expected to cost the least"
     return Choice(Policy(rule), "bayes", why, tuple(options))
@@ -313,21 +304,14 @@ def _open(rows: Rows, gap: Gap) -> dict[str, Number]:
     return {"coverage": rates_of(rows, clear)["positive-rate"]}
 
 
-def _curve(rows: Rows) -> tuple[Mapping[str, float], ...]:
-    thresholds = grid(rows.prob, POINTS)
-    counts = decided(rows.prob, rows.label, thresholds, rows.weight, rates=()).counts
-    total = float(counts.all[0])
-    columns = zip(*((getattr(counts, name) / total).tolist() for name in Counts._fields), strict=True)
-    return tuple(
-        {"threshold": threshold} | dict(zip(Counts._fields, shares, strict=True))
-        for threshold, shares in zip(thresholds.tolist(), columns, strict=True)
-    )
-
-
 def splits_of(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
     """Folds of the rows, or of the units that they belong to."""
     rng = stream(seed, "decision folds")
     return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)
+
+
+def _sure(confidence: float) -> str:
+    return f"with {100 * confidence:g} % confidence"
 
 
 def _product(*factors: FloatArray | None) -> FloatArray | None:

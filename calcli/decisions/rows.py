@@ -25,6 +25,8 @@ class Rows:
         Which rows belong together.
     group, groups
         The group of each row, and what they are called; None and none without.
+    classes
+        Their names, in the order of the class index.
     """
 
     prob: FloatArray
@@ -35,6 +37,7 @@ class Rows:
     uncertainty: FloatArray | None = None
     group: IntArray | None = None
     groups: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def together(self) -> IntArray | None:
@@ -57,6 +60,7 @@ class Rows:
             None if self.uncertainty is None else self.uncertainty[mask],
             None if self.group is None else self.group[mask],
             self.groups,
+            self.classes,
         )
 
 

@@ -100,7 +100,6 @@ def measured_amounts(source: Source, loaded: Loaded, rule: IntervalRule) -> Amou
 def interval_model(ask: Ask, choice: Choice, data: DataFacts, binding: Binding, seed: int) -> IntervalModel:
     """The artifact of intervals that were chosen on these rows."""
     assert choice.intervals is not None
-    found = {key: value for key, value in choice.to_json().items() if key != "curve"}
     manifest = manifest_of(
         data,
         binding,
@@ -117,7 +116,7 @@ def interval_model(ask: Ask, choice: Choice, data: DataFacts, binding: Binding, 
             "before": {},
             "after": {},
             "difference": {},
-            "decision": as_json(found),
+            "decision": as_json(choice.to_json()),
         },
         definitions={},
         sides=(),

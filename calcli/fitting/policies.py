@@ -31,7 +31,7 @@ from calcli.tables.source import Source
 from calcli.version import VERSION
 
 
-def rows_of(source: Source, loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
+def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, ask: Ask) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
     scale = None if ask.cost is None else numbers(source, ask.cost, loaded, "--cost")
     if scale is not None and not (np.isfinite(scale) & (scale >= 0.0)).all():
@@ -42,7 +42,8 @@ def rows_of(source: Source, loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
     if ask.by is not None:
         found, group = groups(source, ask.by, loaded)
         names = tuple("" if name is None else name for name in found)
-    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names)
+    classes = class_names(binding)
+    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names, classes)
 
 
 def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:
@@ -57,8 +58,7 @@ def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags,
 def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Model:
     """The model with the policy that was chosen on these rows; its artifact keeps both."""
     made = model.manifest
-    found = {key: value for key, value in choice.to_json().items() if key != "curve"}
-    decision: Mapping[str, object] = {**found, "rows": data.rows - data.rows_bad, "files": data.files}
+    decision: Mapping[str, object] = {**choice.to_json(), "rows": data.rows - data.rows_bad, "files": data.files}
     asked: dict[str, Json] = {**ask.to_json(), "calibrator": model.sha256}
     return replace(
         model,
@@ -84,7 +84,7 @@ def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, s
     ask = asked_of(old)
     prob = np.full((len(learned.rows), *learned.prob.shape[1:]), np.nan)
     prob[learned.rows] = learned.prob
-    return choose(ask, rows_of(source, loaded, prob, ask).taken(learned.rows), seed)
+    return choose(ask, rows_of(source, loaded, old.binding, prob, ask).taken(learned.rows), seed)
 
 
 def asked_of(model: Model) -> Ask:

@@ -55,8 +55,8 @@ def tables(choice: Choice) -> Iterator[Table]:
         for risk in choice.risks:
             gap = risk.gap
             limits = [shown(gap.low), shown(gap.high)] if gap.limit is None else [f"{gap.limit:.6g}"]
-            error = NOTHING if risk.risk is None else f"{risk.risk:.2%}"
-            rows.append([f"{risk.coverage:.1%}", *limits, error, f"{risk.bound:.2%}"])
+            error = NOTHING if risk.risk is None else f"{100 * risk.risk:.2f} %"
+            rows.append([f"{100 * risk.coverage:.1f} %", *limits, error, f"{100 * risk.bound:.2f} %"])
         yield Table("errors among the rows that are decided", header, rows, 0)
 
 

@@ -112,19 +112,24 @@ class DecideResult:
                 "data": asdict(self.data),
                 "binding": self.binding.to_json(),
                 **self.choice.to_json(),
+                "curves": [_curve(one) for one in self.scores],
                 "warnings": [asdict(warning) for warning in self.warnings],
             }
         )
+
+
+def _curve(score: AtThresholds) -> dict[str, Json]:
+    """The counts and costs of a score by threshold."""
+    arrays = {name: getattr(score, name) for name in ("thresholds", "tp", "fp", "fn", "tn", "cost")}
+    return {"score": score.name} | {name: None if each is None else each.tolist() for name, each in arrays.items()}
 
 
 def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
     if request.intervals is not None:
         return _intervals(request, listener)
-    if request.cost_file is None:
-        request.check()
-    elif request.has_costs or request.target is not None or request.budget is not None:
-        raise UsageError("--costs is given beside other costs or a target", hint="keep the one that matters")
+    ask: Ask = request if request.cost_file is None else replace(request, costs=((), ()))
+    ask.check()
     model = None if request.artifact is None else load(request.artifact)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         target = target_of(source, request.output, "policy")
@@ -134,7 +139,6 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             binding = bind(source, request.flags, known=known, features=features)
         for note in binding.notes:
             listener.note(note)
-        ask: Ask = request
         if request.cost_file is not None:
             ask = replace(request, costs=read_costs(request.cost_file, class_names(binding)))
         with stage(listener, "reading"):
@@ -142,7 +146,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             loaded = in_units(loaded, source, request.resample_by, None)
             if model is None:
                 model = uncalibrated(source, loaded, binding, request.flags, request.seed)
-            rows = rows_of(source, loaded, model.calibrator.predict(loaded.batch), ask)
+            rows = rows_of(source, loaded, binding, model.calibrator.predict(loaded.batch), ask)
         with stage(listener, "deciding"):
             choice = choose(ask, rows, request.seed)
             scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)

@@ -159,7 +159,9 @@ def test_costs_of_more_classes(here: Path) -> None:
     """Each row gets the action that brute force finds; the file's classes may be in any order."""
     calcli.fit(breeds(), method="temperature", output="m")
     matrix = {"c": [5, 1, 0, 2, 0.6], "a": [0, 1, 4, 1, 0.6], "d": [3, 3, 3, 0, 0.6], "b": [1, 0, 1, 1, 0.6]}
-    lines = [",a,b,c,d,person", *(",".join([name, *map(str, costs)]) for name, costs in matrix.items())]
+    order = [4, 3, 1, 0, 2]  # of the columns in the file
+    lines = [",person,d,b,a,c"]
+    lines += [",".join([name, *(str(costs[place]) for place in order)]) for name, costs in matrix.items()]
     Path("costs.csv").write_text("\n".join(lines))
     table = breeds(800, seed=1)
     result = decide(DecideRequest(table, artifact="m", cost_file="costs.csv", output="p"))
@@ -173,6 +175,11 @@ def test_costs_of_more_classes(here: Path) -> None:
         for truth, one in zip(table["label"], out["decision"], strict=True)
     ]
     assert result.choice.options[0].numbers["cost"].value == pytest.approx(np.mean(paid))
+    options = {option.name: option for option in result.choice.options}
+    likeliest = actions[prob.argmax(axis=1)]
+    assert options["likeliest"].numbers["accuracy"].value == pytest.approx(
+        (likeliest == table["label"].to_numpy()).mean()
+    )
     (entry,) = calcli.evaluate(table, artifacts=("p",)).decisions
     assert entry["numbers"]["cost"]["value"] == pytest.approx(np.mean(paid))
 
@@ -297,11 +304,19 @@ def test_a_score_as_it_is_has_nothing_to_refit(fitted: Path) -> None:
         ({"by_class": True, "budget": 5}, "--sets"),
         ({"sets": 1.5}, "between 0 and 1"),
         ({"cost_fp": 1.0, "cost_fn": 1.0, "cost_file": "x.csv"}, "--costs"),
+        ({"cost": "w", "cost_file": "x.csv"}, "--cost w"),
     ],
 )
 def test_what_cannot_be_asked(options: dict[str, object], word: str, fitted: Path) -> None:
     with pytest.raises(UsageError, match=word):
         run(**options)
+
+
+@pytest.mark.parametrize("asked", [{"sets": 0.9}, {"budget": 5}, {"cost_fp": 1.0, "cost_fn": 1.0}])
+def test_rows_that_weigh_nothing(asked: dict[str, object], fitted: Path) -> None:
+    table = clicks(50).with_columns(w=pl.lit(0.0))
+    with pytest.raises(DataError, match="add up to zero"):
+        decide(DecideRequest(table, artifact="m", flags=calcli.Flags(weight="w"), **asked))  # type: ignore[arg-type]
 
 
 def test_rows_without_positives(fitted: Path) -> None:
