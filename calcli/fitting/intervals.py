@@ -19,6 +19,7 @@ from calcli.errors import ArtifactError, DataError
 from calcli.fitting.manifest import manifest_of
 from calcli.fitting.model import THRESHOLD
 from calcli.numeric.probing import damage
+from calcli.places import Url
 from calcli.reports.groups import groups, values_of
 from calcli.reports.schema import DataFacts
 from calcli.tables.binding_types import Binding, Flags
@@ -31,7 +32,7 @@ from calcli.tables.training_binding import bind_unscored
 class IntervalModel:
     """Conformal intervals as an artifact keeps them; its features are the predictions that they are built on."""
 
-    path: Path | None
+    path: Path | Url | None
     manifest: Manifest
     binding: Binding
     sha256: str | None
@@ -39,9 +40,9 @@ class IntervalModel:
 
     method = "intervals"
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path | Url) -> None:
         """Keep it in a directory, or as the next generation of the artifact that is there."""
-        store.write(Path(path), self.manifest, {THRESHOLD: self.rule.to_state()})
+        store.write(path, self.manifest, {THRESHOLD: self.rule.to_state()})
 
 
 def load_intervals(path: str | Path) -> IntervalModel:
