@@ -151,7 +151,8 @@ _CHECKED = (
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
         function="CREATE OR REPLACE FUNCTION {name} AS ({names}) -> {expression}",
-        ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable'",
+        ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable', "
+        "query_plan_max_optimizations_to_apply = 1000000",
         excluding=True,
         most_characters=262_144,
         advice="before it: SET max_query_size = 10000000",
