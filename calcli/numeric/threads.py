@@ -24,7 +24,8 @@ def threads() -> int:
 
 def one_thread_of_algebra() -> AbstractContextManager[object]:
     """Products and solutions of matrices on one thread: several would add up in an order of their own."""
-    return _algebra().limit(limits=1)
+    limited: AbstractContextManager[object] = _algebra().limit(limits=1)
+    return limited
 
 
 @cache
