@@ -1,6 +1,6 @@
 """Whether `auto` leaves calibrated scores alone, and whether the gain that it reports is that on fresh rows: simulated.
 
-python benchmarks/statistics/auto.py [--quick]
+python benchmarks/statistics/auto.py [--repeats N] [--quick]
 
 The probabilities of the labels are known, so that the gain on fresh rows is: the mean over 20,000 of them of the
 expected log-loss without calibration less that with it.
@@ -8,7 +8,7 @@ expected log-loss without calibration less that with it.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import NamedTuple
 
 import numpy as np
@@ -76,14 +76,19 @@ def line(runs: list[Run]) -> str:
 
 
 def main() -> None:
-    repeats = 20 if "--quick" in sys.argv else 200
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=100, help="tables of each kind")
+    parser.add_argument("--quick", action="store_true", help="few tables")
+    given = parser.parse_args()
+    repeats = 10 if given.quick else given.repeats
     print("| scores | rows | noise features | changed | worse by over 0.1 % | worst | gain reported | true | covered |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     cases = [("calibrated", rows, 0) for rows in (200, 500, 1000, 5000)] + [("calibrated", 500, 10)]
     cases += [(truth, rows, 0) for truth in list(TRUTHS)[1:] for rows in (500, 2000)]
     for truth, rows, noise in cases:
-        count = repeats if noise == 0 else max(1, repeats // 10)
-        print(f"| {truth} | {rows:,} | {noise} | {line([run(seed, rows, truth, noise) for seed in range(count)])} |")
+        runs = [run(seed, rows, truth, noise) for seed in range(repeats)]
+        print(f"| {truth} | {rows:,} | {noise} | {line(runs)} |", flush=True)
+    print(f"\n{repeats} tables of each kind.")
 
 
 if __name__ == "__main__":

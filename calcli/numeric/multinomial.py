@@ -16,6 +16,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.numeric.links import log_softmax
 from calcli.numeric.solve import Expansion, newton
+from calcli.numeric.threads import one_thread_of_algebra
 
 EXACT = 240
 """Up to so many coefficients the Hessian is formed: 15 classes with all their pairs."""
@@ -23,8 +24,12 @@ EXACT = 240
 QUICK = 60
 """Above so many, L-BFGS is the faster way to a rough answer."""
 
-_BLOCK = 1 << 18
-"""Multiplications that are done at a time: few enough for the cache, and for BLAS not to wake its threads for them."""
+_BLOCK = 1 << 22
+"""Multiplications that are done at a time: few enough for the cache."""
+
+_ALIKE = 1e-3
+"""Where no probability has moved by more, the last Hessian is as good: a step then leaves about this share of the way,
+and a new Hessian costs more than several steps."""
 
 
 def with_constant(x: FloatArray) -> FloatArray:
@@ -69,15 +74,17 @@ class Multinomial:
 
     def minimise(self, start: FloatArray) -> FloatArray:
         """The coefficients of least loss, shape (K, D), to rounding where the Hessian can be formed."""
-        if int(self.free.sum()) > EXACT:
-            return self._whole(self._lbfgs(start[self.free], 1e-8))
-        return self._whole(newton(self._expander(), start[self.free]))
+        with one_thread_of_algebra():
+            if int(self.free.sum()) > EXACT:
+                return self._whole(self._lbfgs(start[self.free], 1e-8))
+            return self._whole(newton(self._expander(), start[self.free]))
 
     def near_minimum(self, start: FloatArray) -> FloatArray:
         """The same to as many digits as a choice between penalties needs, which is faster."""
-        if int(self.free.sum()) > QUICK:
-            return self._whole(self._lbfgs(start[self.free], 1e-5))
-        return self._whole(newton(self._expander(), start[self.free], tolerance=1e-6))
+        with one_thread_of_algebra():
+            if int(self.free.sum()) > QUICK:
+                return self._whole(self._lbfgs(start[self.free], 1e-5))
+            return self._whole(newton(self._expander(), start[self.free], tolerance=1e-6))
 
     def _whole(self, part: FloatArray) -> FloatArray:
         whole = np.zeros(self.free.shape)
@@ -110,10 +117,14 @@ class Multinomial:
 
     def _expander(self) -> Callable[[FloatArray], Expansion]:
         aim = self._aim()
+        hessian, formed_at = np.empty(0), np.full((len(self.x), len(self.free)), np.inf)
 
         def expand(part: FloatArray) -> Expansion:
+            nonlocal hessian, formed_at
             value, gradient, p = self._loss(self._whole(part), aim)
-            return Expansion(value, gradient[self.free], self._hessian(p))
+            if not np.abs(p - formed_at).max() <= _ALIKE:
+                hessian, formed_at = self._hessian(p), p
+            return Expansion(value, gradient[self.free], hessian)
 
         return expand
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _OF_PROCESS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -15,6 +20,20 @@ def threads() -> int:
     """What ``--threads`` set, else one for each processor that this process may use."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() and int(asked) > 0 else processors()
+
+
+def one_thread_of_algebra() -> AbstractContextManager[object]:
+    """Products and solutions of matrices on one thread: several would add up in an order of their own."""
+    limited: AbstractContextManager[object] = _algebra().limit(limits=1)
+    return limited
+
+
+@cache
+def _algebra() -> ThreadpoolController:
+    """The libraries behind numpy's matrices, looked for once: that takes longer than most fits."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 @cache

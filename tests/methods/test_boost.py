@@ -79,7 +79,7 @@ def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> n
             "depth": 3,
             "learning_rate": 0.1,
             "l2_leaf_reg": 5,
-            "border_count": 64,
+            "border_count": 32,
             "boosting_type": "Plain",
             "bootstrap_type": "No",
             "random_strength": 0,
@@ -132,19 +132,33 @@ def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_o
 def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
     train = boost.distinct(shops(1200), 0)
-    boosting = boost._Boosting.of(ROW.resolve(), train, 0)
+    boosting = boost._Boosting.of(ROW.resolve({"rate": 0.1}), train, 0)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
     for split in held_out_splits(train):
         seen, unseen = train.take(split.train), train.take(split.test)
         for count in rounds:
-            params = ROW.resolve({"rounds": count})
+            params = ROW.resolve({"rounds": count, "rate": 0.1})
             prob = boost.predict(boost.fit(seen, NO_SIDE_INPUTS, params, 0), unseen, NO_SIDE_INPUTS)
             losses[count] += float(-(unseen.weights * np.log(np.where(unseen.labels == 1, prob, 1 - prob))).sum())
     chosen = boosting.chosen(train)
     assert 0 < chosen < 300
     least = min(losses, key=losses.__getitem__)
     assert abs(rounds.index(least) - np.searchsorted(rounds, chosen)) <= 1
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
+    """Else the number of rounds would be chosen for other trees than those that are grown."""
+    train = boost.distinct(shops(600, classes), 0)
+    boosting, start = boost._Boosting.of(ROW.resolve(), train, 0), alone(train)
+    few, many = (boosting.train(train, start, rounds) for rounds in (20, 260))
+    assert few is not None
+    assert many is not None
+    order = boosting.of_labels(train)
+    data = boost._pool(train, start, order)
+    expected, found = (model.predict(data, prediction_type="RawFormulaVal", ntree_end=20) for model in (few, many))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
@@ -71,3 +72,16 @@ def test_probmetrics_agrees(classes: int) -> None:
         return float((price * (coefficients - np.eye(classes, classes + 1)) ** 2).sum() - own.mean())
 
     assert loss(model.state.array("coefficients")) <= loss(peer.W_) + 1e-9
+
+
+def test_the_number_of_threads_changes_no_digit() -> None:
+    """Of ten classes, whose 110 coefficients are enough for the linear algebra library to share the work."""
+    rng = np.random.default_rng(0)
+    score = 2.0 * rng.normal(size=(300, 10))
+    batch = Batch(score, (score / 2.0 + rng.gumbel(size=score.shape)).argmax(axis=1))
+    fits = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            fits.append(calibrator.fit(SMS, batch, {}).state.array("coefficients"))
+    np.testing.assert_array_equal(fits[1], fits[0])
+    np.testing.assert_array_equal(fits[2], fits[0])
