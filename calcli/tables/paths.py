@@ -79,7 +79,7 @@ def stem_of(path: Place) -> str:
     return path.name[:1] + path.name[1:].split(".")[0]
 
 
-def _find(path: Place | None, given: str | None) -> list[InputFile]:
+def _find(path: Path | Url | Database | None, given: str | None) -> list[InputFile]:
     if path is None:
         return [InputFile(None, format_of(STDIN, given, flag="--input-format"))]
     if isinstance(path, Database):
