@@ -196,6 +196,7 @@ class _DuckDB:
         import duckdb
 
         self._own = duckdb.connect(path)
+        self._own.execute("set enable_progress_bar = false")  # it is drawn on standard output, where the rows may go
         self._own.begin()
         self._rows: Any = None
 
