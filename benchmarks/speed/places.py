@@ -70,6 +70,7 @@ def cells(small: tuple[str, ...], large: tuple[str, ...], rows: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--only", help="a place: local, s3, postgresql, sqlite or duckdb; all by default")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         here = Path(name)
@@ -86,12 +87,14 @@ def main() -> None:
         import boto3
 
         boto3.client("s3").create_bucket(Bucket="bucket")
-        places: dict[str, tuple[str, ...]] = {"a local file": (str(here),), "S3": ("s3://bucket",)}
+        places: dict[str, tuple[str, ...]] = {"local": (str(here),), "s3": ("s3://bucket",)}
         for scheme in ("postgresql", "sqlite", "duckdb"):
             places[scheme] = (databases(stack, here, scheme), "--table")
         print(f"{given.rows:,} rows\n")
         print("| place | write: million rows a second | MB | read: million rows a second | MB |\n|" + " --- |" * 5)
         for place, (url, *table) in places.items():
+            if given.only not in (None, place):
+                continue
 
             def at(size: str, url: str = url, table: list[str] = table) -> tuple[str, ...]:
                 return (url, *table, f"{size}_scored") if table else (f"{url}/{size}-scored.parquet",)

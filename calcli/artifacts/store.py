@@ -251,12 +251,14 @@ def _commit_object(url: Url, manifest: Manifest, current: stores.Stored | None) 
         previous = old_manifest_name(hashlib.sha256(current.data).hexdigest())
         stores.put(url / previous, current.data)
     committed = replace(manifest, previous=previous)
+    text = committed.to_json()
     try:
-        stores.put(url / MANIFEST, committed.to_json(), instead_of=None if current is None else current.version)
+        stores.put(url / MANIFEST, text, instead_of=None if current is None else current.version)
     except stores.ChangedError:
-        raise FileSystemError(
-            f"another calcli has replaced {url} meanwhile; nothing was changed", hint="run this again"
-        ) from None
+        if stores.read(url / MANIFEST).data != text:  # or else a first try did it, and its answer was lost
+            raise FileSystemError(
+                f"another calcli has replaced {url} meanwhile; nothing was changed", hint="run this again"
+            ) from None
     with suppress(OSError, CalcliError):  # what cannot be removed is left to the next writer
         _sweep_objects(url)
     return committed

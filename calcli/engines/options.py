@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from calcli.errors import UsageError
+from calcli.places import Database, place
 from calcli.tables.source import Data
 
 Engine: TypeAlias = Literal["local", "spark"]
@@ -16,7 +17,7 @@ Engine: TypeAlias = Literal["local", "spark"]
 def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> list[str]:
     """The paths of a table that Spark can read."""
     given = [data] if isinstance(data, str | os.PathLike) else data
-    if not isinstance(given, Sequence) or "-" in map(str, given):
+    if not isinstance(given, Sequence) or any(str(path) == "-" or isinstance(place(path), Database) for path in given):
         raise UsageError("--engine spark reads directories and files of Parquet")
     check_parquet(input_format, "--input-format")
     if delimiter is not None:

@@ -1,4 +1,4 @@
-"""Rows of databases, by their ADBC drivers, in batches of Arrow.
+"""Rows of databases in batches of Arrow, by their ADBC drivers, and DuckDB by itself.
 
 Every statement runs in a transaction. One that reads is never committed, so that a query that would change something
 does not; one that writes is committed when the last row is in.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,13 @@ from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.extras import require
 from calcli.places import Database
 
-_DRIVERS = {
-    "postgresql": ("adbc_driver_postgresql", "adbc_driver_postgresql"),
-    "sqlite": ("adbc_driver_sqlite", "adbc_driver_sqlite"),
-    "duckdb": ("duckdb", "adbc_driver_duckdb"),
-}
-"""Of each scheme: the package that is asked for, and the module in it."""
+_DRIVERS = {"postgresql": "adbc_driver_postgresql", "sqlite": "adbc_driver_sqlite", "duckdb": "duckdb"}
 
 _SQLITE_ROWS = {"adbc.sqlite.query.batch_rows": 1 << 16}
 """The types of columns are those of the first batch: the larger it is, the less is seen too late."""
 
 _GROUP = 1 << 25
 """Bytes of a row group, which is held in memory."""
-
-_VECTOR = 2048
-"""DuckDB 2.0 can append no more rows at once if it must cast them."""
 
 _LOST = ("FATAL:", "closed the connection", "connection to server")
 """Words of PostgreSQL where the server fails, and not the query; in the middle of the rows there is no SQLSTATE."""
@@ -82,7 +74,7 @@ def write(database: Database, schema: pa.Schema, batches: Iterable[pa.RecordBatc
         there = _columns(database, cursor)
         order = schema.names if there is None or database.replace else _matched(database, schema.names, there)
         rows = pa.RecordBatchReader.from_batches(
-            pa.schema([schema.field(name) for name in order]), _parts(database, order, _kept(batches, broken))
+            pa.schema([schema.field(name) for name in order]), (batch.select(order) for batch in _kept(batches, broken))
         )
         space, _, name = database.table.rpartition(".")
         try:
@@ -103,22 +95,14 @@ def _kept(batches: Iterable[pa.RecordBatch], broken: list[BaseException]) -> Ite
         raise
 
 
-def _parts(database: Database, order: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        step = _VECTOR if database.scheme == "duckdb" else max(len(batch), 1)
-        for start in range(0, len(batch), step):
-            yield batch.slice(start, step).select(order)
-
-
 def _columns(database: Database, cursor: Any) -> list[str] | None:
     """The columns of the table; None if there is no such table."""
-    space, _, name = str(database.table).rpartition(".")
     try:
-        found = cursor.connection.adbc_get_table_schema(name, db_schema_filter=space or None)
+        cursor.execute(f"select * from {_quoted(database)} where 1 = 0")
+        return list(cursor.fetch_record_batch().schema.names)
     except Exception:
         cursor.connection.rollback()  # the transaction is of no use any more
         return None
-    return list(found.names)
 
 
 def _matched(database: Database, names: Sequence[str], there: Sequence[str]) -> list[str]:
@@ -132,15 +116,19 @@ def _matched(database: Database, names: Sequence[str], there: Sequence[str]) -> 
 
 
 def _quoted(database: Database) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in str(database.table).split("."))
+    return ".".join(map(_identifier, str(database.table).split(".")))
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
 def _connected(database: Database, *, write: bool) -> Iterator[Any]:
     """A cursor in a transaction, which ends with it: what was not committed has not been."""
-    package, module = _DRIVERS[database.scheme]
+    package = _DRIVERS[database.scheme]
     require(package, f"{database.scheme}://")
-    driver = import_module(f"{module}.dbapi")
+    connect: Any = _DuckDB if package == "duckdb" else import_module(f"{package}.dbapi").connect
     address: str | Path = database.url if database.file is None else database.file
     if isinstance(address, Path) and not address.is_file():
         if not write:
@@ -148,7 +136,7 @@ def _connected(database: Database, *, write: bool) -> Iterator[Any]:
         if not address.absolute().parent.is_dir():
             raise FileSystemError(f"cannot write {database}: there is no directory {str(address.parent)!r}")
     with _refusals(database, "reach"):
-        connection = driver.connect(str(address))
+        connection = connect(str(address))
     try:
         with connection.cursor() as cursor:
             if database.scheme == "sqlite":
@@ -161,13 +149,12 @@ def _connected(database: Database, *, write: bool) -> Iterator[Any]:
 @contextmanager
 def _refusals(database: Database, action: str) -> Iterator[None]:
     """What a driver says, as a line without passwords: rows that cannot be had are a `DataError`, the rest is not."""
-    from adbc_driver_manager import Error, OperationalError
-
+    errors = import_module("duckdb" if database.scheme == "duckdb" else "adbc_driver_manager")
     try:
         yield
-    except (Error, pa.ArrowException, OSError) as error:
+    except (errors.Error, pa.ArrowException, OSError) as error:
         reason, state = _reason(database, error), str(getattr(error, "sqlstate", None) or "")
-        lost = action != "read" or isinstance(error, OperationalError) or state.startswith(_DENIED)
+        lost = action != "read" or isinstance(error, errors.OperationalError) or state.startswith(_DENIED)
         lost = lost or any(words in str(error) for words in _LOST)
         raise (FileSystemError if lost else DataError)(f"cannot {action} {database}: {reason}") from None
 
@@ -197,3 +184,49 @@ def _as_plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _DuckDB:
+    """DuckDB in the shape of an ADBC connection, and of its cursor.
+
+    Its ADBC driver opens a file anew where this process has it open already: what one of the two writes is lost.
+    """
+
+    def __init__(self, path: str) -> None:
+        import duckdb
+
+        self._own = duckdb.connect(path)
+        self._own.execute("set enable_progress_bar = false")  # it is drawn on standard output, where the rows may go
+        self._own.begin()
+        self._rows: Any = None
+
+    @property
+    def connection(self) -> _DuckDB:
+        return self
+
+    def cursor(self) -> AbstractContextManager[_DuckDB]:
+        return nullcontext(self)
+
+    def execute(self, statement: str) -> None:
+        self._rows = self._own.sql(statement)
+
+    def fetch_record_batch(self) -> Any:
+        if self._rows is None:
+            raise DataError("the query gives no columns", hint="it must be a select")
+        return self._rows.to_arrow_reader(1 << 16)
+
+    def adbc_ingest(self, name: str, rows: pa.RecordBatchReader, *, mode: str, db_schema_name: str | None) -> None:
+        table = ".".join(map(_identifier, filter(None, (db_schema_name, name))))
+        start = {"append": f"insert into {table}", "replace": f"create or replace table {table} as"}
+        self._own.register("rows of calcli", rows)
+        self._own.execute(f'{start.get(mode, f"create table {table} as")} from "rows of calcli"')
+
+    def commit(self) -> None:
+        self._own.commit()
+
+    def rollback(self) -> None:
+        self._own.rollback()
+        self._own.begin()
+
+    def close(self) -> None:
+        self._own.close()

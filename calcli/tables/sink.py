@@ -91,7 +91,7 @@ def write(
 def _insert(frame: pl.LazyFrame, database: Database) -> int:
     """Write rows into a table of a database, batch by batch."""
     schema = frame.collect_schema()
-    _refuse_what_text_cannot_hold(schema, "csv")  # nor can the tables of all databases
+    _refuse_what_text_cannot_hold(schema, "csv", "a database")  # nor can the tables of some
     names = [name for name, dtype in schema.items() if isinstance(dtype, pl.Categorical | pl.Enum)]
     plain = frame.with_columns(pl.col(names).cast(pl.String))
     rows = 0
@@ -272,11 +272,11 @@ def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
     return pa.ipc.new_file(sink, schema)
 
 
-def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format) -> None:
+def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format, name_of_kind: str | None = None) -> None:
     for name, dtype in schema.items():
         if _holds_bytes(dtype) or (kind in SEPARATORS and (dtype.is_nested() or _storage(dtype) is not None)):
             raise DataError(
-                f"column {name!r} is {dtype}, which {kind.upper()} cannot hold",
+                f"column {name!r} is {dtype}, which {name_of_kind or kind.upper()} cannot hold",
                 hint="write Parquet, or leave the column out with --keep",
             )
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.places import Web, databases, s3_server, web
+from tests.support.places import Web, databases, need, s3_server, web
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,7 @@ def store(_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 @pytest.fixture
 def site() -> Iterator[Web]:
     """A web server."""
+    need("obstore")
     with web() as server:
         yield server
 

@@ -17,7 +17,6 @@ import pytest
 from calcli.cli.main import main
 from calcli.errors import DataError, FileSystemError
 from calcli.places import Database, place
-from calcli.places.databases import _DRIVERS
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
 from tests.support.places import SECRET
@@ -38,7 +37,7 @@ def run(database: str) -> Run:
     DuckDB is one writer's at a time, so nothing is left open.
     """
     found = Database(database)
-    driver = import_module(f"{_DRIVERS[found.scheme][1]}.dbapi")
+    driver = import_module(f"adbc_driver_{found.scheme}.dbapi")
 
     def run(*statements: str) -> pl.DataFrame:
         with closing(driver.connect(str(found.file or database))) as connection, connection.cursor() as cursor:
@@ -177,6 +176,15 @@ def test_reading_makes_no_database(here: Path, capsys: pytest.CaptureFixture[str
     assert main(["evaluate", url]) == 3
     assert "there is no database" in capsys.readouterr().err
     assert not (here / "nowhere.db").exists()
+
+
+def test_a_file_that_this_process_has_open_keeps_what_both_write(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(tmp_path / "here.db") as own:
+        own.execute("create table there as select 1 as id")
+        write(pl.LazyFrame({"id": [2]}), Database(f"duckdb:///{tmp_path}/here.db", table="there"))
+        own.execute("insert into there values (3)")
+        assert own.execute("select id from there order by id").fetchall() == [(1,), (2,), (3,)]
 
 
 def test_a_number_of_any_precision_is_a_number(postgres: str) -> None:

@@ -251,6 +251,24 @@ def test_whatever_request_fails_a_reader_has_the_old_or_the_new_artifact(store: 
     assert count > 4  # requests, each of which has failed once
 
 
+def test_a_commit_whose_answer_is_lost_is_one(store: Web) -> None:
+    url = "s3://bucket/a.platt"
+    lost: list[str] = []
+
+    def once(method: str, path: str) -> bool:
+        if method != "PUT" or not path.endswith("manifest.json") or lost:
+            return False
+        lost.append(path)
+        return True
+
+    for generation in (1, 2):
+        lost.clear()
+        store.swallows = once
+        artifacts.write(url, draft(generation), {"state": state(generation)})
+        assert lost
+        assert same(artifacts.read(url).state, state(generation))
+
+
 def test_of_two_writers_one_is_refused(store: Web) -> None:
     url = "s3://bucket/a.platt"
     for generation in (0, 10):

@@ -38,6 +38,8 @@ class Web:
         The method and path of each that came, and the name of the key that signed it.
     breaks
         By method and path: whether the connection is cut, in the middle of the answer to a GET, else before.
+    swallows
+        By method and path: whether the connection is cut once the request is done, without an answer.
     before
         Called with the method and the path of each request.
     """
@@ -45,6 +47,7 @@ class Web:
     pages: dict[str, bytes] = field(default_factory=dict)
     upstream: str | None = None
     breaks: Callable[[str, str], bool] = lambda method, path: False
+    swallows: Callable[[str, str], bool] = lambda method, path: False
     before: Callable[[str, str], None] = lambda method, path: None
     requests: list[tuple[str, str]] = field(default_factory=list)
     signers: list[str] = field(default_factory=list)
@@ -69,6 +72,9 @@ def web(upstream: str | None = None) -> Iterator[Web]:
                 self.close_connection = True
                 return
             status, headers, content = self._answer(body)
+            if state.swallows(self.command, self.path):
+                self.close_connection = True
+                return
             self.send_response_only(status)
             for name, value in headers:
                 self.send_header(name, value)
