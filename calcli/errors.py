@@ -20,7 +20,7 @@ noticed; only ``cli.main`` prints it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -100,8 +100,13 @@ LONG = 60
 def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12) -> str:
     """One line that says that `name` is unknown, what exists, and what was probably meant."""
     names = list(known)
-    listed = ", ".join(names[:limit]) + (f", and {len(names) - limit} more" if len(names) > limit else "")
     shown = name if len(name) <= LONG else name[:LONG] + "…"
-    text = f"no {kind} {shown!r}; there is {listed or 'none'}"
+    text = f"no {kind} {shown!r}; {there_are(names, limit=limit)}"
     match = nearest(name, names)
     return f"{text}; did you mean {match!r}?" if match else text
+
+
+def there_are(names: Sequence[str], *, limit: int = 12) -> str:
+    """What exists, for an error message."""
+    more = f", and {len(names) - limit} more" if len(names) > limit else ""
+    return f"there {'are' if len(names) > 1 else 'is'} {', '.join(names[:limit]) or 'none'}{more}"

@@ -58,7 +58,9 @@ class Target:
         found = re.fullmatch(r"\s*([a-z-]+)\s*(>=|<=)\s*([0-9.eE+-]+)\s*", text)
         names = ", ".join(f"{name} {sides[0]}" for name, sides in _SIDES.items())
         if found is None or found[1] not in RATES:
-            raise UsageError(f"--target {text!r} is no target; there is {names} VALUE", hint="try: 'precision >= 0.9'")
+            raise UsageError(
+                f"--target {text!r} is no target; targets are {names}, and a number", hint="try: 'precision >= 0.9'"
+            )
         if found[2] not in _SIDES[found[1]]:
             hint = f"try: '{found[1]} {_SIDES[found[1]][0]} {found[3]}'"
             raise UsageError(f"--target {text!r}: {found[1]} is wanted the other way round", hint=hint)

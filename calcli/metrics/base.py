@@ -87,7 +87,7 @@ class Options:
             ("mvce", self.mvce, ("closed", "sampled")),
         ):
             if given not in known:
-                raise UsageError(f"{name} is {given!r}; there is {known[0]} and {known[1]}")
+                raise UsageError(f"{name} is {given!r}; there are {known[0]} and {known[1]}")
         if self.convention not in CONVENTIONS:
             raise UsageError(unknown_name("convention", self.convention, CONVENTIONS))
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError, there_are, unknown_name
 from calcli.metrics import catalog
 
 Field = Literal["value", "lo", "hi", "null_hi", "p", "diff", "diff.lo", "diff.hi", "change"]
@@ -222,8 +222,8 @@ class _Parser:
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")
         lacking = LACKING[catalog.find(metric).kind]
         if field in lacking:
-            there = ", ".join([metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)])
-            raise UsageError(f"{self._where(start)}: there is no {metric}.{field}; there is {there}")
+            there = [metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)]
+            raise UsageError(f"{self._where(start)}: there is no {metric}.{field}; {there_are(there)}")
         return Term(metric, score, field, column, group)
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, nearest, unknown_name
+from calcli.errors import DataError, UsageError, nearest, there_are, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features
 from calcli.tables.io_errors import reading
-from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class, there_is
+from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
 from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightKind, WeightSums
@@ -163,7 +163,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
             return known.label if known.label in names else None
         other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
         raise OtherTableError(
-            f"no column {known.label!r}, the label that the artifact was fitted with; {there_is(names)}",
+            f"no column {known.label!r}, the label that the artifact was fitted with; {there_are(names)}",
             hint=f"if it has another name here, use --label {other}",
         )
     usual = [name for name in LABEL_NAMES if name in names]
@@ -175,7 +175,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
         raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
     hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
-    raise DataError(f"no label column; {there_is(names)}", hint=hint)
+    raise DataError(f"no label column; {there_are(names)}", hint=hint)
 
 
 def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Wanted:

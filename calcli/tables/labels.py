@@ -161,9 +161,3 @@ def positive_class(labels: Labels, flag: str | None) -> Label | None:
         f"which of the classes {texts[0]!r} and {texts[1]!r} is the positive one?",
         hint=f"use --positive {texts[0]} or --positive {texts[1]}",
     )
-
-
-def there_is(names: Sequence[str], *, limit: int = 12) -> str:
-    """The columns of a table, for an error message."""
-    more = f", and {len(names) - limit} more" if len(names) > limit else ""
-    return f"there is {', '.join(names[:limit])}{more}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from calcli.errors import DataError, UsageError, nearest, unknown_name
+from calcli.errors import DataError, UsageError, nearest, there_are, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
-from calcli.tables.labels import Labels, class_text, positive_class, there_is
+from calcli.tables.labels import Labels, class_text, positive_class
 
 STEMS: Mapping[str, ScoreKind] = {
     "logit": "logit",
@@ -112,7 +112,7 @@ def fitted_score(names: Sequence[str], score: Score, wanted: Wanted) -> Candidat
     similar = nearest(absent, names) if len(score.columns) == 1 else None
     other = next(iter(_by_name(names, wanted)), Candidate(Score(score.kind, ()), similar or "COL"))
     raise OtherTableError(
-        f"no column {absent!r}, the score that the artifact was fitted on; {there_is(names)}",
+        f"no column {absent!r}, the score that the artifact was fitted on; {there_are(names)}",
         hint=f"to calibrate another score, use {other.flag}",
     )
 
@@ -258,7 +258,7 @@ def _refuse_without_score(names: Sequence[str], wanted: Wanted) -> NoReturn:
     if meant:
         name, kind = meant[0]
         hint = f"did you mean {name!r}? use --{kind} {name}"
-    raise NoScoreError(f"no score column; {there_is(names)}", hint=hint)
+    raise NoScoreError(f"no score column; {there_are(names)}", hint=hint)
 
 
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:

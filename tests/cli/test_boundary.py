@@ -86,7 +86,7 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
 
 USAGE = [
     (("ft",), "no command 'ft'; did you mean fit?; see: calcli --help"),
-    (("frobnicate",), f"no command 'frobnicate'; there is {', '.join(COMMANDS)};"),
+    (("frobnicate",), f"no command 'frobnicate'; there are {', '.join(COMMANDS)};"),
     (("--versoin",), "no option --versoin; did you mean --version?;"),
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
     (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),

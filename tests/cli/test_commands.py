@@ -182,7 +182,7 @@ def test_markdown_has_the_tables_of_the_screen(here: Path, run: Run, more: tuple
 def test_the_name_after_versus_is_that_of_a_score(here: Path, run: Run) -> None:
     code, _, err = run("evaluate", "test.csv", "--with", "train.platt", "--versus", "plat")
     assert code == 2
-    assert "--versus: no score 'plat'; there is raw, train.platt" in " ".join(err.split())
+    assert "--versus: no score 'plat'; there are raw, train.platt" in " ".join(err.split())
 
 
 def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:

@@ -101,8 +101,8 @@ def test_score_columns(
 @pytest.mark.parametrize(
     ("label", "names", "flags", "message", "code"),
     [
-        ("01", ["probs"], {}, r"no score column; there is label, probs; did you mean 'probs'\? use --prob probs", 3),
-        ("01", ["x"], {}, r"no score column; there is label, x; name it with --logit COL or --prob COL", 3),
+        ("01", ["probs"], {}, r"no score column; there are label, probs; did you mean 'probs'\? use --prob probs", 3),
+        ("01", ["x"], {}, r"no score column; there are label, x; name it with --logit COL or --prob COL", 3),
         ("01", ["prob", "y_prob"], {}, r"2 scores are possible: prob; y_prob", 3),
         ("01", ["y_pred", "prediction"], {}, r"2 scores are possible: y_pred; prediction", 3),
         ("01", ["proba_0"], {}, r"no score column", 3),
@@ -132,7 +132,7 @@ def test_score_columns(
         ("01", ["prob"], {"ignore": ("x",)}, r"--ignore: no column 'x'", 3),
         ("01", ["prob"], {"weight": "label"}, r"'label' is the label and the weight", 2),
         ("01", ["prob"], {"prob": "label"}, r"'label' is the label and the score", 2),
-        ("01", ["prob"], {"positive": "2"}, r"--positive: no class '2'; there is 0, 1", 3),
+        ("01", ["prob"], {"positive": "2"}, r"--positive: no class '2'; there are 0, 1", 3),
         ("012", ["p_0", "p_1", "p_2"], {"positive": "1"}, r"there are 3 classes, and it is for two", 2),
     ],
 )
@@ -164,7 +164,7 @@ def test_label_names(name: str) -> None:
 
 def test_the_label_that_is_not_found_or_not_clear() -> None:
     with pytest.raises(
-        DataError, match=r"no label column; there is lable, prob; did you mean 'lable'\? use --label lable"
+        DataError, match=r"no label column; there are lable, prob; did you mean 'lable'\? use --label lable"
     ):
         bind(table({"lable": [0, 1], "prob": [0.1, 0.9]}))
     both = {"y": [0, 1], "target": [0, 1], "prob": [0.1, 0.9]}
@@ -336,7 +336,7 @@ def test_the_artifact_comes_before_names() -> None:
 
 
 OTHER_TABLES = [
-    (["prob"], "no column 'mine', the score .*; there is outcome, prob; .*, use --prob prob"),
+    (["prob"], "no column 'mine', the score .*; there are outcome, prob; .*, use --prob prob"),
     (["logit", "score"], "no column 'mine', .* use --logit logit"),
     (["p_0", "p_1"], "no column 'mine', .* use --prob p"),
     (["other"], "no column 'mine', .* use --prob COL"),
@@ -361,7 +361,7 @@ def test_one_column_of_many_does_not_stand_for_the_score_of_an_artifact() -> Non
 def test_no_column_stands_in_for_the_label_of_an_artifact() -> None:
     known = artifact(label="outcome")
     source = table({"logit": [1.0, 2.0], "y": [0, 1]})
-    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there is logit, y; .* use --label y"):
+    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there are logit, y; .* use --label y"):
         bind(source, known=known, features=False)
     assert bind(source, Flags(label="y"), known=known, features=False).label == "y"
     assert bind(source, known=known, need_label=False, features=False).label is None
