@@ -347,7 +347,13 @@ def test_a_forged_policy_is_refused(fitted: Path) -> None:
     run(cost_fp=1.0, cost_fn=5.0)
     model = calcli.load("valid.policy")
     state = model.states["threshold"]
-    for params in ({"kind": "none"}, {"rule": {"low": 2, "high": 1, "limit": None, "column": None}}, {"target": 5}):
+    matrix = {"names": ["a"], "costs": [[1.0], [1.0], [1.0]]}
+    for params in (
+        {"kind": "classes", "rule": matrix},
+        {"kind": "none"},
+        {"rule": {"low": 2, "high": 1, "limit": None, "column": None}},
+        {"target": 5},
+    ):
         forged = type(state)({**state.params, **params})
         store.write("forged", model.manifest, {**model.states, "threshold": forged})
         with pytest.raises(ArtifactError, match="does not hold"):
