@@ -27,6 +27,7 @@ from calcli.numeric.links import probabilities
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
+from calcli.reports.unit_check import unit_warnings
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
@@ -150,7 +151,8 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             choice = choose(ask, rows, request.seed)
             scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
         data = data_facts(source, loaded, binding)
-        warnings = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
+        seen = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
+        warnings = (*seen, *unit_warnings(source, loaded, binding))
     made = with_policy(model, ask, choice, data)
     refused = None if choice.policy is not None else f"{choice.why}: nothing was kept"
     path = target if refused is None else None

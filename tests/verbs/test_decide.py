@@ -312,6 +312,16 @@ def test_what_cannot_be_asked(options: dict[str, object], word: str, fitted: Pat
         run(**options)
 
 
+def test_rows_that_look_like_units_are_warned_of(here: Path) -> None:
+    """Bounds count rows; users whose rows agree say less."""
+    users = clicks(500).select("label", "logit", user_id=pl.col("row_id"))
+    table = pl.concat([users] * 4)
+    calcli.fit(clicks(), method="platt", output="m")
+    (warning,) = decide(DecideRequest(table, artifact="m", target="recall >= 0.7")).warnings
+    assert "--resample-by user_id" in warning.message
+    assert not decide(DecideRequest(table, artifact="m", target="recall >= 0.7", resample_by="user_id")).warnings
+
+
 @pytest.mark.parametrize("asked", [{"sets": 0.9}, {"budget": 5}, {"cost_fp": 1.0, "cost_fn": 1.0}])
 def test_rows_that_weigh_nothing(asked: dict[str, object], fitted: Path) -> None:
     table = clicks(50).with_columns(w=pl.lit(0.0))
