@@ -53,15 +53,12 @@ class DecideRequest(Ask):
         Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
     cost_file
         A CSV file with the cost of each action by class, in place of the four costs.
-    resample_by
-        A column: rows that agree in it are never on both sides of a split, and count as one in intervals.
     """
 
     data: Data = field(kw_only=False)
     artifact: str | Path | None = None
     output: str | Path | None = None
     cost_file: str | Path | None = None
-    resample_by: str | None = None
     flags: Flags = NO_FLAGS
     input_format: str | None = None
     delimiter: str | None = None

@@ -15,6 +15,7 @@ import calcli
 from calcli.artifacts import store
 from calcli.cli.main import main
 from calcli.errors import ArtifactError, DataError, UsageError
+from calcli.fitting.policies import asked_of
 from calcli.verbs.decide import DecideRequest, decide
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
@@ -251,7 +252,7 @@ def test_the_artifact_names_its_calibrator_and_all_files(fitted: Path) -> None:
 
 def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
     """After a shift both are new, and chosen for the same; on a quiet night neither is."""
-    run(target="precision >= 0.5")
+    run(target="precision >= 0.5", resample_by="row_id")
     before = calcli.load("valid.policy")
     shifted = clicks(6000, seed=4).with_columns(logit=pl.col("logit") - 3.0)
     assert calcli.refit("valid.policy", clicks(seed=5)).kept is not None
@@ -263,6 +264,7 @@ def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
     assert before.policy is not None
     assert after.policy.target == before.policy.target
     assert after.policy.rule != before.policy.rule
+    assert asked_of(after) == asked_of(before)
     assert after.manifest.previous is not None
     report = calcli.evaluate(
         clicks(6000, seed=6).with_columns(logit=pl.col("logit") - 3.0), artifacts=("valid.policy",)
