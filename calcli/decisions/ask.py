@@ -59,6 +59,8 @@ class Ask:
         ``lower`` or ``upper`` for intervals with one end.
     threshold
         Today's, with which the others are compared.
+    resample_by
+        A column: rows that agree in it are never on both sides of a split, and count as one in bounds and intervals.
     folds
         The tuned threshold is judged by cross-fitting over so many.
     bootstrap
@@ -88,6 +90,7 @@ class Ask:
     variance: str | None = None
     side: Side = "both"
     threshold: float = 0.5
+    resample_by: str | None = None
     folds: int = 5
     bootstrap: int = 1000
 

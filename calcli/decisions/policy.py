@@ -231,6 +231,18 @@ class Policy:
     def kind(self) -> str:
         return self.rule.kind
 
+    def check(self, classes: int) -> None:
+        """Raise a `ValueError` if the rule does not decide rows of so many classes."""
+        prob = np.full(2, 0.5) if classes == 2 else np.full((2, classes), 1.0 / classes)
+        if isinstance(self.rule, SetRule):
+            fits = self.rule.sets.predict(prob, np.zeros(2, dtype=np.int64)).shape == (2, classes)
+        elif isinstance(self.rule, MatrixRule):
+            fits = self.rule.expected(prob).shape == (2, len(self.rule.names))
+        else:
+            fits = classes == 2
+        if not fits:
+            raise ValueError(f"the rule does not decide between {classes} classes")
+
     def to_state(self) -> State:
         return State(
             {

@@ -184,4 +184,6 @@ def read_calibrator(artifact: Artifact) -> Model:
         if calibrator.classes != len(binding.classes):
             raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
         policy = Policy.from_state(artifact.states[THRESHOLD]) if manifest.kind == "policy" else None
+        if policy is not None:
+            policy.check(calibrator.classes)
     return replace(Model.of(path, manifest, binding, artifact.sha256, calibrator), policy=policy)

@@ -21,7 +21,8 @@ from calcli.fitting.manifest import write
 from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
-from calcli.reports.groups import groups, numbers
+from calcli.numeric.probing import damage
+from calcli.reports.groups import groups, in_units, numbers
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -82,6 +83,7 @@ def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, s
     if old.policy is None or learned.rows is None or learned.prob is None:
         return None
     ask = asked_of(old)
+    loaded = in_units(loaded, source, ask.resample_by, None)
     prob = np.full((len(learned.rows), *learned.prob.shape[1:]), np.nan)
     prob[learned.rows] = learned.prob
     return choose(ask, rows_of(source, loaded, old.binding, prob, ask).taken(learned.rows), seed)
@@ -89,7 +91,8 @@ def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, s
 
 def asked_of(model: Model) -> Ask:
     """What the policy of an artifact was chosen for."""
-    return Ask.from_json(cast("dict[str, Any]", model.manifest.recipe["decision"]))
+    with damage(model.path, "a policy"):
+        return Ask.from_json(cast("dict[str, Any]", model.manifest.recipe["decision"]))
 
 
 def _both(fitted: Any, chosen: Any) -> list[Any]:

@@ -28,6 +28,7 @@ from calcli.places import Url
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
+from calcli.reports.unit_check import unit_warnings
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
@@ -53,15 +54,12 @@ class DecideRequest(Ask):
         Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
     cost_file
         A CSV file with the cost of each action by class, in place of the four costs.
-    resample_by
-        A column: rows that agree in it are never on both sides of a split, and count as one in intervals.
     """
 
     data: Data = field(kw_only=False)
     artifact: str | Path | None = None
     output: str | Path | None = None
     cost_file: str | Path | None = None
-    resample_by: str | None = None
     flags: Flags = NO_FLAGS
     input_format: str | None = None
     delimiter: str | None = None
@@ -151,7 +149,8 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             choice = choose(ask, rows, request.seed)
             scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
         data = data_facts(source, loaded, binding)
-        warnings = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
+        seen = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
+        warnings = (*seen, *unit_warnings(source, loaded, binding))
     made = with_policy(model, ask, choice, data)
     refused = None if choice.policy is not None else f"{choice.why}: nothing was kept"
     path = target if refused is None else None

@@ -15,6 +15,7 @@ import calcli
 from calcli.artifacts import store
 from calcli.cli.main import main
 from calcli.errors import ArtifactError, DataError, UsageError
+from calcli.fitting.policies import asked_of
 from calcli.verbs.decide import DecideRequest, decide
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
@@ -251,7 +252,7 @@ def test_the_artifact_names_its_calibrator_and_all_files(fitted: Path) -> None:
 
 def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
     """After a shift both are new, and chosen for the same; on a quiet night neither is."""
-    run(target="precision >= 0.5")
+    run(target="precision >= 0.5", resample_by="row_id")
     before = calcli.load("valid.policy")
     shifted = clicks(6000, seed=4).with_columns(logit=pl.col("logit") - 3.0)
     assert calcli.refit("valid.policy", clicks(seed=5)).kept is not None
@@ -263,6 +264,7 @@ def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
     assert before.policy is not None
     assert after.policy.target == before.policy.target
     assert after.policy.rule != before.policy.rule
+    assert asked_of(after) == asked_of(before)
     assert after.manifest.previous is not None
     report = calcli.evaluate(
         clicks(6000, seed=6).with_columns(logit=pl.col("logit") - 3.0), artifacts=("valid.policy",)
@@ -312,6 +314,16 @@ def test_what_cannot_be_asked(options: dict[str, object], word: str, fitted: Pat
         run(**options)
 
 
+def test_rows_that_look_like_units_are_warned_of(here: Path) -> None:
+    """Bounds count rows; users whose rows agree say less."""
+    users = clicks(500).select("label", "logit", user_id=pl.col("row_id"))
+    table = pl.concat([users] * 4)
+    calcli.fit(clicks(), method="platt", output="m")
+    (warning,) = decide(DecideRequest(table, artifact="m", target="recall >= 0.7")).warnings
+    assert "--resample-by user_id" in warning.message
+    assert not decide(DecideRequest(table, artifact="m", target="recall >= 0.7", resample_by="user_id")).warnings
+
+
 @pytest.mark.parametrize("asked", [{"sets": 0.9}, {"budget": 5}, {"cost_fp": 1.0, "cost_fn": 1.0}])
 def test_rows_that_weigh_nothing(asked: dict[str, object], fitted: Path) -> None:
     table = clicks(50).with_columns(w=pl.lit(0.0))
@@ -347,7 +359,13 @@ def test_a_forged_policy_is_refused(fitted: Path) -> None:
     run(cost_fp=1.0, cost_fn=5.0)
     model = calcli.load("valid.policy")
     state = model.states["threshold"]
-    for params in ({"kind": "none"}, {"rule": {"low": 2, "high": 1, "limit": None, "column": None}}, {"target": 5}):
+    matrix = {"names": ["a"], "costs": [[1.0], [1.0], [1.0]]}
+    for params in (
+        {"kind": "classes", "rule": matrix},
+        {"kind": "none"},
+        {"rule": {"low": 2, "high": 1, "limit": None, "column": None}},
+        {"target": 5},
+    ):
         forged = type(state)({**state.params, **params})
         store.write("forged", model.manifest, {**model.states, "threshold": forged})
         with pytest.raises(ArtifactError, match="does not hold"):
