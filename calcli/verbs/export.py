@@ -121,6 +121,8 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
         text = sql.check(outputs, dialect, rows.to_dicts(), expected)
         return f"{_heading(model, dialect)}-- It gives the rows that are not as expected: none, if all is well.\n{text}"
     if request.shape == "dbt":
+        if request.table is not None:
+            raise UsageError("a macro of dbt is told the table where it is called", hint="leave out --table")
         return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
     reads = (request.table, request.keep) != (None, None)
     if request.shape in ("query", "view") or (request.shape == "auto" and reads):

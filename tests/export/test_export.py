@@ -226,6 +226,8 @@ def test_what_is_no_macro_of_dbt_is_refused(here: Path, level: str, column: str,
     calcli.fit(frame, method="boost", params={"rounds": 20}, output="kept", holdout="none")
     with pytest.raises(UsageError, match=words):
         export(ExportRequest("kept", shape="dbt", column=column))
+    with pytest.raises(UsageError, match="where it is called"):
+        export(ExportRequest("kept", shape="dbt", table="scores"))
 
 
 def test_a_function_ends_nowhere_in_a_level(here: Path) -> None:
