@@ -72,7 +72,7 @@ def step_of(batch: Batch, splits: Splits) -> int:
     """Which rows each fold's calibrator predicts for `FoldFits`: each so many-th, none where it is 0."""
     if not splits.partition or not LEAST <= len(splits) <= MOST:
         return 0
-    return max(1, len(batch) * len(splits) // SAID)
+    return max(1, batch.score.size * len(splits) // SAID)
 
 
 def join_folds(parts: Mapping[int, FoldPredictions], batch: Batch, splits: Splits) -> HeldOutPredictions:
