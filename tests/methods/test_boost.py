@@ -79,7 +79,7 @@ def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> n
             "depth": 3,
             "learning_rate": 0.1,
             "l2_leaf_reg": 5,
-            "border_count": 32,
+            "border_count": 64,
             "boosting_type": "Plain",
             "bootstrap_type": "No",
             "random_strength": 0,
