@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -52,7 +53,7 @@ class ApplyRequest:
 
     artifact: str | Path
     data: Data
-    output: str | Path
+    output: str | os.PathLike[str]
     column: str = "calibrated"
     scale: Scale = "prob"
     extra: bool = False
