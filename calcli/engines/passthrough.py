@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from calcli.engines.local import RowWatch, Stream
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
@@ -33,7 +33,7 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
     return kept
 
 
-def promised_format(output: str | Path, given: str | None) -> Format | None:
+def promised_format(output: str | os.PathLike[str], given: str | None) -> Format | None:
     """The format of the output, as far as it is known before the table is opened: None is that of the table."""
     where = place(output)
     if isinstance(where, Database):
@@ -53,7 +53,7 @@ def write_rows(
     stream: Stream,
     source: Source,
     kept: Sequence[str],
-    output: str | Path,
+    output: str | os.PathLike[str],
     output_format: Format | None,
     recount: Callable[[], object],
 ) -> RowsWritten:

@@ -124,7 +124,8 @@ def _objects(url: Url, given: str | None) -> list[InputFile]:
             raise DataError(f"the pattern '{url}' matches nothing", hint="quote patterns, and let them end in a name")
         return [InputFile(match, format_of(match, given, flag="--input-format")) for match in files]
     if not url.web and (url.text.endswith("/") or not (url.key and stores.version(url))):
-        inside = {entry.url.key.removeprefix(f"{url.key}/"): entry.url for entry in stores.listing(url)}
+        names = {entry.url: entry.url.key.removeprefix(f"{url.key}/") for entry in stores.listing(url)}
+        inside = {str(PurePosixPath(name)): found for found, name in names.items()}
         if not inside:
             raise DataError(f"there is no object '{url}', and none below it")
         if lake := _lake(url, inside):

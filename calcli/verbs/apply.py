@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class ApplyRequest:
 
     artifact: str | Path
     data: Data
-    output: str | Path
+    output: str | os.PathLike[str]
     column: str = "calibrated"
     scale: Scale = "prob"
     extra: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import Stream
 from calcli.engines.passthrough import kept_columns, promised_format, write_rows
 from calcli.ensembles.load import load_ensemble
+from calcli.places import place
 from calcli.tables.binding_types import Flags
 from calcli.tables.labels import class_text
 from calcli.tables.source import Data, open_source
@@ -39,7 +41,7 @@ class EnsembleApplyRequest:
 
     ensemble: str | Path
     data: Data
-    output: str | Path
+    output: str | os.PathLike[str]
     extra: bool = False
     keep: tuple[str, ...] | None = None
     input_format: str | None = None
@@ -65,7 +67,7 @@ def apply(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyRe
         )
         kept = kept_columns(source, request.keep, columns.names, hint=RENAME)
         if request.dry_run:
-            return ApplyResult(str(request.output), 0, 0, columns.names, binding)
+            return ApplyResult(str(place(request.output)), 0, 0, columns.names, binding)
         with stage(listener, "predicting"):
             written = write_rows(Stream(columns, "fail"), source, kept, request.output, output_format, lambda: None)
-    return ApplyResult(str(request.output), written.rows, 0, columns.names, binding)
+    return ApplyResult(str(place(request.output)), written.rows, 0, columns.names, binding)

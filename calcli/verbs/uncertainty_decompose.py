@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from calcli.engines.ensemble_columns import DecomposedColumns
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows, Stream
 from calcli.engines.passthrough import kept_columns, promised_format, write_rows
+from calcli.places import place
 from calcli.tables.members import MemberColumns, find_members, refuse_bad_members
 from calcli.tables.source import Data, open_source
 from calcli.verbs.uncertainty_apply import RENAME
@@ -34,7 +35,7 @@ class DecomposeRequest:
 
     data: Data
     members: str
-    output: str | Path
+    output: str | os.PathLike[str]
     variances: str | None = None
     extra: bool = False
     keep: tuple[str, ...] | None = None
@@ -70,7 +71,7 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
             written = write_rows(
                 stream, source, kept, request.output, output_format, lambda: refuse_bad_members(source, members)
             )
-    return DecomposeResult(str(request.output), written.rows, written.bad, columns.names, members)
+    return DecomposeResult(str(place(request.output)), written.rows, written.bad, columns.names, members)
 
 
 def _description(members: MemberColumns) -> str:

@@ -80,6 +80,7 @@ def test_no_public_function_hides_its_parameters() -> None:
         "load_ensemble",
         "open_source",
         "reliability_diagram",
+        "storage_options",
         "webpage",
     }
     for name, function in functions.items():
