@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, Option, splits_of
+from calcli.decisions.choice import Choice, Option, splits_of, with_confidence
 from calcli.decisions.conformal import PredictionIntervals, rows_needed
 from calcli.decisions.measure import Promise, held_as_promised
 from calcli.decisions.policy import IntervalRule
@@ -88,6 +88,7 @@ def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int
             some.lower,
             some.upper,
             level,
+            confidence=ask.confidence,
             spread=some.spread,
             side=ask.side,
             group=some.group,
@@ -120,9 +121,9 @@ def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int
         fitted(rows), *ask.predicted, ask.spread or ask.variance, ask.variance is not None, ask.by, groups
     )
     fewest = min(min(each) for each in rule.intervals.thresholds.rows)
-    why = f"intervals hold the amount of new rows with a probability of {level:g}"
-    if fewest < rows_needed(level):
-        why += f"; where there are fewer than {rows_needed(level)} rows (here {fewest}), they have no end"
+    why = f"intervals hold the amount of at least {level:.4g} of new rows {with_confidence(ask.confidence)}"
+    if fewest < (needed := rows_needed(level, ask.confidence)):
+        why += f"; where there are fewer than {needed} rows (here {fewest}), they have no end"
     return Choice(None, options[0].name, why, tuple(options), intervals=rule)
 
 

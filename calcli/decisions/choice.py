@@ -145,7 +145,7 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         promise = Target("error", "<=", own.bound, ask.confidence)
         why = (
             f"{100 * own.coverage:.1f} % of the rows are decided, at most {100 * own.bound:.2f} % of these wrongly "
-            f"{_sure(ask.confidence)}, and the others are left open"
+            f"{with_confidence(ask.confidence)}, and the others are left open"
         )
         policy = Policy(rule, promise, policy_costs)
         return Choice(policy, "left open", why, tuple(options), own.bound, table)
@@ -177,7 +177,7 @@ def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
     )
     place = passed.best
     bound = target.bound(float(hits[place]), float(worth[place]))
-    sure = _sure(target.confidence)
+    sure = with_confidence(target.confidence)
     if passed.place is None:
         side = "at least" if target.relation == ">=" else "at most"
         why = f"no threshold has {target} {sure}; the best is {thresholds[place]:.6g}, {target.rate} {side} {bound:.3g}"
@@ -198,7 +198,7 @@ def _by_budget(ask: Ask, rows: Rows) -> Choice:
     thresholds = {"chosen": threshold, "without confidence": without, "today": ask.threshold}
     options = tuple(Option(name, at, rates_of(rows, rows.prob >= at)) for name, at in thresholds.items())
     count = len(rows.prob)
-    sure = _sure(ask.confidence)
+    sure = with_confidence(ask.confidence)
     if threshold == NEVER:
         why = f"no threshold keeps to {ask.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
         return Choice(None, None, why, options)
@@ -242,6 +242,7 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
             some.prob,
             some.label.astype(np.int64),
             level,
+            confidence=ask.confidence,
             score=score,
             by_class=ask.by_class,
             group=some.group,
@@ -264,9 +265,9 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
             for place, name in enumerate(rows.groups):
                 part = rows.group == place
                 options.append(Option(f"  {ask.by} {name}", None, set_numbers(rows.taken(part), members[part])))
-    why = f"sets hold the true class of new rows with a probability of {ask.sets:g}"
-    if fewest < rows_needed(ask.sets):
-        why += f"; where there are fewer than {rows_needed(ask.sets)} rows (here {fewest}), they hold every class"
+    why = f"sets hold the true class of at least {level:.4g} of new rows {with_confidence(ask.confidence)}"
+    if fewest < (needed := rows_needed(level, ask.confidence)):
+        why += f"; where there are fewer than {needed} rows (here {fewest}), they hold every class"
     return Choice(Policy(rule), ask.set_score, why, tuple(options))
 
 
@@ -310,7 +311,7 @@ def splits_of(units: Units | None, rows: int, count: int, seed: int) -> Sequence
     return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)
 
 
-def _sure(confidence: float) -> str:
+def with_confidence(confidence: float) -> str:
     return f"with {100 * confidence:g} % confidence"
 
 

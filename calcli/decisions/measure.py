@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -78,20 +77,9 @@ def measure(
 
 
 def held_as_promised(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promise:
-    """The test of the coverage of sets or intervals, whose thresholds are those of n rows drawn by chance.
-
-    Given these, the coverage is Beta(k, n + 1 - k), k = ceil((n + 1) level): how many of new rows are held, is
-    beta-binomial.
-    """
-    from scipy.stats import betabinom
-
-    found = decided(held.astype(np.float64), rows.label, np.array([0.5]), rows.weight, rows.together, rates=_SHARE)
-    hits, worth = (float(each[0]) for each in found.worth(*_SHARE))
-    count = sum(map(sum, thresholds.rows))
-    least = min(math.ceil((count + 1) * thresholds.level), count)
-    p = float(betabinom.cdf(round(hits), round(worth), least, count + 1 - least)) if count else 1.0
-    value = hits / worth if worth > 0 else None
-    return Promise(f"coverage >= {thresholds.level:g}", thresholds.level, value, p, p < BROKEN)
+    """The test of the coverage of sets or intervals."""
+    assert thresholds.confidence is not None  # policies are chosen with one
+    return _promise(Target("coverage", ">=", thresholds.level, thresholds.confidence), rows, held, *_SHARE)
 
 
 def _promise(target: Target, rows: Rows, yes: NDArray[np.bool_], name: str) -> Promise:

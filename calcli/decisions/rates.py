@@ -176,11 +176,15 @@ def expected(prob: FloatArray, thresholds: FloatArray, weight: FloatArray | None
 
 
 def grid(prob: FloatArray, size: int = GRID) -> FloatArray:
-    """Rising thresholds at probabilities that occur; which, depends on no label, so that tests on them stay exact."""
+    """Rising thresholds between probabilities that occur; which, depends on no label, so that tests stay exact.
+
+    Between, so that the last digit of a probability decides no row, wherever it is computed.
+    """
     order = np.sort(prob)
     if len(order) > 2 * size:
         evenly = np.linspace(0, len(order) - 1, size).astype(np.int64)
         expected = np.cumsum(order)
         among = np.searchsorted(expected, np.linspace(0.0, float(expected[-1]), size))
         order = order[np.unique(np.concatenate([evenly, np.minimum(among, len(order) - 1)]))]
-    return np.unique(order)
+    distinct = np.unique(order)
+    return np.concatenate([distinct[:1] / 2.0, (distinct[1:] + distinct[:-1]) / 2.0])

@@ -66,7 +66,8 @@ def test_from_rows_to_intervals_to_what_they_hold(kind: str, here: Path) -> None
             "group": group,
         }
 
-    peer = PredictionIntervals.fit(rows["label"].to_numpy(), level=0.9, side=asked.get("side", "both"), **columns(rows))
+    options = {"level": 0.9, "confidence": 0.95, "side": asked.get("side", "both")}
+    peer = PredictionIntervals.fit(rows["label"].to_numpy(), **options, **columns(rows))
     lo, hi = peer.predict(**columns(new))
     calcli.apply("p", new, "out.parquet")
     out = pl.read_parquet("out.parquet")
