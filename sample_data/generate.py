@@ -51,6 +51,13 @@ LENS_OVERCONFIDENCE = {"camera": 1.4, "phone": 2.6}
 
 MEMBERS = 10
 
+TASKS = {"arithmetic": 1.4, "geography": 0.9, "law": -0.3, "medicine": 0.2}
+"""The log-odds of a right answer to a question of middling difficulty."""
+TASK_OVERCONFIDENCE = {"arithmetic": 1.1, "geography": 1.6, "law": 2.6, "medicine": 2.0}
+"""The factor by which the model's own log-odds exaggerate what it knows, per task."""
+ANSWERS = 3
+"""A question is answered so many times."""
+
 
 class Made(NamedTuple):
     """A table and the true probability behind each of its rows."""
@@ -368,6 +375,35 @@ def _members(rng: np.random.Generator, n: int = 6_000) -> Made:
 # ------------------------------------------------------------------------------------------------------------- together
 
 
+def _answers(rng: np.random.Generator, questions: int, first: int) -> Made:
+    """A language model's answers as an evaluation harness logs them; the answers to a question share its difficulty."""
+    tasks = tuple(TASKS)
+    task = np.repeat(np.arange(questions) % len(tasks), ANSWERS)
+    doc = first + np.repeat(np.arange(questions), ANSWERS)
+    easy = np.repeat(1.1 * rng.standard_normal(questions), ANSWERS)
+    n = len(task)
+    known = np.array(list(TASKS.values()))[task] + 0.7 * easy + 0.5 * rng.standard_normal(n)
+    truth = _sigmoid(known + 0.6 * easy)
+    factor = np.array(list(TASK_OVERCONFIDENCE.values()))[task]
+    logprob = -np.log1p(np.exp(-(factor * known + 1.0)))
+    stated = np.clip(np.round((0.72 + 0.06 * known + 0.08 * rng.standard_normal(n)) * 20) / 20, 0.5, 1.0)
+    silent = rng.random(n) < 0.03
+    letter = _pick(rng, np.ones(4), n)
+    right = rng.random(n) < truth
+    rows = [
+        {
+            "task": tasks[task[i]],
+            "doc_id": int(doc[i]),
+            "doc": {"question": f"{tasks[task[i]]} question {doc[i]}"},
+            "filtered_resps": [[f"{logprob[i]:.4f}", "ABCD"[letter[i]]]],
+            "response": {"confidence": None if silent[i] else float(stated[i])},
+            "metrics": {"correct": int(right[i])},
+        }
+        for i in range(n)
+    ]
+    return Made(pl.DataFrame(rows), truth)
+
+
 def build() -> dict[str, Made]:
     """Every table by the name of its file, with the true probabilities."""
     rng = _stream("clicks")
@@ -379,6 +415,7 @@ def build() -> dict[str, Made]:
     classes_train = _cats(rng, shelter_missed, 4_000, first_photo=1)
     classes_test = _cats(rng, shelter_missed, 2_000, first_photo=4_001)
     rows, edges = _homes(_stream("graph"))
+    answers = _stream("answers")
     return {
         "train.parquet": train,
         "test.parquet": test,
@@ -388,6 +425,8 @@ def build() -> dict[str, Made]:
         "graph_rows.parquet": rows,
         "graph_edges.parquet": edges,
         "members.parquet": _members(_stream("members")),
+        "answers_train.jsonl": _answers(answers, 280, first=1),
+        "answers_test.jsonl": _answers(answers, 200, first=281),
     }
 
 
@@ -398,6 +437,8 @@ def write(directory: Path, tables: dict[str, Made]) -> None:
         path = directory / name
         if path.suffix == ".csv":
             made.frame.write_csv(path)
+        elif path.suffix == ".jsonl":
+            made.frame.write_ndjson(path)
         else:
             made.frame.write_parquet(path, compression="zstd", compression_level=15)
 

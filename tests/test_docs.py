@@ -57,6 +57,23 @@ def test_the_commands_of_growing_run(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+@pytest.mark.slow
+def test_the_commands_of_llm_run_and_its_line_is_of_the_file(tmp_path: Path) -> None:
+    text = (ROOT / "docs/llm.md").read_text()
+    assert blocks(text, "json")[0] in (ROOT / "sample_data/answers_train.jsonl").read_text()
+    place = readers_folder(tmp_path)
+    lines = commands(text)
+    assert len(lines) == 6
+    for command in lines:
+        done = run(command, place)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    shown = re.search(r"^  ece +lower +(\S+) +(\S+)", run(lines[1], place).stdout, re.MULTILINE)
+    assert shown is not None
+    before, after = (f"{float(number):.2f}" for number in shown.groups())
+    assert f"an ECE of {before}, after calibration {after}," in " ".join(text.split())
+    assert run(lines[-1].replace("0.2", "0.1"), place).returncode == 1
+
+
 def night(seed: int, *, shift: float = 0.0, rows: int = 3000) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     truth = rng.normal(-1, 1.2, rows)

@@ -24,7 +24,7 @@ DISTRIBUTIONS = packages_distributions()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BY_BARE_NAME = re.compile(r"""\binstall +(?:[^\s&|;]+ +)*?["'`]?calcli(?:[\s"'`\[=<>~!)]|$)""", re.MULTILINE)
 TEXTS = (
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "justfile", ".ci/run"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "justfile", ".ci/run", "Dockerfile", "action.yml"),
     *("docs/**/*.md", "calcli/**/*.py", "benchmarks/**/*.py"),
 )
 

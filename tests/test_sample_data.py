@@ -21,13 +21,15 @@ ROWS = {
     "graph_rows.parquet": 6_000,
     "graph_edges.parquet": 21_274,
     "members.parquet": 6_000,
+    "answers_train.jsonl": 840,
+    "answers_test.jsonl": 600,
 }
 CLICKS = ["train.parquet", "test.parquet"]
 CATS = ["classes_train.csv", "classes_test.csv"]
 
 
 def read(path: Path) -> pl.DataFrame:
-    return pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+    return {".csv": pl.read_csv, ".jsonl": pl.read_ndjson}.get(path.suffix, pl.read_parquet)(path)
 
 
 @pytest.fixture(scope="module")
@@ -319,3 +321,39 @@ class TestMembers:
         mean = nll(y, P.mean(axis=1))
         assert all(nll(y, p) > mean + 0.004 for p in P.T)
         assert nll(y, made["members.parquet"].truth) < mean
+
+
+class TestAnswers:
+    @staticmethod
+    def columns(frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The label, the log-odds of the answer's probability, and what the model says."""
+        y = frame["metrics"].struct.field("correct").to_numpy().astype(float)
+        logprob = frame["filtered_resps"].list.get(0).list.get(0).cast(pl.Float64).to_numpy()
+        said = frame["response"].struct.field("confidence").to_numpy()
+        return y, logprob - np.log(-np.expm1(logprob)), said
+
+    def test_the_numbers_of_the_readme(self, tables):
+        y, z, _ = self.columns(tables["answers_train.jsonl"])
+        slope, intercept = platt(y, z)
+        y_test, z_test, said = self.columns(tables["answers_test.jsonl"])
+        rows = ~np.isnan(said)
+        y_test, z_test, said = y_test[rows], z_test[rows], said[rows]
+        scores = (sigmoid(z_test), np.clip(said, 0.0, 1 - 1e-12), sigmoid(slope * z_test + intercept))
+        assert [nll(y_test, score) for score in scores] == pytest.approx([0.5680, 0.6846, 0.4682], abs=1e-3)
+        assert (y.mean(), sigmoid(z).mean()) == pytest.approx((0.60, 0.76), abs=0.005)
+
+    def test_labels_agree_with_the_truth_and_questions_are_in_one_table(self, made, tables):
+        for name in ("answers_train.jsonl", "answers_test.jsonl"):
+            y, p = self.columns(tables[name])[0], made[name].truth
+            assert abs((y - p).sum()) < 4 * np.sqrt((p * (1 - p)).sum())
+            assert tables[name].group_by("doc_id").len()["len"].unique().to_list() == [3]
+        assert not set(tables["answers_train.jsonl"]["doc_id"]) & set(tables["answers_test.jsonl"]["doc_id"])
+
+    def test_the_slope_depends_on_the_task(self, tables):
+        frame = tables["answers_train.jsonl"]
+        slopes = {}
+        for (task,), part in frame.group_by("task"):
+            y, z, _ = self.columns(part)
+            slopes[task] = platt(y, z)[0]
+        written = {"arithmetic": 1.23, "medicine": 0.92, "geography": 0.91, "law": 0.60}
+        assert slopes == pytest.approx(written, abs=0.005)

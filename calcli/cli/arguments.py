@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from calcli.errors import UsageError
@@ -37,7 +38,7 @@ class Arguments(dict[str, Any]):
         used = PRESENTATION | PLACES | more.keys()
         for field in fields(kind):
             if is_dataclass(field.default) and not isinstance(field.default, type):
-                part = {inner.name: self[inner.name] for inner in fields(field.default) if inner.name in self}
+                part = {name: self[name] for name in signature(type(field.default)).parameters if name in self}
                 values[field.name] = replace(field.default, **part)
                 used |= part.keys()
             elif field.name in self:

@@ -86,6 +86,7 @@ PROB = column("--prob COLUMN", "The predicted probability; for more than two cla
 LOGIT = column(
     "--logit COLUMN", "The predicted log-odds; for more than two classes, the stem of the logits COLUMN_<class>."
 )
+LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=names_or_empty)
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
@@ -509,7 +510,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

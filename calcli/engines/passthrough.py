@@ -20,7 +20,7 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: tuple[str,
 
     `hint` is for the error about one that has the name of an added column.
     """
-    names = source.columns
+    names = source.stored
     for name in keep or ():
         if name not in names:
             raise UsageError(unknown_name("column to keep:", name, names))

@@ -90,6 +90,7 @@ def by_column(
     source: Source, binding: Binding, column: str, flag: str, most: int = MOST_GROUPS
 ) -> tuple[tuple[str, ...], Clustering]:
     """The values of a column as text, and its rows by value; those without one come last."""
+    source.find(column)
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
     names = distinct_texts(source, column)

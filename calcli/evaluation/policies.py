@@ -56,6 +56,7 @@ def measured_policies(
         else:
             beside = {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
         scale = asked_of(model).cost
+        source.find(scale, known=True)
         paid = None if scale is None or scale not in source.columns else numbers(source, scale, loaded, "--cost")
         found, promise = measure(
             policy,

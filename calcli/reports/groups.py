@@ -108,6 +108,7 @@ def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbe
 
 def values_of(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
     """The column, for the loaded rows."""
+    source.find(column)
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
     check_comparable(column, source.raw.collect_schema()[column], flag)

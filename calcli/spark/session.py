@@ -137,6 +137,17 @@ def _column(name: str) -> Column:
     return functions.col(f"`{name.replace('`', '``')}`")
 
 
+def _refuse_paths(table: DataFrame, reads: Iterable[str]) -> None:
+    """Refuse columns that are computed from others."""
+    stored = set(table.columns)
+    for name in reads:
+        if name not in stored:
+            raise UsageError(
+                f"{name!r} is no column of its own, and --engine spark reads no others",
+                hint="add it to the table, before",
+            )
+
+
 def _numbered(table: DataFrame) -> DataFrame:
     """The same columns under plain names: Spark takes a dot in a name for a path into a struct."""
     return table.toDF(*(f"column{place}" for place in range(len(table.columns))))
@@ -173,6 +184,7 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: st
     """
     from pyspark.sql import functions
 
+    _refuse_paths(table, reads)
     place = functions.col("place")
     with _failures():
         # On the workers: a total of each task,
@@ -243,6 +255,7 @@ def apply(
     """
     from pyspark.sql import Observation, functions
 
+    _refuse_paths(table, stream.added.reads)
     names = stream.added.names
     needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
     rows = table.select(*map(_column, needed))

@@ -15,6 +15,7 @@ from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.nested import hint_inside
 from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightKind, WeightSums
@@ -55,7 +56,7 @@ def bind(
         A column of groups or times: it is no feature unless ``--features`` names it.
     """
     # 1. label and classes
-    check_flags(source.columns, flags, known)
+    check_flags(source, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
     label = label_column(names, flags, known, need=need_label)
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
@@ -128,6 +129,7 @@ def with_scale(binding: Binding, sums: WeightSums) -> Binding:
 def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     """The binding with another score: a column of probabilities, or a column ``<stem>_<class>`` for each class."""
     wanted = Wanted(Labels(binding.label_type, binding.classes), fixed=True)
+    source.find(stem)
     score = named_score(source.columns, stem, "prob", wanted, flag="--score").score
     other = replace(binding, score=score, features=(), dropped=(), notes=())
     check_parts(other)
@@ -135,8 +137,13 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     return other
 
 
-def check_flags(names: Sequence[str], flags: Flags, known: Binding | None) -> None:
-    """Refuse flags that name no column, or classes other than the artifact's."""
+def check_flags(source: Source, flags: Flags, known: Binding | None) -> None:
+    """Find the columns that are paths; refuse flags that name no column, or classes other than the artifact's."""
+    source.find(flags.label, flags.prob, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
+    if known is not None:
+        features = (feature.name for feature in known.features)
+        source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)
+    names = source.columns
     ignored = (("--ignore", value) for value in flags.ignore)
     for flag, value in (("--label", flags.label), ("--weight", flags.weight), *ignored):
         if value is not None and value not in names:
@@ -199,7 +206,7 @@ def weight_column(source: Source, flags: Flags, known: Binding | None, notes: li
                 f"the artifact was fitted with the weight {name!r}, which is not here: all rows count the same"
             )
             return None
-    if name is not None and not source.text and not source.schema[name].is_numeric():
+    if name is not None and not source.holds_text(name) and not source.schema[name].is_numeric():
         raise DataError(f"the weight {name!r} is {source.schema[name]}, not a number", hint="choose with --weight")
     return name
 
@@ -232,10 +239,10 @@ def check_parts(binding: Binding) -> None:
 
 def _check_score_types(source: Source, score: Score) -> None:
     for column in score.columns:
-        if not source.text and not source.schema[column].is_numeric():
+        if not source.holds_text(column) and not (dtype := source.schema[column]).is_numeric():
             raise DataError(
-                f"the score {column!r} is {source.schema[column]}, not a number",
-                hint="choose with --logit or --prob, or cast it",
+                f"the score {column!r} is {dtype}, not a number",
+                hint=hint_inside(column, dtype) or "choose with --logit or --prob, or cast it",
             )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from calcli.batch import Role
+from calcli.errors import UsageError
 from calcli.tables.weights import UNSCALED, WeightKind, WeightScale
 
 Label: TypeAlias = bool | int | str
@@ -16,7 +17,11 @@ ScoreKind: TypeAlias = Literal["logit", "prob"]
 
 @dataclass(frozen=True)
 class Flags:
-    """The flags about columns; None or () if not given."""
+    """The flags about columns; None or () if not given.
+
+    Columns may be paths into nested ones, as ``response.logprobs[0]``. `logprob` names the logarithm of a probability,
+    and becomes the `prob` of ``exp(logprob)``.
+    """
 
     label: str | None = None
     prob: str | None = None
@@ -28,6 +33,14 @@ class Flags:
     ignore: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     node_id: str | None = None
+    logprob: InitVar[str | None] = None
+
+    def __post_init__(self, logprob: str | None) -> None:
+        if logprob is None:
+            return
+        if self.prob is not None:
+            raise UsageError("--prob and --logprob are both given", hint="give only one of them")
+        object.__setattr__(self, "prob", f"exp({logprob})")
 
 
 NO_FLAGS = Flags()

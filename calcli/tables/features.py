@@ -50,7 +50,7 @@ def find_features(
     if flags.features is not None:
         return _flagged(flags.features, schema, binding), ()
     taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
-    free = [name for name in schema if name not in taken]
+    free = [name for name in source.stored if name not in taken]
     # 1. names and types
     reasons: dict[str, str] = {}
     for name in free:

@@ -7,6 +7,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.errors import DataError
 from calcli.tables.binding_types import Score
+from calcli.tables.nested import logarithm_of
 
 SLACK = 1e-6
 """How far outside [0, 1] a probability may be, because float32 rounds."""
@@ -66,6 +67,11 @@ class Scale:
                 hint=f"pass --prob {self._stem(first)}",
             )
         if self.score.kind == "prob" and self.outside > self.rows / 10:
+            if (inner := logarithm_of(first)) is not None:
+                raise DataError(
+                    f"{inner!r} holds no logarithms of probabilities: {self.outside:,} of {self.rows:,} are above 0",
+                    hint=f"pass --logit {inner} if they are log-odds" if self.flags else None,
+                )
             percent = self.least >= 0.0 and self.greatest <= 100.0
             raise DataError(
                 f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "

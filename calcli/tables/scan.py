@@ -14,7 +14,7 @@ import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -156,17 +156,16 @@ def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
 def _open_ndjson(file: LocalFile) -> Part:
     frame = pl.scan_ndjson(glob.escape(str(file.path)), infer_schema_length=None)
     schema = frame.collect_schema()
-    _refuse_mixed(file, [name for name, dtype in schema.items() if dtype == pl.String])
+    _refuse_mixed(file, schema)
     return Part(frame, schema, arrow_types={}, levels={}, stream=False)
 
 
-def _refuse_mixed(file: LocalFile, names: Sequence[str]) -> None:
+def _refuse_mixed(file: LocalFile, schema: pl.Schema) -> None:
     """Refuse a key whose values are text in some rows and not in others: polars would turn all of them into text."""
-    if not names:
+    texts = [(name, text) for name, dtype in schema.items() if (text := _text_in(dtype)) is not None]
+    if not texts:
         return
-    options = pyarrow.json.ParseOptions(
-        explicit_schema=pa.schema([(name, pa.string()) for name in names]), unexpected_field_behavior="ignore"
-    )
+    options = pyarrow.json.ParseOptions(explicit_schema=pa.schema(texts), unexpected_field_behavior="ignore")
     try:
         for _ in pyarrow.json.open_json(
             str(file.path), read_options=pyarrow.json.ReadOptions(block_size=JSON_BLOCK), parse_options=options
@@ -178,6 +177,17 @@ def _refuse_mixed(file: LocalFile, names: Sequence[str]) -> None:
                 f"{file.name} mixes text with other values: {one_line(error)}",
                 hint="write the values of a key with one type",
             ) from error
+
+
+def _text_in(dtype: Any) -> pa.DataType | None:
+    """The part of a type that is text, at any depth; None where nothing is."""
+    if isinstance(dtype, pl.Struct):
+        texts = [(field.name, text) for field in dtype.fields if (text := _text_in(field.dtype)) is not None]
+        return pa.struct(texts) if texts else None
+    if isinstance(dtype, pl.List):
+        text = _text_in(dtype.inner)
+        return None if text is None else pa.list_(text)
+    return pa.string() if dtype == pl.String else None
 
 
 def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
@@ -244,14 +254,14 @@ def common_schema(
 ) -> dict[str, pl.DataType]:
     """The columns that all files have, in the first file's order, with the types that hold all their values.
 
-    With `union` a column may be absent from some of the files: JSON often leaves out what is null.
+    With `union` a column, or a field in it, may be absent from some of the files: JSON often leaves out what is null.
     """
     target = dict(schemas[0])
     for file, schema in zip(files[1:], schemas[1:], strict=True):
         if not union:
             refuse_other_columns(file, schema, files[0], target)
         for name, dtype in schema.items():
-            wider = _supertype(target.get(name, dtype), dtype)
+            wider = _supertype(target.get(name, dtype), dtype, union=union)
             if wider is None:
                 raise DataError(
                     f"column {name!r} is {dtype} in {file.name}, but {target[name]} in {files[0].name}",
@@ -261,12 +271,20 @@ def common_schema(
     return target
 
 
-def _supertype(one: pl.DataType, two: pl.DataType) -> pl.DataType | None:
+def _supertype(one: Any, two: Any, *, union: bool) -> pl.DataType | None:
     """The type that holds the values of both; None where only text could."""
     if two in (one, pl.Null):
-        return one
+        return cast("pl.DataType", one)
     if one == pl.Null:
-        return two
+        return cast("pl.DataType", two)
+    if union and isinstance(one, pl.List) and isinstance(two, pl.List):
+        inner = _supertype(one.inner, two.inner, union=union)
+        return None if inner is None else pl.List(inner)
+    if union and isinstance(one, pl.Struct) and isinstance(two, pl.Struct):
+        fields: dict[str, Any] = {field.name: field.dtype for field in one.fields}
+        for field in two.fields:
+            fields[field.name] = _supertype(fields.get(field.name, field.dtype), field.dtype, union=union)
+        return None if None in fields.values() else pl.Struct(fields)
     if not (one.is_numeric() and two.is_numeric()):
         return None
     halves = [pl.DataFrame(schema={"both": dtype}) for dtype in (one, two)]

@@ -33,6 +33,7 @@ from calcli.tables.formats import SEPARATORS, Dialect, Format, check_delimiter
 from calcli.tables.frames import LocalFile
 from calcli.tables.infer import cast_text, infer_schema
 from calcli.tables.io_errors import one_line, reading
+from calcli.tables.nested import computed
 from calcli.tables.paths import InputFile, Inputs, find_inputs
 from calcli.tables.scan import scan_typed
 from calcli.tables.spool import Spool
@@ -91,7 +92,8 @@ class Source:
         The files; none for frames and standard input.
     raw
         The columns as they are in the file. In text formats every column is a String, so that ``007`` and ``1.50``
-        pass through unchanged; `text.as_written` gives numbers their decimal commas back.
+        pass through unchanged; `text.as_written` gives numbers their decimal commas back. After them come those that
+        are computed (`find`).
     text
         Whether it is a text format.
     dialect
@@ -132,6 +134,7 @@ class Source:
         self._inputs = inputs
         self._local = tuple(local)
         self._spool = spool
+        self._computed: dict[str, pl.DataType] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -144,24 +147,60 @@ class Source:
         if self._spool is not None:
             self._spool.clear()
 
-    @cached_property
+    @property
     def columns(self) -> tuple[str, ...]:
         """The column names; costs no pass over the rows."""
-        with reading(self.name):
-            return tuple(self.raw.collect_schema().names())
+        return (*self._stored, *self._computed)
 
-    @cached_property
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The names of the columns that are not computed."""
+        return tuple(self._stored)
+
+    @property
     def schema(self) -> pl.Schema:
         """The column types; for text formats they are inferred, in a pass over all rows."""
+        return pl.Schema({**self._schema, **self._computed})
+
+    @cached_property
+    def _stored(self) -> pl.Schema:
         with reading(self.name):
-            return infer_schema(self.raw) if self.text else self.raw.collect_schema()
+            return self.raw.collect_schema()
+
+    @cached_property
+    def _schema(self) -> pl.Schema:
+        with reading(self.name):
+            return infer_schema(self.raw.select(self._stored.names())) if self.text else self._stored
+
+    def find(self, *names: str | None, known: bool = False) -> None:
+        """Compute the columns that paths name, where there is no column of that name; other names are left alone.
+
+        A path that ends nowhere is refused, unless it is `known` from another table.
+        """
+        for name in names:
+            if name is None or name in self.columns:
+                continue
+            try:
+                found = computed(name, self._stored)
+            except DataError:
+                if known:
+                    continue
+                raise
+            if found is not None:
+                self.raw = self.raw.with_columns(found.values.alias(name))
+                self._computed[name] = found.dtype
+
+    def holds_text(self, name: str) -> bool:
+        """Whether numbers may be written as text in this column: in text formats, and within nested columns."""
+        return self.text or self._computed.get(name) == pl.String
 
     def typed(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """The rows with the types of `schema`, all columns or some."""
         names = self.columns if columns is None else tuple(columns)
         if not self.text:
             return self.raw if columns is None else self.raw.select(names)
-        return self.raw.select(cast_text(name, self.schema[name]) for name in names)
+        types = self._schema
+        return self.raw.select(cast_text(name, types[name]) if name in types else pl.col(name) for name in names)
 
     def rows(self) -> int:
         """The number of rows."""

@@ -60,7 +60,7 @@ def bind_unscored(
         Whether a table without labels is refused. If not, the labels are not read.
     """
     # 1. label, and its classes or None for a regression
-    check_flags(source.columns, flags, known)
+    check_flags(source, flags, known)
     names = [name for name in source.columns if name not in flags.ignore]
     label = label_column(names, flags, known, need=need_label)
     notes: list[str] = []

@@ -196,6 +196,7 @@ def _columns(
     added: CalibratedColumns | DecisionColumns = calibrated
     if model.policy is not None:
         added = DecisionColumns(calibrated, model.policy)
+        source.find(*model.policy.rule.reads, known=True)
         if missing := [name for name in model.policy.rule.reads if name not in source.columns]:
             raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
     return added, kept_columns(source, request.keep, added.names, hint="try: --column NAME")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -274,3 +275,22 @@ def test_more_threads_than_processors_are_not_made(here: Path, run: Run, monkeyp
     assert f"--threads 100000: more than the {processors()} processors" in err
     assert err.count("--threads") == 1
     assert "--threads" not in run("evaluate", "test.csv", "--metrics", "nll", "--threads", "1", "--format", "csv")[2]
+
+
+def test_nested_records_from_the_fit_to_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        json.dumps({"out": {"lp": [math.log(prob)]}, "ok": {"right": number % 10 < 10 * prob * prob}})
+        for number in range(300)
+        for prob in (0.3, 0.6, 0.9)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    code, out, err = run(
+        "fit", "rows.jsonl", "--logprob", "out.lp[0]", "--label", "ok.right", "-m", "platt", "-o", "kept"
+    )
+    assert (code, out) == (0, "kept\n"), err
+    code, out, err = run("evaluate", "rows.jsonl", "--with", "kept", "--fail-if", "nll.diff > 0", "--format", "json")
+    assert code == 0, err
+    assert json.loads(out)["binding"]["score"] == {"kind": "prob", "columns": ["exp(out.lp[0])"]}
+    code, _, err = run("fit", "rows.jsonl", "--prob", "out.lps[0]", "--label", "ok.right")
+    assert (code, err.count("\n")) == (3, 1)
