@@ -161,9 +161,9 @@ def an_output_that_is_a_file() -> list[str]:
     return ["fit", table(clicks()), "--method", "platt", "-o", table(clicks(), "taken.parquet")]
 
 
-@case(2, "local files")
-def a_remote_url() -> list[str]:
-    return fit("s3://bucket/train.parquet")
+@case(2, "hdfs:// is no place that calcli knows")
+def a_url_of_an_unknown_kind() -> list[str]:
+    return fit("hdfs://host/train.parquet")
 
 
 @case(3, "4 classes, but 3 columns")

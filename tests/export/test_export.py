@@ -221,9 +221,8 @@ def test_a_macro_of_dbt_reads_the_relation_it_is_given(here: Path) -> None:
     [("{% endraw %}", "better", "where dbt begins to read"), ("Riga", "not one", "no name of a macro")],
 )
 def test_what_is_no_macro_of_dbt_is_refused(here: Path, level: str, column: str, words: str) -> None:
-    pytest.importorskip("catboost")
-    frame = visits(600).with_columns(pl.col("city").replace("Riga", level))
-    calcli.fit(frame, method="boost", params={"rounds": 20}, output="kept", holdout="none")
+    frame = visits(1500).with_columns(pl.col("city").replace("Riga", level))
+    calcli.fit(frame, method="heterogeneous", params={**CELLS, "partition": "tree"}, output="kept", holdout="none")
     with pytest.raises(UsageError, match=words):
         export(ExportRequest("kept", shape="dbt", column=column))
     with pytest.raises(UsageError, match="where it is called"):

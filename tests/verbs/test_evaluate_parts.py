@@ -100,7 +100,8 @@ def test_units_count_as_one_without_a_bootstrap_too(fitted: Path) -> None:
     assert by_unit.data.units == {"column": "row_id", "count": len(frame), "in_order": False}
     for one, other in zip(once.differences, by_unit.differences, strict=True):
         if one.lo is not None:
-            assert other.hi - other.lo == pytest.approx(one.hi - one.lo, rel=2e-3)
+            # Student's t of a few hundred effective units in place of the normal
+            assert other.hi - other.lo == pytest.approx(one.hi - one.lo, rel=5e-3)
     for one, other in zip(once.groups, by_unit.groups, strict=True):
         if one["score"] == "m":  # which is about as good as it says, so that its gaps are what it expects
             assert other["detectable"] == pytest.approx(one["detectable"], rel=0.1)

@@ -11,7 +11,7 @@ EXAMPLES = """\
 calcli export train.platt
 calcli export train.sms --dialect snowflake --table scores
 calcli export train.sms --dialect snowflake --check 100
-calcli export train.sms --dialect postgres --table scores --keep row_id --shape view
+calcli export train.sms --dialect postgres --table scores --shape view
 calcli export train.isotonic --to json
 calcli export train.isotonic --to onnx > isotonic.onnx
 calcli export --dialects"""
