@@ -84,6 +84,7 @@ def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> n
             "bootstrap_type": "No",
             "random_strength": 0,
             "random_seed": 0,
+            "leaf_estimation_iterations": 10 if baseline.ndim == 1 else 1,
             "rsm": 1.0 if baseline.ndim == 1 else 0.5,
             "verbose": False,
             "allow_writing_files": False,
