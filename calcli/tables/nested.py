@@ -39,9 +39,8 @@ def computed(name: str, schema: Schema) -> Computed | None:
     """
     inner = logarithm_of(name)
     if inner is None:
-        column = _longest(name, schema, nested=True)
-        return None if column is None else _inside(name, column, Computed(pl.col(column), schema[column]))
-    found = Computed(pl.col(inner), schema[inner]) if inner in schema else computed(inner, schema)
+        return _at(name, schema)
+    found = Computed(pl.col(inner), schema[inner]) if inner in schema else _at(inner, schema)
     if found is None:
         raise DataError(f"{name}: {unknown_name('column', inner, schema)}")
     if not (found.dtype.is_numeric() or found.dtype == pl.String):
@@ -54,6 +53,12 @@ def hint_inside(name: str, dtype: pl.DataType) -> str | None:
     if isinstance(dtype, pl.Struct) and dtype.fields:
         return f"name a field of it, as in {name}.{dtype.fields[0].name}"
     return f"name an item of it, as in {name}[0]" if isinstance(dtype, pl.List | pl.Array) else None
+
+
+def _at(path: str, schema: Schema) -> Computed | None:
+    """The value at a path; None if no nested column begins it."""
+    column = _longest(path, schema, nested=True)
+    return None if column is None else _inside(path, column, Computed(pl.col(column), schema[column]))
 
 
 def _inside(path: str, known: str, part: Computed) -> Computed:

@@ -147,7 +147,7 @@ class Source:
         if self._spool is not None:
             self._spool.clear()
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The column names; costs no pass over the rows."""
         return (*self._stored, *self._computed)
@@ -157,7 +157,7 @@ class Source:
         """The names of the columns that are not computed."""
         return tuple(self._stored)
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """The column types; for text formats they are inferred, in a pass over all rows."""
         return pl.Schema({**self._schema, **self._computed})
@@ -189,6 +189,8 @@ class Source:
             if found is not None:
                 self.raw = self.raw.with_columns(found.values.alias(name))
                 self._computed[name] = found.dtype
+                for cached in ("columns", "schema"):
+                    self.__dict__.pop(cached, None)
 
     def holds_text(self, name: str) -> bool:
         """Whether numbers may be written as text in this column: in text formats, and within nested columns."""

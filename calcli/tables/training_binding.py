@@ -125,6 +125,7 @@ def model_features(
             f"--features names {len(columns)} columns, and the model has {len(names)} features",
             hint="name one for each, in the order of the model",
         )
+    source.find(*columns)
     for name in columns:
         if name in source.schema:
             continue

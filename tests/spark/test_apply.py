@@ -101,3 +101,15 @@ def test_what_cannot_be_is_said_in_a_line(
     assert done.code == code
     assert said in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_path_into_a_nested_column_is_refused(driver: Driver, tmp_path: Path) -> None:
+    table, kept = str(tmp_path / "nested.parquet"), str(tmp_path / "kept")
+    clicks().select(pl.struct("logit").alias("out"), "label").write_parquet(table)
+    words = ("--engine", "spark", "-m", "platt", "--logit", "out.logit", "-o", str(tmp_path / "none"))
+    refused = driver.run("fit", table, *words)
+    calcli.fit(table, method="platt", flags=calcli.Flags(logit="out.logit"), output=kept)
+    applied = driver.run("apply", kept, table, "-o", str(tmp_path / "there"), "--engine", "spark")
+    for done in (refused, applied):
+        assert (done.code, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "'out.logit' is no column of its own, and --engine spark reads no others" in done.stderr

@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError
+from calcli.tables.binding_types import Flags
 from calcli.tables.source import Source, open_source
+from calcli.tables.training_binding import bind_unscored, model_features
 from tests.support.tables import put, put_text
 
 ROWS = [
@@ -70,6 +72,7 @@ def test_a_column_of_that_very_name_wins() -> None:
         ("out.lp[x]", r"'out\.lp' is List.*, which has no '\[x\]'"),
         ("out.lp[0].x", r"'out\.lp\[0\]' is Float64, which has no '\.x'"),
         ("exp(out.lp)", r"exp\(out\.lp\): 'out\.lp' is List\(Float64\), not a number; name an item of it"),
+        ("exp(" * 9999 + ")" * 9999, r"no column"),
         ("exp(ids)", r"exp\(ids\): no column 'ids'; there is id, .*did you mean 'id'\?"),
     ],
 )
@@ -102,3 +105,11 @@ def test_files_of_json_whose_records_have_other_fields_are_one_table(tmp_path: P
 def test_a_field_that_mixes_text_with_other_values_is_refused(tmp_path: Path, text: str, place: str) -> None:
     with pytest.raises(DataError, match=f"mixes text with other values.*{place}"):
         open_source(put_text(tmp_path / "a.jsonl", text))
+
+
+def test_a_table_without_a_score_is_bound_by_paths() -> None:
+    frame = pl.DataFrame({"doc": [{"x": 1.5, "z": 1.0}, {"x": 2.5, "z": 2.0}], "m": [{"y": 0}, {"y": 1}]})
+    with open_source(frame) as source:
+        binding = bind_unscored(source, Flags(label="m.y", features=("doc.x",)))
+        assert (binding.label, [feature.name for feature in binding.features]) == ("m.y", ["doc.x"])
+        assert [one.name for one in model_features(source, ["doc.x", "doc.z"], (), None)] == ["doc.x", "doc.z"]
