@@ -398,7 +398,7 @@ SHAPE = output(
 DIALECTS = output("--dialects", "List the dialects, and on which engines their statements are tested.", False)
 CHECK_ROWS = output(
     "--check N",
-    "Write a statement that brings N rows and gives those that are not as expected.",
+    "Write a statement that checks the export: it has N rows with expected values, and returns the rows that differ.",
     field="check",
     kind=int | None,
     min=1,

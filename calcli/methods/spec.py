@@ -215,11 +215,11 @@ class MethodSpec:
         values: dict[str, ParamValue] = {param.name: param.default for param in self.params}
         if preset is not None:
             if preset not in self.presets:
-                raise UsageError(unknown_name(f"preset of {self.name}", preset, self.presets))
+                raise UsageError(unknown_name(f"preset of {self.name}:", preset, self.presets))
             values.update(self.presets[preset])
         for name, value in (given or {}).items():
             if name not in known:
-                raise UsageError(unknown_name(f"parameter of {self.name}", name, known))
+                raise UsageError(unknown_name(f"parameter of {self.name}:", name, known))
             values[name] = known[name].parse(value)
         return values
 

@@ -35,9 +35,9 @@ def refit(arguments: Arguments) -> None:
     """Fit an artifact again on new rows, and keep the better one.
 
     The recipe of the artifact is repeated: the same method, parameters and columns. The result replaces the artifact if
-    held-out new rows show that it is better, beyond what chance does in a year of nights: if it raises their
-    log-likelihood by 8.9 or more, and is not worse than no calibration by more than 0.1 %. Otherwise nothing changes,
-    and the exit code is 1.
+    it raises the log-likelihood of held-out new rows by 8.9 or more, which happens by chance at most once in twenty
+    years of nights, and is not worse than no calibration by more than 0.1 %. Otherwise nothing changes, and the exit
+    code is 1.
     """
     from calcli.verbs.refit import RefitRequest
     from calcli.verbs.refit import refit as run
