@@ -126,39 +126,38 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         Option(name, thresholds.get(name), means.numbers(name, "today") | rates_of(rows, decisions))
         for name, decisions in yes.items()
     ]
-    policy_costs = asdict(costs)
     if gap is not None:
         paid_open = {} if ask.abstain is None else means.numbers("left open", "today")
-        options.append(Option("left open", None, paid_open | _open(rows, gap)))
-        rule = ThresholdRule(gap, ask.uncertainty)
-        found = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in COVERAGES)]
-        risk = risks(
-            found,
-            rows.prob,
-            rows.label,
-            rows.weight,
-            rows.uncertainty,
-            threshold=costs.threshold,
-            confidence=ask.confidence,
-        )
-        own, table = risk[0], tuple(sorted(risk, key=lambda one: -one.coverage))
-        promise = Target("error", "<=", own.bound, ask.confidence)
-        why = (
-            f"{100 * own.coverage:.1f} % of the rows are decided, at most {100 * own.bound:.2f} % of these wrongly "
-            f"{with_confidence(ask.confidence)}, and the others are left open"
-        )
-        policy = Policy(rule, promise, policy_costs)
-        return Choice(policy, "left open", why, tuple(options), own.bound, table)
+        return _leaving_open(ask, rows, gap, (*options, Option("left open", None, paid_open | _open(rows, gap))))
     better = means.difference("bayes", "tuned")
     chosen, why = "bayes", "it follows from the costs where probabilities are calibrated"
     if better.lo is not None and better.lo > 0.0:
         chosen, why = "tuned", "on rows that did not choose it, it costs less than the one that follows from the costs"
-    return Choice(
-        Policy(ThresholdRule.at(thresholds[chosen]), costs=policy_costs),
-        chosen,
-        why,
-        tuple(options),
+    policy = Policy(ThresholdRule.at(thresholds[chosen]), costs=asdict(costs))
+    return Choice(policy, chosen, why, tuple(options))
+
+
+def _leaving_open(ask: Ask, rows: Rows, gap: Gap, options: tuple[Option, ...]) -> Choice:
+    """The gap between the thresholds, with a bound on the errors outside it, beside other gaps."""
+    costs = ask.four_costs()
+    gaps = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in COVERAGES)]
+    found = risks(
+        gaps,
+        rows.prob,
+        rows.label,
+        rows.weight,
+        rows.uncertainty,
+        threshold=costs.threshold,
+        confidence=ask.confidence,
     )
+    own, table = found[0], tuple(sorted(found, key=lambda one: -one.coverage))
+    why = (
+        f"{100 * own.coverage:.1f} % of the rows are decided, at most {100 * own.bound:.2f} % of these wrongly "
+        f"{with_confidence(ask.confidence)}, and the others are left open"
+    )
+    promise = Target("error", "<=", own.bound, ask.confidence)
+    policy = Policy(ThresholdRule(gap, ask.uncertainty), promise, asdict(costs))
+    return Choice(policy, "left open", why, options, own.bound, table)
 
 
 def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
