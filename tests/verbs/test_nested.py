@@ -89,8 +89,10 @@ def test_an_artifact_keeps_the_paths_and_every_verb_finds_them_again(lines: Path
     ]
     assert measured(by[0]) == pytest.approx(measured(by[1]), rel=1e-9)
     assert {group["by"] for group in by[0].groups} == {"doc.task"}
-    # refit
-    new, old = calcli.refit("nested", lines).report, calcli.refit("plain", table).report
+    # refit, on a file that is not that of the fit
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(reversed(lines.read_text().splitlines(keepends=True))))
+    new, old = calcli.refit("nested", other).report, calcli.refit("plain", table.reverse()).report
     assert measured(new) == pytest.approx(measured(old), rel=1e-9)
 
 
