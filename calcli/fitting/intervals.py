@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.decisions.amounts import Amounts
 from calcli.decisions.ask import Ask
@@ -46,11 +47,15 @@ class IntervalModel:
 
 
 def load_intervals(path: str | Path) -> IntervalModel:
-    """Open an artifact directory; a damaged one is found by predicting with it."""
-    artifact = store.read(path)
+    """Open an artifact directory."""
+    return opened_intervals(store.read(path))
+
+
+def opened_intervals(artifact: Artifact) -> IntervalModel:
+    """The intervals that an artifact holds; a damaged one is found by predicting with it."""
     if not artifact.manifest.holds_intervals:
-        raise ArtifactError(f"{path} has no intervals", hint="try: calcli decide DATA --intervals 0.9")
-    with damage(path, "a policy of intervals"):
+        raise ArtifactError(f"{artifact.path} has no intervals", hint="try: calcli decide DATA --intervals 0.9")
+    with damage(artifact.path, "a policy of intervals"):
         binding, rule = (
             Binding.from_json(artifact.manifest.binding),
             IntervalRule.from_state(artifact.states[THRESHOLD]),

@@ -146,22 +146,21 @@ def load(path: str | Path, *, edges: Data | None = None) -> Model:
     edges
         An edge list in place of that of the fit, for rows that are not in it.
     """
-    model = opened(store.read(path))
-    if edges is None:
-        return model
-    if model.calibrator.sides.edges is None:
-        raise UsageError(f"{path} was not fitted with --edges", hint="leave it out")
-    return model.linked_by(read_edges(edges)[0])
+    return opened(store.read(path), edges=edges)
 
 
-def opened(artifact: Artifact) -> Model:
-    """The calibrator that an artifact holds; a damaged one is found by predicting with it."""
+def opened(artifact: Artifact, *, edges: Data | None = None) -> Model:
+    """The calibrator that an artifact holds; a damaged one is found by predicting with it. `edges` is as in `load`."""
     model = read_calibrator(artifact)
     try:
         model.calibrator.probe({feature.name: feature.role for feature in model.binding.features})
     except ArtifactError as error:
         raise ArtifactError(f"{artifact.path}: {error.message}", hint=error.hint) from error
-    return model
+    if edges is None:
+        return model
+    if model.calibrator.sides.edges is None:
+        raise UsageError(f"{artifact.path} was not fitted with --edges", hint="leave it out")
+    return model.linked_by(read_edges(edges)[0])
 
 
 def read_calibrator(artifact: Artifact) -> Model:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from calcli.artifacts import store
+from calcli.artifacts.store import Artifact
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
 from calcli.engines.decision_columns import DecisionColumns, IntervalColumns
 from calcli.engines.listener import SILENT, Listener, stage
@@ -16,7 +17,7 @@ from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
 from calcli.errors import DataError, UsageError
-from calcli.fitting.model import Model, load
+from calcli.fitting.model import Model, opened
 from calcli.places import place
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
@@ -95,7 +96,7 @@ class ApplyResult:
     doubt: str | None = None
 
 
-Applied: TypeAlias = tuple[CalibratedColumns | DecisionColumns, RowsWritten, str | None]
+Applied: TypeAlias = tuple[CalibratedColumns | DecisionColumns | IntervalColumns, RowsWritten, str | None]
 """The columns, how many rows they have, and what is doubtful about the score."""
 
 
@@ -104,10 +105,12 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
-    if store.describe(request.artifact).holds_intervals:
-        return _intervals(request, listener)
-    model = load(request.artifact, edges=request.edges)
-    added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
+    artifact = store.read(request.artifact)
+    if artifact.manifest.holds_intervals:
+        added, written, doubt = _intervals(request, artifact, listener)
+    else:
+        model = opened(artifact, edges=request.edges)
+        added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
     return ApplyResult(str(place(request.output)), written.rows, written.bad, added.names, added.binding, doubt)
 
 
@@ -133,13 +136,13 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
             return added, write_rows(stream, source, kept, request.output, output_format, recount), doubt
 
 
-def _intervals(request: ApplyRequest, listener: Listener) -> ApplyResult:
+def _intervals(request: ApplyRequest, artifact: Artifact, listener: Listener) -> Applied:
     """The ends of intervals around predicted amounts, on this machine."""
-    from calcli.fitting.intervals import load_intervals
+    from calcli.fitting.intervals import opened_intervals
 
     if request.engine == "spark":
         raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="leave out --engine")
-    model = load_intervals(request.artifact)
+    model = opened_intervals(artifact)
     output_format = promised_format(request.output, request.output_format)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         binding = bind_unscored(source, known=model.binding, need_label=False)
@@ -152,7 +155,7 @@ def _intervals(request: ApplyRequest, listener: Listener) -> ApplyResult:
             with stage(listener, "predicting"):
                 stream = Stream(added, request.bad_rows)
                 written = write_rows(stream, source, kept, request.output, output_format, lambda: None)
-    return ApplyResult(str(request.output), written.rows, written.bad, added.names, binding)
+    return added, written, None
 
 
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:

@@ -24,7 +24,7 @@ from calcli.fitting.manifest import target_of
 from calcli.fitting.model import Model, load
 from calcli.fitting.policies import rows_of, uncalibrated, with_policy
 from calcli.numeric.links import probabilities
-from calcli.places import Url
+from calcli.places import Url, folder
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
@@ -149,7 +149,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             choice = choose(ask, rows, request.seed)
             scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
         data = data_facts(source, loaded, binding)
-        seen = seen_before(source, {as_text(Path(request.artifact)): model} if request.artifact else {})
+        seen = seen_before(source, {as_text(folder(request.artifact)): model} if request.artifact else {})
         warnings = (*seen, *unit_warnings(source, loaded, binding))
     made = with_policy(model, ask, choice, data)
     refused = None if choice.policy is not None else f"{choice.why}: nothing was kept"

@@ -149,3 +149,9 @@ def test_the_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["inspect", "valid.policy"], ["evaluate", "valid.csv", "--with", "valid.policy", "-q"]):
         assert main(words) == 0
         assert "valid.policy" in capsys.readouterr().out
+
+
+def test_a_password_of_the_output_is_not_in_the_result(here: Path) -> None:
+    calcli.decide(forecasts(500, 0), intervals=0.9, prediction="forecast", output="p")
+    result = calcli.apply("p", forecasts(3, 1), "postgresql://me:secret@host/db#scored", dry_run=True)
+    assert result.output == "postgresql://me@host/db#scored"
