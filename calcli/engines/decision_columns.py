@@ -14,6 +14,7 @@ from calcli.decisions.amounts import Amounts
 from calcli.decisions.policy import DECISION, ENDS, REASON, SET, IntervalRule, Policy, SetRule
 from calcli.engines.calibrated_columns import CalibratedColumns
 from calcli.engines.local import Computed
+from calcli.numeric.links import logits
 from calcli.tables.arrays import Levels, index_order, numbers
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
@@ -54,11 +55,10 @@ class DecisionColumns:
         return {DECISION: decisions.dtype, REASON: pl.String()}
 
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
-        computed = self.calibrated.compute(rows, levels)
-        if self.calibrated.scale == "prob":
-            prob = computed.values[0]
-        else:
-            prob = replace(self.calibrated, scale="prob").compute(rows, levels).values[0]
+        computed = replace(self.calibrated, scale="prob").compute(rows, levels)
+        prob = computed.values[0]
+        if self.calibrated.scale == "logit":
+            computed = replace(computed, values=[logits(prob)])
         rule = self.policy.rule
         if isinstance(rule, SetRule):
             group = None if rule.column is None else codes(rows[rule.column], rule.groups)
