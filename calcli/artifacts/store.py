@@ -52,7 +52,7 @@ from calcli.learners.catboost import normalise_cbm
 from calcli.places import Url, folder, stores
 from calcli.state import State
 
-Place: TypeAlias = str | os.PathLike[str]
+Given: TypeAlias = str | os.PathLike[str]
 
 IN_MEMORY = Path("an artifact in memory")
 """Stands for the directory of an artifact that has none."""
@@ -94,7 +94,7 @@ class Artifact:
         return self.states[STATE]
 
 
-def exists(directory: Place) -> bool:
+def exists(directory: Given) -> bool:
     """Whether there is an artifact, damaged or not."""
     path = folder(directory) / MANIFEST
     if isinstance(path, Url):
@@ -104,13 +104,13 @@ def exists(directory: Place) -> bool:
     return False
 
 
-def describe(directory: Place) -> Manifest:
+def describe(directory: Given) -> Manifest:
     """The manifest; the payloads are not read."""
     path = folder(directory)
     return Manifest.from_json(_manifest_bytes(path), str(path / MANIFEST))
 
 
-def read(directory: Place) -> Artifact:
+def read(directory: Given) -> Artifact:
     """The current generation."""
     path = folder(directory)
     text = _manifest_bytes(path)
@@ -128,7 +128,7 @@ def read(directory: Place) -> Artifact:
     raise ArtifactError(f"{path} was replaced {_MOST_RETRIES} times while it was read", hint="try again later")
 
 
-def write(directory: Place, draft: Manifest, states: Mapping[str, State], *, timeout: float = LOCK_TIMEOUT) -> Manifest:
+def write(directory: Given, draft: Manifest, states: Mapping[str, State], *, timeout: float = LOCK_TIMEOUT) -> Manifest:
     """Make `directory` an artifact, or the next generation of the artifact that it is.
 
     Parameters
@@ -190,7 +190,7 @@ def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
     return Artifact(IN_MEMORY, described, states, hashlib.sha256(manifest).hexdigest())
 
 
-def rollback(directory: Place, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
+def rollback(directory: Given, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
     """Swap the previous and the current generation: done twice, it has changed nothing."""
     path = folder(directory)
     describe(path)  # raises before a lock file is made in a directory that is no artifact
@@ -213,7 +213,7 @@ def _older(directory: Path | Url) -> Manifest:
     return older
 
 
-def check_target(directory: Place) -> None:
+def check_target(directory: Given) -> None:
     """Raise now what `write` would raise after the fit: something is in the way, or the directory is read-only."""
     path = folder(directory)
     if isinstance(path, Url):

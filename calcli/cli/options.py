@@ -1,4 +1,4 @@
-"""Every option of the command line, once, and the groups of options that commands share.
+"""The options of commands, each once, and the groups that they share; `decision_options` has those of `decide` alone.
 
 Each option can also be given as ``CALCLI_<OPTION>`` in the environment; the command line wins.
 """
@@ -21,9 +21,6 @@ from calcli.numeric.threads import processors
 source = partial(option, "Input")
 column = partial(option, "Columns")
 method = partial(option, "Method")
-decision = partial(option, "Decision")
-amount = partial(decision, kind=float, min=0, max=1e15)
-share = partial(decision, kind=float, min=0, max=1)
 check = partial(option, "Check")
 output = partial(option, "Output")
 general = partial(option, None)
@@ -153,75 +150,6 @@ EXACT = method("--exact", "Allow outputs of exactly 0 and 1.", False)
 PRIOR_SHIFT = method(
     "--prior-shift RATE",
     "The base rate where the scores will be used, if it differs; for more classes a=RATE,b=RATE,...",
-)
-
-# Decisions
-CALIBRATOR = decision(
-    "--with DIR",
-    "The calibrator; by default the score is taken as it is.",
-    field="artifact",
-    variable="CALCLI_DECIDE_WITH",
-)
-COST_FP = amount("--cost-fp COST", "The cost of a false alarm.")
-COST_FN = amount("--cost-fn COST", "The cost of a missed positive.")
-COST_TP = amount("--cost-tp COST", "The cost of a true alarm; 0 by default.")
-COST_TN = amount("--cost-tn COST", "The cost of a true negative; 0 by default.")
-COST = decision("--cost COLUMN", "A column that multiplies the costs of each row, such as an amount.")
-COSTS = decision(
-    "--costs FILE",
-    "A CSV file with the cost of each action (columns) by class (rows), for any number of classes.",
-    field="cost_file",
-)
-TARGET = decision(
-    "--target EXPR",
-    "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
-)
-BUDGET_ROWS = decision(
-    "--budget ROWS",
-    "How many of as many rows as DATA has can be acted on.",
-    kind=int,
-    min=1,
-    max=2**63 - 1,
-    variable="CALCLI_DECIDE_BUDGET",
-)
-CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
-ABSTAIN = amount("--abstain COST", "Leave rows open that cost more to decide than this.")
-COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.")
-UNCERTAINTY = decision(
-    "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
-)
-SETS = share("--sets SHARE", "Predict sets of classes that hold the true one in this share of new rows.")
-SET_SCORE = decision(
-    "--set-score lac|aps|aps-randomised",
-    "lac: the smallest sets; aps: larger ones for rows that are hard; aps-randomised: smaller again.",
-    "lac",
-    kind=Literal["lac", "aps", "aps-randomised"],
-)
-BY_CLASS = decision("--by-class", "With --sets: hold the true class as often in each class.", False)
-INTERVALS = share("--intervals SHARE", "Predict intervals that hold the amount of this share of new rows.")
-PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted amount; uncertainty_mean by default.")
-QUANTILES = decision(
-    "--quantiles LOW,HIGH", "With --intervals: two columns of predicted quantiles in its place.", convert=names
-)
-SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard deviation, to scale them by.")
-VARIANCE = decision("--variance COLUMN", "The same as a variance, such as uncertainty_total.")
-SIDE = decision(
-    "--side both|lower|upper",
-    "With --intervals: both ends, or only one.",
-    "both",
-    kind=Literal["both", "lower", "upper"],
-)
-SETS_BY = decision(
-    "--by COLUMN", "With --sets or --intervals: in each group of this column.", variable="CALCLI_DECIDE_BY"
-)
-THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
-DECISION_BOOTSTRAP = decision(
-    "--bootstrap N",
-    "The number of bootstrap samples for 95 % intervals of costs; 0 is none.",
-    1000,
-    min=0,
-    max=1_000_000,
-    variable="CALCLI_DECIDE_BOOTSTRAP",
 )
 
 # Check

@@ -1,0 +1,81 @@
+"""The options of ``calcli decide`` that no other command has: what is decided, and for what."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from calcli.cli.arguments import names
+from calcli.cli.signature import option
+
+decision = partial(option, "Decision")
+amount = partial(decision, kind=float, min=0, max=1e15)
+share = partial(decision, kind=float, min=0, max=1)
+
+CALIBRATOR = decision(
+    "--with DIR",
+    "The calibrator; by default the score is taken as it is.",
+    field="artifact",
+    variable="CALCLI_DECIDE_WITH",
+)
+COST_FP = amount("--cost-fp COST", "The cost of a false alarm.")
+COST_FN = amount("--cost-fn COST", "The cost of a missed positive.")
+COST_TP = amount("--cost-tp COST", "The cost of a true alarm; 0 by default.")
+COST_TN = amount("--cost-tn COST", "The cost of a true negative; 0 by default.")
+COST = decision("--cost COLUMN", "A column that multiplies the costs of each row, such as an amount.")
+COSTS = decision(
+    "--costs FILE",
+    "A CSV file with the cost of each action (columns) by class (rows), for any number of classes.",
+    field="cost_file",
+)
+TARGET = decision(
+    "--target EXPR",
+    "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
+)
+BUDGET_ROWS = decision(
+    "--budget ROWS",
+    "How many of as many rows as DATA has can be acted on.",
+    kind=int,
+    min=1,
+    max=2**63 - 1,
+    variable="CALCLI_DECIDE_BUDGET",
+)
+CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
+ABSTAIN = amount("--abstain COST", "Leave rows open that cost more to decide than this.")
+COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.")
+UNCERTAINTY = decision(
+    "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
+)
+SETS = share("--sets SHARE", "Predict sets of classes that hold the true one in this share of new rows.")
+SET_SCORE = decision(
+    "--set-score lac|aps|aps-randomised",
+    "lac: the smallest sets; aps: larger ones for rows that are hard; aps-randomised: smaller again.",
+    "lac",
+    kind=Literal["lac", "aps", "aps-randomised"],
+)
+BY_CLASS = decision("--by-class", "With --sets: hold the true class as often in each class.", False)
+INTERVALS = share("--intervals SHARE", "Predict intervals that hold the amount of this share of new rows.")
+PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted amount; uncertainty_mean by default.")
+QUANTILES = decision(
+    "--quantiles LOW,HIGH", "With --intervals: two columns of predicted quantiles in its place.", convert=names
+)
+SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard deviation, to scale them by.")
+VARIANCE = decision("--variance COLUMN", "The same as a variance, such as uncertainty_total.")
+SIDE = decision(
+    "--side both|lower|upper",
+    "With --intervals: both ends, or only one.",
+    "both",
+    kind=Literal["both", "lower", "upper"],
+)
+SETS_BY = decision(
+    "--by COLUMN", "With --sets or --intervals: in each group of this column.", variable="CALCLI_DECIDE_BY"
+)
+THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
+DECISION_BOOTSTRAP = decision(
+    "--bootstrap N",
+    "The number of bootstrap samples for 95 % intervals of costs; 0 is none.",
+    1000,
+    min=0,
+    max=1_000_000,
+    variable="CALCLI_DECIDE_BOOTSTRAP",
+)
