@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -29,6 +29,8 @@ CHUNK = 1 << 23
 _options: ContextVar[Mapping[str, str]] = ContextVar("storage options", default=MappingProxyType({}))
 _OF_CLIENT = ("allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "read_timeout", "timeout")
 _OF_CREDENTIALS = ("access_key", "secret", "token", "skip_signature", "web_identity", "container_credentials")
+_ADDRESSES = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "GOOGLE_BASE_URL")
+_AZURE = ("az://", "abfss://")
 _VARIABLES = ("AWS_", "AZURE_", "GOOGLE_", "HTTP", "http", "HOME")
 _CLIENT = {"connect_timeout": "10s", "read_timeout": "60s", "timeout": "1d"}
 _RETRIES: Any = {
@@ -71,7 +73,9 @@ def storage_options(options: Mapping[str, str]) -> Iterator[None]:
 
 def settings(url: Url) -> dict[str, str]:
     """What the libraries of lakes are told of a store, with the prefix ``aws_`` where it is Amazon's."""
-    told = {name.lower(): value for name, value in _options.get().items()}
+    told = _told(url.root, _options.get().items())
+    if _unencrypted(told):
+        told.setdefault("allow_http", "true")
     if url.scheme != "s3":
         return told
     found = {
@@ -83,8 +87,6 @@ def settings(url: Url) -> dict[str, str]:
         credential = provider()
         found |= {name: credential[name] for name in ("access_key_id", "secret_access_key")}
         found["session_token"] = credential["token"]
-    if str(found["endpoint"]).startswith("http://"):
-        found.setdefault("allow_http", "true")
     return {f"aws_{name}": value for name, value in found.items() if value is not None}
 
 
@@ -177,15 +179,34 @@ def _store(url: Url) -> Any:
 def _opened(root: str, given: tuple[tuple[str, str], ...], _surroundings: tuple[tuple[str, str], ...]) -> Any:
     from obstore.store import HTTPStore, from_url
 
-    settings = {name.lower(): value for name, value in given}
+    settings = _told(root, given)
     client: Any = {**_CLIENT, **{name: settings.pop(name) for name in _OF_CLIENT if name in settings}}
-    addresses = [root, os.environ.get("AWS_ENDPOINT_URL", ""), *settings.values()]
-    client.setdefault("allow_http", str(any(one.startswith("http://") for one in addresses)).lower())
+    client.setdefault("allow_http", str(root.startswith("http://") or _unencrypted(settings)).lower())
     if root.startswith("http"):
         return HTTPStore.from_url(root, client_options=client, retry_config=_RETRIES)
     provider = _of_amazon(settings) if root.startswith("s3") else None
     config: Any = settings or None
     return from_url(root, config=config, client_options=client, retry_config=_RETRIES, credential_provider=provider)
+
+
+def _told(root: str, options: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The options that were given, and those of Azure's connection string, which obstore does not read."""
+    words = {
+        "AccountName": "account_name",
+        "AccountKey": "account_key",
+        "SharedAccessSignature": "sas_key",
+        "BlobEndpoint": "endpoint",
+    }
+    text = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "") if root.startswith(_AZURE) else ""
+    parts = (part.partition("=") for part in text.split(";"))
+    found = {words[name]: value for name, _, value in parts if name in words}
+    return found | {name.lower(): value for name, value in options}
+
+
+def _unencrypted(settings: Mapping[str, str]) -> bool:
+    """Whether a server is named that does not encrypt."""
+    addresses = [*settings.values(), *(os.environ.get(name, "") for name in _ADDRESSES)]
+    return any(address.startswith("http://") for address in addresses)
 
 
 def _of_amazon(settings: Mapping[str, str]) -> Any:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The databases that exported statements are tested on, beside DuckDB and SQLite, for the Python that is active: the
-# tests start the servers themselves. What cannot be fetched is no defect of calcli: its tests are skipped by name.
+# The databases and the object store that calcli is tested on, beside those that come with its packages, for the virtual
+# environment that is active: the tests start the servers themselves. What cannot be fetched is no defect of calcli: its
+# tests are skipped by name.
 set -uo pipefail
 
 servers() {
@@ -8,7 +9,8 @@ servers() {
     DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y --no-install-recommends postgresql mariadb-server
 }
 servers >/dev/null 2>&1 || echo "!!! PostgreSQL and MariaDB were not installed: apt-get failed"
-for package in 'psycopg[binary]' pymysql chdb; do
+for package in 'psycopg[binary]' pymysql chdb azure-storage-blob; do
     timeout 600 python -m pip install "$@" "$package" >/dev/null || echo "!!! $package was not installed"
 done
+timeout 600 npm install --global --prefix "$VIRTUAL_ENV" azurite >/dev/null 2>&1 || echo "!!! azurite was not installed"
 exit 0

@@ -7,32 +7,62 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.places import Web, databases, need, s3_server, web
+from calcli.places import stores
+from tests.support.places import AZURE_ACCOUNT, AZURE_KEY, Web, azure_server, databases, need, s3_server, web
 
 
 @pytest.fixture(scope="module")
-def _server() -> Iterator[str]:
+def _amazon() -> Iterator[str]:
     with s3_server() as url:
         yield url
 
 
-@pytest.fixture
-def store(_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
-    """An S3 store with an empty bucket ``bucket``, and the proxy before it."""
-    import boto3
+@pytest.fixture(scope="module")
+def _microsoft() -> Iterator[str]:
+    with azure_server() as url:
+        yield url
 
-    from calcli.places import stores
+
+@pytest.fixture
+def s3(_amazon: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """An S3 store with an empty bucket, and the proxy before it."""
+    import boto3
 
     for name, value in (("ACCESS_KEY_ID", "AKIANOBODY"), ("SECRET_ACCESS_KEY", "verysecret"), ("REGION", "us-east-1")):
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setattr(stores, "_RETRIES", {**stores._RETRIES, "max_retries": 1})
-    with web(_server) as proxy:
+    with web(_amazon) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
-        client = boto3.resource("s3", endpoint_url=_server, region_name="us-east-1")
+        client = boto3.resource("s3", endpoint_url=_amazon, region_name="us-east-1")
         bucket = client.create_bucket(Bucket="bucket")
+        proxy.bucket = "s3://bucket"
         yield proxy
         bucket.objects.all().delete()
         bucket.delete()
+
+
+@pytest.fixture
+def azure(_microsoft: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """An Azure store with an empty container, and the proxy before it."""
+    from azure.storage.blob import ContainerClient
+
+    for name, value in (("NAME", AZURE_ACCOUNT), ("KEY", AZURE_KEY)):
+        monkeypatch.setenv(f"AZURE_STORAGE_ACCOUNT_{name}", value)
+    monkeypatch.setattr(stores, "_RETRIES", {**stores._RETRIES, "max_retries": 1})
+    with web(_microsoft) as proxy:
+        monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"{proxy.url}/{AZURE_ACCOUNT}")
+        container = ContainerClient(f"{_microsoft}/{AZURE_ACCOUNT}", "bucket", credential=AZURE_KEY)
+        container.create_container()
+        proxy.bucket = "az://bucket"
+        yield proxy
+        container.delete_container()
+
+
+@pytest.fixture(params=["s3", "azure"])
+def store(request: pytest.FixtureRequest) -> Web:
+    """A store of each kind."""
+    found: Web = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture

@@ -28,16 +28,21 @@ def delta(folder: Path) -> Path:
 
 def iceberg(folder: Path) -> Path:
     """The same of Iceberg."""
+    return Path(iceberg_at(f"file://{folder}").removeprefix("file://"))
+
+
+def iceberg_at(warehouse: str, **properties: str) -> str:
+    """The URL of a table in a warehouse."""
     need("pyiceberg", "sqlalchemy")
     from pyiceberg.catalog.memory import InMemoryCatalog
 
-    catalog = InMemoryCatalog("catalog", warehouse=f"file://{folder}")
+    catalog = InMemoryCatalog("catalog", warehouse=warehouse, **properties)
     catalog.create_namespace("space")
     table = catalog.create_table("space.rows", ROWS.to_arrow().schema)
     table.append(ROWS.with_columns(prob=pl.lit(0.5)).to_arrow())
     table.overwrite(ROWS.to_arrow())
     table.delete("id < 10")
-    return Path(table.location().removeprefix("file://"))
+    return str(table.location())
 
 
 @pytest.mark.parametrize("make", [delta, iceberg])
@@ -55,6 +60,14 @@ def test_a_table_of_delta_is_read_from_a_store(store: Web, tmp_path: Path) -> No
     folder = delta(tmp_path / "rows")
     for path in folder.rglob("*"):
         if path.is_file():
-            stores.put(Url(f"s3://bucket/rows/{path.relative_to(folder)}"), path.read_bytes())
-    with open_source("s3://bucket/rows") as source:
+            stores.put(Url(f"{store.bucket}/rows/{path.relative_to(folder)}"), path.read_bytes())
+    with open_source(f"{store.bucket}/rows") as source:
         assert source.typed().select(ROWS.columns).sort("id").collect().equals(LEFT)
+
+
+def test_a_table_of_iceberg_is_read_from_a_store(s3: Web) -> None:
+    keys = {"access-key-id": "AKIANOBODY", "secret-access-key": "verysecret", "region": "us-east-1"}
+    options = {f"s3.{name}": value for name, value in {**keys, "endpoint": str(s3.upstream)}.items()}
+    with open_source(iceberg_at("s3://bucket/lake", **options)) as source:
+        assert source.typed().select(ROWS.columns).sort("id").collect().equals(LEFT)
+        assert str(source.files()[0].query).startswith("iceberg snapshot ")

@@ -19,7 +19,7 @@ from calcli.places import Url, stores
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
 from tests.support.artifacts import draft, same, state
-from tests.support.places import Web
+from tests.support.places import AZURE_ACCOUNT, AZURE_KEY, Web
 from tests.support.samples import clicks
 
 ROWS = clicks()
@@ -43,13 +43,13 @@ def rows_of(url: str) -> pl.DataFrame:
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.csv.gz", "rows.arrow", "rows.ndjson.zst"])
 def test_a_table_is_what_it_is_on_disk(store: Web, tmp_path: Path, name: str) -> None:
     write(ROWS.lazy(), tmp_path / name)
-    assert write(ROWS.lazy(), f"s3://bucket/a b/{name}") == len(ROWS)
-    assert stores.read(Url(f"s3://bucket/a b/{name}")).data == (tmp_path / name).read_bytes()
-    with open_source(f"s3://bucket/a b/{name}") as there, open_source(tmp_path / name) as here:
+    assert write(ROWS.lazy(), f"{store.bucket}/a b/{name}") == len(ROWS)
+    assert stores.read(Url(f"{store.bucket}/a b/{name}")).data == (tmp_path / name).read_bytes()
+    with open_source(f"{store.bucket}/a b/{name}") as there, open_source(tmp_path / name) as here:
         assert there.typed().collect().equals(here.typed().collect())
         assert there.stem == here.stem == "rows"
         fact, expected = there.files()[0], here.files()[0]
-        assert (fact.path, fact.bytes, fact.sha256) == (f"s3://bucket/a b/{name}", expected.bytes, expected.sha256)
+        assert (fact.path, fact.bytes, fact.sha256) == (f"{store.bucket}/a b/{name}", expected.bytes, expected.sha256)
 
 
 PLACES = ("a.parquet", "b.parquet", "day=1/x.parquet", "day=2/x.parquet", "_old/x.parquet", "day=2/deep/y.parquet")
@@ -62,7 +62,7 @@ def test_patterns_and_directories_name_what_they_name_on_disk(store: Web, tmp_pa
         path = tmp_path / "in" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(as_parquet(ROWS[:3].with_columns(place=pl.lit(place))))
-        put(f"s3://bucket/in/{place}", path.read_bytes())
+        put(f"{store.bucket}/in/{place}", path.read_bytes())
 
     def found(base: str) -> object:
         try:
@@ -72,7 +72,7 @@ def test_patterns_and_directories_name_what_they_name_on_disk(store: Web, tmp_pa
         except CalcliError as error:
             return type(error)
 
-    assert found("s3://bucket/in") == found(str(tmp_path / "in"))
+    assert found(f"{store.bucket}/in") == found(str(tmp_path / "in"))
 
 
 def test_a_web_server_is_read_and_not_written(site: Web, tmp_path: Path) -> None:
@@ -87,16 +87,16 @@ def test_a_web_server_is_read_and_not_written(site: Web, tmp_path: Path) -> None
         write(ROWS.lazy(), f"{site.url}/there.csv")
 
 
-def test_an_option_is_told_to_the_store(store: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_is_told_to_the_store(s3: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    with stores.storage_options({"endpoint": store.url}):
+    with stores.storage_options({"endpoint": s3.url}):
         put("s3://bucket/x.parquet", as_parquet())
         assert rows_of("s3://bucket/x.parquet").equals(ROWS)
     with pytest.raises(UsageError, match="nonsense"), stores.storage_options({"nonsense": "1"}):
         rows_of("s3://bucket/x.parquet")
 
 
-def test_credentials_come_from_files_too(store: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_come_from_files_too(s3: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
         monkeypatch.delenv(f"AWS_{name}")
     profile = "[nightly]\naws_access_key_id = FROMFILE\naws_secret_access_key = verysecret\n"
@@ -105,7 +105,19 @@ def test_credentials_come_from_files_too(store: Web, tmp_path: Path, monkeypatch
     monkeypatch.setenv("AWS_PROFILE", "nightly")
     put("s3://bucket/x.parquet", as_parquet())
     assert rows_of("s3://bucket/x.parquet").equals(ROWS)
-    assert {signer.split("/")[0] for signer in store.signers} == {"FROMFILE"}
+    assert {signer.split("/")[0] for signer in s3.signers} == {"FROMFILE"}
+
+
+def test_credentials_come_from_a_connection_string_too(azure: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"{azure.url}/{AZURE_ACCOUNT}"
+    for name in ("ACCOUNT_NAME", "ACCOUNT_KEY", "ENDPOINT"):
+        monkeypatch.delenv(f"AZURE_STORAGE_{name}")
+    monkeypatch.setenv(
+        "AZURE_STORAGE_CONNECTION_STRING",
+        f"DefaultEndpointsProtocol=http;AccountName={AZURE_ACCOUNT};AccountKey={AZURE_KEY};BlobEndpoint={address};",
+    )
+    put("az://bucket/x.parquet", as_parquet())
+    assert rows_of("az://bucket/x.parquet").equals(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +136,7 @@ def test_credentials_come_from_files_too(store: Web, tmp_path: Path, monkeypatch
     ],
 )
 def test_what_is_refused_is_one_line(
-    store: Web, here: Path, capsys: pytest.CaptureFixture[str], words: str, code: int, says: str
+    s3: Web, here: Path, capsys: pytest.CaptureFixture[str], words: str, code: int, says: str
 ) -> None:
     assert main(words.split()) == code
     out, err = capsys.readouterr()
@@ -135,11 +147,11 @@ def test_what_is_refused_is_one_line(
 
 
 def test_no_key_or_signature_is_said(
-    store: Web, site: Web, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    s3: Web, site: Web, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.breaks = lambda method, path: True
     assert main(["evaluate", f"{site.url}/x.csv?token=verysecret", "--debug"]) in (3, 7)
-    store.breaks = lambda method, path: True
+    s3.breaks = lambda method, path: True
     assert main(["evaluate", "s3://bucket/x.csv", "--debug"]) == 7
     assert main(["fit", "train.parquet", "-m", "platt", "-o", "s3://bucket/x", "--debug"]) == 7
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1/")
@@ -150,9 +162,21 @@ def test_no_key_or_signature_is_said(
     assert "Signature" not in told
 
 
+def test_no_key_of_azure_is_said(
+    azure: Web, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "dmVyeXNlY3JldA==")
+    assert main(["evaluate", "az://bucket/x.csv", "--debug"]) == 7
+    assert main(["fit", "train.parquet", "-m", "platt", "-o", "az://bucket/x", "--debug"]) == 7
+    told = "".join(capsys.readouterr())
+    assert "403" in told
+    assert "dmVyeXNlY3JldA" not in told
+    assert "SharedKey" not in told
+
+
 def test_every_verb_takes_a_store(store: Web, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put("s3://bucket/train.parquet", (here / "train.parquet").read_bytes())
-    put("s3://bucket/test.parquet", (here / "test.parquet").read_bytes())
+    put(f"{store.bucket}/train.parquet", (here / "train.parquet").read_bytes())
+    put(f"{store.bucket}/test.parquet", (here / "test.parquet").read_bytes())
     for words in (
         "fit s3://bucket/train.parquet -m platt -o s3://bucket/kept.platt",
         "apply s3://bucket/kept.platt s3://bucket/test.parquet -o s3://bucket/scored.csv",
@@ -164,42 +188,45 @@ def test_every_verb_takes_a_store(store: Web, here: Path, capsys: pytest.Capture
         "export s3://bucket/kept.platt",
         "refit s3://bucket/kept.platt s3://bucket/test.parquet",
     ):
-        assert main(words.split()) in ((0, 1) if "refit" in words else (0,)), capsys.readouterr().err
+        given = words.replace("s3://bucket", store.bucket).split()
+        assert main(given) in ((0, 1) if "refit" in words else (0,)), capsys.readouterr().err
     assert main(["fit", "train.parquet", "-m", "platt", "-o", "kept.platt"]) == 0
     assert main(["apply", "kept.platt", "test.parquet", "-o", "scored.csv"]) == 0
-    assert stores.read(Url("s3://bucket/scored.csv")).data == (here / "scored.csv").read_bytes()
-    assert stores.read(Url("s3://bucket/page.html")).data.startswith(b"<!DOCTYPE html>")
-    assert b"s3://bucket/test.parquet" in stores.read(Url("s3://bucket/kept.platt.drift.json")).data
-    assert calcli.load("s3://bucket/kept.platt").manifest.data["files"][0]["path"] == "s3://bucket/train.parquet"
+    assert stores.read(Url(f"{store.bucket}/scored.csv")).data == (here / "scored.csv").read_bytes()
+    assert stores.read(Url(f"{store.bucket}/page.html")).data.startswith(b"<!DOCTYPE html>")
+    assert f"{store.bucket}/test.parquet".encode() in stores.read(Url(f"{store.bucket}/kept.platt.drift.json")).data
+    assert (
+        calcli.load(f"{store.bucket}/kept.platt").manifest.data["files"][0]["path"] == f"{store.bucket}/train.parquet"
+    )
 
 
 def test_a_write_that_is_cut_off_leaves_what_was_there(store: Web) -> None:
-    put("s3://bucket/x.csv", b"old")
+    put(f"{store.bucket}/x.csv", b"old")
     store.breaks = lambda method, path: method in ("PUT", "POST")
-    with pytest.raises(FileSystemError, match=r"cannot write s3://bucket/x\.csv"):
-        write(ROWS.lazy(), "s3://bucket/x.csv")
+    with pytest.raises(FileSystemError, match=rf"cannot write {store.bucket}/x\.csv"):
+        write(ROWS.lazy(), f"{store.bucket}/x.csv")
     store.breaks = lambda method, path: False
 
     def fail(frame: pl.DataFrame) -> pl.DataFrame:
         raise DataError("no")
 
     with pytest.raises(DataError):
-        write(ROWS.lazy().map_batches(fail), "s3://bucket/x.csv")
-    assert stores.read(Url("s3://bucket/x.csv")).data == b"old"
-    assert [entry.url.key for entry in stores.listing(Url("s3://bucket"))] == ["x.csv"]
+        write(ROWS.lazy().map_batches(fail), f"{store.bucket}/x.csv")
+    assert stores.read(Url(f"{store.bucket}/x.csv")).data == b"old"
+    assert [entry.url.key for entry in stores.listing(Url(store.bucket))] == ["x.csv"]
 
 
 def test_a_read_that_is_cut_off_is_one_line(store: Web, site: Web) -> None:
-    put("s3://bucket/x.parquet", as_parquet())
+    put(f"{store.bucket}/x.parquet", as_parquet())
     site.pages["/x.parquet"] = as_parquet()
     store.breaks = site.breaks = lambda method, path: "x.parquet" in path and method == "GET"
-    for url in ("s3://bucket/x.parquet", f"{site.url}/x.parquet"):
+    for url in (f"{store.bucket}/x.parquet", f"{site.url}/x.parquet"):
         with pytest.raises(FileSystemError, match="cannot read"):
             open_source(url)
 
 
 def test_an_artifact_is_read_as_it_was_written(store: Web) -> None:
-    url = "s3://bucket/models/a.platt"
+    url = f"{store.bucket}/models/a.platt"
     assert not artifacts.exists(url)
     artifacts.write(url, draft(1), {"state": state(1)})
     assert artifacts.exists(url)
@@ -213,14 +240,14 @@ def test_an_artifact_is_read_as_it_was_written(store: Web) -> None:
 
 
 def test_another_thing_is_not_replaced(store: Web) -> None:
-    put("s3://bucket/mine/thesis.tex", b"years of work")
+    put(f"{store.bucket}/mine/thesis.tex", b"years of work")
     with pytest.raises(FileSystemError, match=r"thesis\.tex"):
-        artifacts.write("s3://bucket/mine", draft(1), {"state": state(1)})
-    assert [entry.url.key for entry in stores.listing(Url("s3://bucket"))] == ["mine/thesis.tex"]
+        artifacts.write(f"{store.bucket}/mine", draft(1), {"state": state(1)})
+    assert [entry.url.key for entry in stores.listing(Url(store.bucket))] == ["mine/thesis.tex"]
 
 
 def test_whatever_request_fails_a_reader_has_the_old_or_the_new_artifact(store: Web) -> None:
-    url = "s3://bucket/a.platt"
+    url = f"{store.bucket}/a.platt"
     artifacts.write(url, draft(0), {"state": state(0)})
     count = 0
 
@@ -252,7 +279,7 @@ def test_whatever_request_fails_a_reader_has_the_old_or_the_new_artifact(store: 
 
 
 def test_a_commit_whose_answer_is_lost_is_one(store: Web) -> None:
-    url = "s3://bucket/a.platt"
+    url = f"{store.bucket}/a.platt"
     lost: list[str] = []
 
     def once(method: str, path: str) -> bool:
@@ -270,7 +297,7 @@ def test_a_commit_whose_answer_is_lost_is_one(store: Web) -> None:
 
 
 def test_of_two_writers_one_is_refused(store: Web) -> None:
-    url = "s3://bucket/a.platt"
+    url = f"{store.bucket}/a.platt"
     for generation in (0, 10):
         seen: list[str] = []
 
@@ -287,7 +314,7 @@ def test_of_two_writers_one_is_refused(store: Web) -> None:
 
 
 def test_readers_see_the_old_or_the_new_artifact(store: Web) -> None:
-    url = "s3://bucket/a.platt"
+    url = f"{store.bucket}/a.platt"
     artifacts.write(url, draft(0), {"state": state(0)})
     done = threading.Event()
     found: list[object] = []
@@ -312,7 +339,7 @@ def test_readers_see_the_old_or_the_new_artifact(store: Web) -> None:
 
 
 def test_only_old_leftovers_are_removed(store: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = "s3://bucket/a.platt"
+    url = f"{store.bucket}/a.platt"
     for generation in range(4):
         artifacts.write(url, draft(generation), {"state": state(generation)})
     assert len(stores.listing(Url(url))) > 4  # what a slower writer may yet name

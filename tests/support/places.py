@@ -6,6 +6,8 @@ import http.client
 import http.server
 import importlib.util
 import re
+import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +26,11 @@ SECRET = "geheim%2F%40wort"
 def need(*modules: str) -> None:
     """Skip the test where a package is not installed."""
     for module in modules:
-        if importlib.util.find_spec(module) is None:
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:  # of the package around it
+            found = None
+        if found is None:
             pytest.skip(f"no {module}")
 
 
@@ -42,6 +48,8 @@ class Web:
         By method and path: whether the connection is cut once the request is done, without an answer.
     before
         Called with the method and the path of each request.
+    bucket
+        Of a store, the URL of the bucket that tests may use.
     """
 
     pages: dict[str, bytes] = field(default_factory=dict)
@@ -52,6 +60,7 @@ class Web:
     requests: list[tuple[str, str]] = field(default_factory=list)
     signers: list[str] = field(default_factory=list)
     url: str = ""
+    bucket: str = ""
 
 
 @contextmanager
@@ -131,6 +140,29 @@ def s3_server() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""What Azurite's documentation gives as its only account."""
+
+
+@contextmanager
+def azure_server() -> Iterator[str]:
+    """The URL of an Azure blob store, which keeps its objects in memory."""
+    need("obstore", "azure.storage.blob")
+    command = shutil.which("azurite-blob")
+    if command is None:
+        pytest.skip("no azurite-blob")
+    # Port 0: the system chooses it, and the server says which.
+    arguments = ["--blobPort", "0", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+    with subprocess.Popen([command, *arguments], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            said = next((line for line in server.stdout if "successfully listens on" in line), "")
+            yield said.split()[-1]
+        finally:
+            server.kill()
 
 
 def databases(stack: ExitStack, folder: Path, scheme: str) -> str:
