@@ -16,6 +16,11 @@ from calcli.numeric.sums import totals
 _SYMMETRIC = 1e-9
 """Skewness up to which rounding would be all that is left of the correction."""
 
+_SHRUNK = 0.75
+"""The share of the estimated skewness that is corrected for. Where ten positives bear the sum, it is estimated from
+them too, and all of it is too much: with 1,000 rows at a rate of 1 % intervals hold in 97.5 % of cases by the whole, in
+95.5 to 96.5 % by three quarters and in 92.5 % by none; where rows are many the three agree."""
+
 Z975 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
@@ -105,7 +110,7 @@ class PairedSums:
         assume that weights say how precise a row is; without weights it is the usual s^2/n. Rows of weight zero count
         for nothing. Few rows with large differences, as positives are where they are rare, make t skewed: Hall's
         transformation g(t) = ((1 + s t/3)^3 - 1)/s + s/6 (1992), with s the skewness of the sum, is normal to a higher
-        order, and t itself where s is 0.
+        order, and t itself where s is 0. Three quarters of the estimated s are taken.
         """
         if self.weight <= 0:
             return Paired(None, None, None, None)
@@ -124,7 +129,7 @@ class PairedSums:
 
 def _skewed(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float, float]:
     """The ends of the interval, and Hall's transform of the mean over its error."""
-    skew = skew if math.isfinite(skew) and abs(skew) > _SYMMETRIC else 0.0
+    skew = _SHRUNK * skew if math.isfinite(skew) and abs(skew) > _SYMMETRIC else 0.0
     t = mean / error
     if skew:
         t = ((1.0 + skew * t / 3.0) ** 3 - 1.0) / skew + skew / 6.0

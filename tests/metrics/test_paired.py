@@ -21,10 +21,10 @@ def test_of_symmetric_differences_it_is_the_z_test_of_the_mean(a, shift):
         assert found.p == pytest.approx(2 * stats.norm.sf(abs(np.mean(a)) / error), rel=1e-4, abs=1e-9)
 
 
-def test_the_ends_are_where_halls_statistic_is_a_normal_quantile():
+def test_the_ends_are_where_halls_statistic_of_three_quarters_of_the_skewness_is_a_normal_quantile():
     d = np.random.default_rng(2).exponential(size=80) ** 2 - 1.5
     found = paired_difference(d, np.zeros(80), None)
-    skew = stats.skew(d) / np.sqrt(80)
+    skew = 0.75 * stats.skew(d) / np.sqrt(80)
     for end, quantile in ((found.lo, 0.975), (found.hi, 0.025)):
         t = (d.mean() - end) / stats.sem(d)
         hall = t + skew * (t**2 / 3 + 1 / 6) + skew**2 * t**3 / 27
@@ -45,7 +45,7 @@ def test_few_positives_do_not_make_it_one_sided():
         found = paired_difference(loss, other, None)
         below, above = below + (truth < found.lo), above + (truth > found.hi)
     assert max(below, above) / 2000 <= 0.035  # by the z test 0.065 lie on one side
-    assert 0.93 <= 1 - (below + above) / 2000 <= 0.985
+    assert 0.93 <= 1 - (below + above) / 2000 <= 0.97
 
 
 @pytest.mark.parametrize("weighted", [False, True])
