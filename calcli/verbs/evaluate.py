@@ -15,6 +15,7 @@ from calcli.evaluation.compared_scores import (
     NamedScores,
     all_features,
     bind_scores,
+    read_named,
     scale_checks,
     seen_before,
 )
@@ -58,9 +59,10 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
-    if (intervals := interval_models(request)) is not None:
+    artifacts, columns = read_named(request.all_artifacts, request.scores)
+    if (intervals := interval_models(request, artifacts)) is not None:
         return evaluate_intervals(request, intervals, listener)
-    named_scores = NamedScores.parse(request.all_artifacts, request.scores)
+    named_scores = NamedScores.of(artifacts, columns)
     against = _against(request, named_scores)
     # The metrics.
     if request.engine == "spark":
