@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -94,6 +95,18 @@ def names_or_empty(text: str | None) -> tuple[str, ...]:
 def names_or_none(text: str | None) -> tuple[str, ...] | None:
     """The same, where ``none`` is no column at all."""
     return () if text == "none" else names(text)
+
+
+def count_or_auto(text: str) -> int | str:
+    """The number of bins, or ``auto``."""
+    from calcli.numeric.bins import MOST_BINS
+
+    if text == "auto":
+        return text
+    with suppress(ValueError):
+        if 1 <= (count := int(text)) <= MOST_BINS:
+            return count
+    raise UsageError(f"--bins takes a whole number, 1 to {MOST_BINS:,}, or auto, not {text!r}", hint="try: --bins 15")
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from calcli.cli import complete
-from calcli.cli.arguments import names, names_or_empty, names_or_none, settings, storage
+from calcli.cli.arguments import count_or_auto, names, names_or_empty, names_or_none, settings, storage
 from calcli.cli.environment import THREAD_VARIABLES
 from calcli.cli.screen import is_terminal
 from calcli.cli.signature import REQUIRED, argument, option
@@ -197,7 +197,9 @@ METRICS = check(
     complete=complete.metrics,
     show_default=False,
 )
-BINS = check("--bins N", "The number of bins.", 15, min=1, max=100_000)
+BINS = check(
+    "--bins N|auto", "The number of bins; auto is the cube root of the number of rows.", "15", convert=count_or_auto
+)
 BINNING = check(
     "--binning width|mass", "Bins of equal width, or of equal mass.", "width", kind=Literal["width", "mass"]
 )

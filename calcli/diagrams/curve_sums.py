@@ -18,7 +18,7 @@ from calcli.metrics.diagnosis import Diagnosis
 from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.smooth import smooth_of
-from calcli.numeric.bins import BINS, width_edges
+from calcli.numeric.bins import BINS, BinCount, bins_of_rows, width_edges
 
 CELLS = 1 << 14
 """The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""
@@ -72,7 +72,7 @@ def curve_sums(
     of: str | None,
     kind: Kind = "reliability",
     *,
-    bins: int = BINS,
+    bins: BinCount = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
 ) -> CurveSums:
@@ -81,8 +81,8 @@ def curve_sums(
         return _Window(score, of, bands)
     if kind == "rejection":
         return _Rejection(score, of, bands)
-    if binning == "mass":
-        return _EqualMass(score, of, bands, bins)
+    if binning == "mass" or bins == "auto":
+        return _KeptRows(score, of, bands, bins, binning)
     return _Bars(score, of, bands, width_edges(bins))
 
 
@@ -134,24 +134,25 @@ class _Bars:
         )
 
 
-class _EqualMass:
-    """Bars over bins that hold equal weight. Where these end is known only when all rows are there."""
+class _KeptRows:
+    """Bars over bins whose edges are known only when all rows are there."""
 
-    def __init__(self, score: str, of: str | None, bands: Bands, bins: int) -> None:
-        self.score, self.of, self.bands, self.bins = score, of, bands, bins
+    def __init__(self, score: str, of: str | None, bands: Bands, bins: BinCount, binning: Binning) -> None:
+        self.score, self.of, self.bands, self.bins, self.binning = score, of, bands, bins, binning
         self.parts: list[Scored] = []
 
     def add(self, rows: Scored) -> None:
         self.parts.append(rows)
 
-    def join(self, other: _EqualMass) -> None:
+    def join(self, other: _KeptRows) -> None:
         self.parts += other.parts
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         rows = joined(self.parts)
         if rows is None or rows.nothing:
             return Curve(self.score, self.of, "reliability")
-        edges = np.unique(rows.blocks.quantiles(self.bins))
+        bins = bins_of_rows(rows.rows) if self.bins == "auto" else self.bins
+        edges = width_edges(bins) if self.binning == "width" else np.unique(rows.blocks.quantiles(bins))
         bars = _Bars(self.score, self.of, self.bands, edges if len(edges) > 1 else np.repeat(edges, 2))
         bars.add(rows)
         return bars.curve(diagnosis)

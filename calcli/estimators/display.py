@@ -11,7 +11,7 @@ from calcli.diagrams import image
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import as_value_errors
 from calcli.estimators.metrics import Read
-from calcli.numeric.bins import BINS
+from calcli.numeric.bins import BINS, BinCount
 from calcli.reports.curves import CurveBuilder
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def reliability_diagram(
     ax: Axes | None = None,
     *,
     name: str = "score",
-    bins: int = BINS,
+    bins: BinCount = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
     of: str | None = None,
@@ -79,7 +79,7 @@ def reliability_diagram(
     name
         The name of the score, for the title.
     bins, binning
-        How many bins, and whether of equal ``width`` or ``mass``.
+        How many bins, and whether of equal ``width`` or ``mass``; ``auto`` is the cube root of the number of rows.
     bands
         ``consistency`` is what a calibrated score would show, ``bootstrap`` what rows drawn anew show, or ``none``.
     of

@@ -36,7 +36,7 @@ _BESIDE = {
     "edges": "Pairs of rows that are linked, shape (n, 2), by their places.",
 }
 _BINS = {
-    "bins": "How many bins.",
+    "bins": "How many bins; ``auto`` is the cube root of the number of rows.",
     "binning": "Whether bins are of equal ``width`` on [0, 1], or hold equal numbers of rows, ``mass``.",
     "convention": "The library whose bins these are: on which side of an edge a value falls, what becomes of 0 and 1.",
 }
@@ -124,7 +124,7 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
                 None if clusters is None else _clusters(clusters),
                 None if edges is None else np.asarray(edges, dtype=np.int64),
             )
-            measured = catalog.measure([spec], scored, Options(**options))[spec.name]
+            measured = catalog.measure([spec], scored, Options(**options).of_rows(scored.rows))[spec.name]
         if measured.value is None:
             warnings.warn(f"{spec.name} is not defined: {measured.reason}", stacklevel=2)
             return math.nan

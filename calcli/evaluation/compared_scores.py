@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from calcli.artifacts import store
+from calcli.artifacts.store import Artifact
 from calcli.batch import Batch, Edges, FloatArray
 from calcli.engines.listener import Listener
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
-from calcli.fitting.model import Model, load
+from calcli.fitting.model import Model, opened
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
@@ -72,21 +74,31 @@ class NamedScores:
     @classmethod
     def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
         """From ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
-        places: dict[str, str] = {}
-        for flag, texts in (("--with", artifacts), ("--score", columns)):
-            for text in texts:
-                name, place = split_name(flag, text)
-                if name in places:
-                    raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
-                places[name] = place
-        names = list(places)
-        return cls(
-            {name: load(places[name]) for name in names[: len(artifacts)]},
-            {name: places[name] for name in names[len(artifacts) :]},
-        )
+        return cls.of(*read_named(artifacts, columns))
+
+    @classmethod
+    def of(cls, artifacts: Mapping[str, Artifact], columns: Mapping[str, str]) -> NamedScores:
+        """From what `read_named` gives."""
+        return cls({name: opened(artifact) for name, artifact in artifacts.items()}, columns)
 
 
-def split_name(flag: str, text: str) -> tuple[str, str]:
+def read_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Artifact], dict[str, str]]:
+    """The artifacts of ``DIR`` or ``NAME=DIR`` by name, each read once, and the columns by name."""
+    places: dict[str, str] = {}
+    for flag, texts in (("--with", artifacts), ("--score", columns)):
+        for text in texts:
+            name, place = _split_name(flag, text)
+            if name in places:
+                raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
+            places[name] = place
+    names = list(places)
+    return (
+        {name: store.read(places[name]) for name in names[: len(artifacts)]},
+        {name: places[name] for name in names[len(artifacts) :]},
+    )
+
+
+def _split_name(flag: str, text: str) -> tuple[str, str]:
     """The name of a score, and its directory or column."""
     name, separator, place = text.partition("=")
     if not separator:

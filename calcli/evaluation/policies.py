@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from calcli.artifacts import store
+from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, Units
 from calcli.decisions.amounts import measure_intervals
@@ -15,10 +15,10 @@ from calcli.decisions.rows import Number, Rows
 from calcli.engines.decision_columns import codes
 from calcli.engines.listener import Listener, stage
 from calcli.errors import UsageError
-from calcli.evaluation.compared_scores import NamedScores, split_name
+from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
-from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
+from calcli.fitting.intervals import IntervalModel, measured_amounts, opened_intervals
 from calcli.fitting.policies import asked_of
 from calcli.reports.groups import Numbered, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, data_facts, report_on
@@ -69,15 +69,14 @@ def measured_policies(
     return tuple(entries)
 
 
-def interval_models(request: EvaluateRequest) -> dict[str, IntervalModel] | None:
+def interval_models(request: EvaluateRequest, artifacts: Mapping[str, Artifact]) -> dict[str, IntervalModel] | None:
     """The policies of intervals by name, if the artifacts are such; they are evaluated without others."""
-    places = dict(split_name("--with", text) for text in request.all_artifacts)
-    amounts = [store.describe(place).holds_intervals for place in places.values()]
+    amounts = [artifact.manifest.holds_intervals for artifact in artifacts.values()]
     if not any(amounts):
         return None
     if not all(amounts) or request.scores or request.drift is not None:
         raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
-    return {name: load_intervals(place) for name, place in places.items()}
+    return {name: opened_intervals(artifact) for name, artifact in artifacts.items()}
 
 
 def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalModel], listener: Listener) -> Report:

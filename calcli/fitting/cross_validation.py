@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
-from calcli.fitting.splits import Splits
+from calcli.fitting.splits import Mask, Splits
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
@@ -114,8 +114,19 @@ def predict_splits(
         middle = time.perf_counter()
         prob = fitted.predict(batch.take(splits.tests[split]))
         apply_seconds = time.perf_counter() - middle
-        said = fitted.predict(batch.take(slice(None, None, step))) if step else None
+        said = _said(fitted, batch, splits.tests[split], prob, step) if step else None
         yield FoldPredictions(split, prob, middle - started, apply_seconds, said), fitted
+
+
+def _said(fitted: FittedMethod, batch: Batch, test: Mask, prob: FloatArray, step: int) -> FloatArray:
+    """What a calibrator says of each `step`-th row; of the rows of its test it has said `prob`."""
+    if fitted.whole_table:
+        return fitted.predict(batch.take(slice(None, None, step)))
+    others = ~test
+    others[np.arange(len(batch)) % step > 0] = False
+    said = np.empty(batch.score.shape)
+    said[test], said[others] = prob, fitted.predict(batch.take(others))
+    return said[::step]
 
 
 def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:

@@ -46,11 +46,6 @@ class IntervalModel:
         store.write(path, self.manifest, {THRESHOLD: self.rule.to_state()})
 
 
-def load_intervals(path: str | Path) -> IntervalModel:
-    """Open an artifact directory."""
-    return opened_intervals(store.read(path))
-
-
 def opened_intervals(artifact: Artifact) -> IntervalModel:
     """The intervals that an artifact holds; a damaged one is found by predicting with it."""
     if not artifact.manifest.holds_intervals:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.blocks import Blocks, SortedRows
-from calcli.numeric.bins import BINS
+from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins
 from calcli.numeric.ranks import rising
 
 Direction = Literal["lower", "higher", "target"]
@@ -30,9 +30,7 @@ CONVENTIONS = (
 """The conventions of libraries for the bins of the ECE family; see `calcli.metrics.conventions`."""
 
 
-MOST_BINS = 100_000
-
-_MOST = {"bins": MOST_BINS, "views": 1_000_000, "bin_size": 10**15, "norm": 1000}
+_MOST = {"views": 1_000_000, "bin_size": 10**15, "norm": 1000}
 """The greatest values of the options that are numbers."""
 
 
@@ -44,7 +42,7 @@ class Options:
     ----------
     bins, binning
         For the ECE family: how many bins, and whether they are of equal width on [0, 1] or hold equal numbers of rows
-        (equal weight, if rows have weights).
+        (equal weight, if rows have weights). ``auto`` is the cube root of the number of rows; see `of_rows`.
     mvce
         ``closed``: what infinitely many views would give, sampled only where the closed form does not hold.
         ``sampled``: always by shuffling.
@@ -64,9 +62,11 @@ class Options:
     in_sample
         Whether the score was fitted on these very rows: tests then allow for a fitted intercept and slope, or have no
         p-value, and there is no verdict on all gaps.
+    auto_bins
+        Whether `bins` follows from the number of rows.
     """
 
-    bins: int = BINS
+    bins: BinCount = BINS
     binning: Literal["width", "mass"] = "width"
     mvce: Literal["closed", "sampled"] = "closed"
     views: int = 100
@@ -76,9 +76,11 @@ class Options:
     seed: int = 0
     convention: str = "sklearn"
     in_sample: bool = False
+    auto_bins: bool = False
 
     def __post_init__(self) -> None:
-        numbers = {"bins": self.bins, "views": self.views, "bin_size": self.bin_size, "norm": self.norm}
+        check_bins(self.bins)
+        numbers = {"views": self.views, "bin_size": self.bin_size, "norm": self.norm}
         for name, value in numbers.items():
             if value is not None and not 1 <= value <= _MOST[name]:
                 raise UsageError(f"{name} is {value}; it must be a number from 1 to {_MOST[name]:,}")
@@ -91,10 +93,24 @@ class Options:
         if self.convention not in CONVENTIONS:
             raise UsageError(unknown_name("convention", self.convention, CONVENTIONS))
 
+    def of_rows(self, rows: int) -> Options:
+        """The same with a number of bins: ``auto`` becomes that of so many rows of positive weight."""
+        return replace(self, bins=bins_of_rows(rows), auto_bins=True) if self.bins == "auto" else self
+
+    @property
+    def bin_count(self) -> int:
+        """The number of bins, which is known."""
+        if self.bins == "auto":
+            raise ValueError("the number of bins follows from that of the rows: call of_rows")
+        return self.bins
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The exact definition of a metric. Fields that do not apply are None."""
+    """The exact definition of a metric. Fields that do not apply are None.
+
+    `auto_bins` says that `bins` follows from the number of rows.
+    """
 
     direction: Direction
     bins: int | None = None
@@ -106,6 +122,7 @@ class Definition:
     bin_size: float | None = None
     clusters: Mapping[str, object] | None = None
     approximation: str | None = None
+    auto_bins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +307,11 @@ class Scored:
         if self.weight is None or largest == 0.0 or 1e-100 < largest < 1e100:
             return self
         return replace(self, weight=self.weight / largest)
+
+    @property
+    def rows(self) -> int:
+        """How many rows have a positive weight."""
+        return len(self) if self.weight is None else int(np.count_nonzero(self.weight))
 
     @property
     def held(self) -> Scored:

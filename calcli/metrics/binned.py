@@ -148,7 +148,7 @@ def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
 def edges_of(options: Options, blocks: Blocks | None) -> FloatArray:
     """The edges of the bins; those of equal mass are cut between the rows of `blocks`, which must all hold some."""
     rule = convention(options.convention)
-    count = rule.count(options.bins)
+    count = rule.count(options.bin_count)
     if options.binning == "width" or blocks is None:
         return bins.width_edges(count)
     if rule.side == "truncated":
@@ -181,12 +181,13 @@ def definition_of(rows: OfClasses, options: Options, norm: float, reduction: Red
     rule = convention(options.convention)
     return Definition(
         "lower",
-        bins=rule.count(options.bins),
+        bins=rule.count(options.bin_count),
         binning=options.binning,
         edge=rule.text,
         reduction=reduction_text(rows, reduction, options),
         norm=None if math.isinf(norm) else norm,
         approximation="the largest gap of any bin that holds rows" if math.isinf(norm) else None,
+        auto_bins=options.auto_bins,
     )
 
 
@@ -248,12 +249,13 @@ def ece_debiased(scored: Scored, options: Options) -> Measured:
     """Debiased calibration error (Kumar, Liang & Ma 2019): squared gaps less what chance adds to them."""
     definition = Definition(
         "lower",
-        bins=options.bins,
+        bins=options.bin_count,
         binning="mass",
         edge="right-closed, cut halfway between rows",
         reduction=reduction_text(scored, "top", options),
         norm=2.0,
         approximation="bins with one row contribute 0; a sum below 0 is 0",
+        auto_bins=options.auto_bins,
     )
     return measured(scored, options, lambda one, how: debiased_of(one.blocks, how), "top", definition, "")
 
@@ -264,7 +266,7 @@ def debiased_of(blocks: Blocks, options: Options) -> float:
     With weights n_b is Kish's effective number of rows, (sum w)^2 / sum w^2: the variance of the mean label.
     """
     blocks = blocks.held
-    cuts = blocks.halfway_cuts(options.bins)
+    cuts = blocks.halfway_cuts(options.bin_count)
     place, count = np.searchsorted(cuts, blocks.prob, side="left"), len(cuts) + 1
     columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, blocks.square)
     weight, prob, positive, square = (np.bincount(place, column, minlength=count) for column in columns)

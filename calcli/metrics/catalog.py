@@ -253,6 +253,7 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Metr
 
 def settled(chosen: Iterable[MetricSpec], scored: Sequence[Scored], options: Options) -> Options:
     """Options with which each metric is computed in the same way for all of these scores of the same rows."""
+    options = options.of_rows(scored[0].rows)
     for metric in chosen:
         settle = metric.load_settle()
         options = options if settle is None else settle(scored, options)

@@ -7,21 +7,47 @@ the last one everything above, so that every value has a bin. This is the conven
 
 from __future__ import annotations
 
+import math
+from typing import Literal, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, spans
+from calcli.errors import UsageError
 from calcli.numeric.links import log_odds, sigmoid
 from calcli.numeric.sums import totals
 
 BINS = 15
 """So many there are unless others are asked for, in metrics as in pictures: as many as Guo et al. 2017 have."""
 
+MOST_BINS = 100_000
+"""More than these tell nothing apart, and cost memory."""
+
+BinCount: TypeAlias = int | Literal["auto"]
+"""How many bins; ``auto`` is `bins_of_rows` of the number of rows."""
+
 _ROUNDING = 1e-14
 """More than two ways to compute a log-odds differ, relative to 1 + |z|; scores of data lie farther apart."""
 
 _FEW_EDGES = 32
 """Up to so many edges, comparing with each of them in turn is faster than a binary search."""
+
+
+def check_bins(bins: int | str) -> None:
+    """Refuse what is no number of bins."""
+    if bins != "auto" and (isinstance(bins, str) or not 1 <= bins <= MOST_BINS):
+        raise UsageError(f"bins is {bins}; it must be a number from 1 to {MOST_BINS:,}, or auto")
+
+
+def bins_of_rows(rows: int) -> int:
+    """As many bins as the cube root of the number of rows, rounded up: scikit-learn's ``n_bins="cube_root"``.
+
+    With bins of equal width or of equal mass, the bound on the bias of the ECE is the least where the number of bins
+    is of this order (Futami & Fujisawa, NeurIPS 2024).
+    """
+    near = round(math.cbrt(rows))
+    return min(max(1, near if near**3 >= rows else near + 1), MOST_BINS)
 
 
 def just_above(cuts: FloatArray) -> FloatArray:

@@ -165,7 +165,8 @@ def _bins(one: Mapping[str, Any]) -> str:
     if one["binning"] == "shuffled":
         return f"{one['bins']:,} bins of {one['bin_size']:,.0f} rows"
     kinds = {"width": "equal width", "mass": "equal weight"}
-    return f"{one['bins']:,} bins of {kinds.get(one['binning'], one['binning'])}"
+    auto = " (auto)" if one.get("auto_bins") else ""
+    return f"{one['bins']:,} bins{auto} of {kinds.get(one['binning'], one['binning'])}"
 
 
 def drift(verdict: Mapping[str, Any]) -> str:

@@ -150,13 +150,14 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 def _difference(here: Definition, there: Mapping[str, Json]) -> str | None:
     """The first difference that makes two definitions different metrics.
 
-    The number of shuffled bins follows from the number of rows, so their size is compared. Sampling and approximation
-    only change the precision.
+    The number of shuffled bins follows from the number of rows, so their size is compared; that of other bins may, and
+    is then compared roughly. Sampling and approximation only change the precision.
     """
     shuffled = here.binning == "shuffled"
     for key in ("direction", "binning", "edge", "reduction", "norm", "clusters", "bin_size" if shuffled else "bins"):
         ours, theirs = getattr(here, key), there.get(key)
-        if ours == theirs or (key == "bin_size" and _close(ours, theirs)):
+        roughly = key == "bin_size" or (key == "bins" and here.auto_bins and there.get("auto_bins"))
+        if ours == theirs or (roughly and _close(ours, theirs)):
             continue
         if key == "clusters":
             return "its clusters are others"

@@ -11,7 +11,7 @@ from calcli.errors import UsageError, unknown_name
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import diagnose
 from calcli.metrics.joint_test import GapSums
-from calcli.numeric.bins import BINS
+from calcli.numeric.bins import BINS, BinCount
 
 TOP, ALL = "top", "all"
 """In place of a class: the predicted one; every one."""
@@ -41,7 +41,7 @@ class CurveBuilder:
         kinds: Sequence[Kind] = ("reliability",),
         classes: Sequence[str] = (),
         *,
-        bins: int = BINS,
+        bins: BinCount = BINS,
         binning: Binning = "width",
         bands: Bands = "consistency",
         judged: bool = True,

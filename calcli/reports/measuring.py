@@ -156,7 +156,7 @@ def measure_all(
     )
 
     # The curves.
-    curves = CurveBuilder(list(scored), classes, kinds, bins=options.bins, judged=not options.in_sample)
+    curves = CurveBuilder(list(scored), classes, kinds, bins=options.bin_count, judged=not options.in_sample)
     curves.add(list(scored.values()))
     scores = tuple(
         score_row(candidate.name, candidate.source, measured[candidate.name], classes, candidate.seconds)

@@ -49,9 +49,14 @@ def evaluate(
         scores = (replace(scores[0], binding=scaled(table, scores[0].binding, name)), *scores[1:])
         by_cluster = any(metric.clusters for metric in chosen)
         clusters = clustering_of_artifacts(scores, named_scores.models) if by_cluster else None
-        # The only pass over the rows.
-        keep_going = request.bad_rows == "null"
-        evaluating = Evaluating(name, scores, clusters, chosen, request.options, request.kinds, keep_going)
+        # A pass that counts rows, if the number of bins follows from it; then the only pass over all columns.
+        keep_going, options = request.bad_rows == "null", request.options
+        if options.bins == "auto":
+            bindings = [score.binding for score in scores]
+            counting, reads = CountingRows(name, bindings, keep_going), columns_of(bindings, features=False)
+            with stage(listener, "counting rows on Spark"):
+                options = options.of_rows(spark.total(table, reads, counting, name))
+        evaluating = Evaluating(name, scores, clusters, chosen, options, request.kinds, keep_going)
         with stage(listener, "measuring on Spark"):
             total = spark.total(table, columns_of(evaluating.bindings), evaluating, name)
     # Bad rows are known only now.
@@ -72,6 +77,20 @@ def _refuse(what: str | None) -> None:
             f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
             hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
         )
+
+
+@dataclass(frozen=True)
+class CountingRows:
+    """On a worker, how many good rows of one task have a positive weight. It is pickled."""
+
+    name: str
+    bindings: Sequence[Binding]
+    keep_going: bool
+
+    def __call__(self, frames: Iterator[pl.DataFrame]) -> int:
+        count, unchecked = Count(self.name, keep_going=self.keep_going), [None] * len(self.bindings)
+        chunks = (encode_chunk(frame, self.bindings, count, unchecked, features=False) for frame in frames)
+        return sum(int(np.count_nonzero(chunk.batches[0].weights)) for chunk in chunks if chunk is not None)
 
 
 @dataclass(slots=True)

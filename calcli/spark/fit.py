@@ -45,6 +45,11 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     for flag, column in (("--resample-by", request.resample_by), ("--order-by", request.order_by)):
         if column is not None:
             raise UsageError(f"{flag} needs all rows at once, and --engine spark fits from sums over them")
+    if request.options.bins == "auto":
+        raise UsageError(
+            "--bins auto needs the number of held-out rows before they are summed, and --engine spark counts them then",
+            hint="give a number, such as --bins 100",
+        )
     params = request.resolve(spec)
     paths = paths_of(request.data, request.input_format, request.delimiter)
     if request.output is None:

@@ -19,8 +19,8 @@ from calcli.engines.local import BadRows
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
-from calcli.metrics.base import MOST_BINS, Scored
-from calcli.numeric.bins import BINS
+from calcli.metrics.base import Scored
+from calcli.numeric.bins import BINS, BinCount, check_bins
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, class_weights, facts_of
 from calcli.reports.schema import DataFacts
@@ -60,7 +60,8 @@ class DiagramRequest:
         ``reliability``: bars; ``smooth``: a curve in their place; ``rejection``: the error rate of what is left when
         the least sure rows are rejected.
     bins, binning
-        How many bars, and whether they are of equal width or hold equal weight.
+        How many bars, and whether they are of equal width or hold equal weight. ``auto`` is the cube root of the number
+        of rows in the picture.
     classes
         Whose probability: names of classes, ``all``, or ``top`` for the class that is predicted. None given: the
         positive class of two, ``top`` of more.
@@ -77,7 +78,7 @@ class DiagramRequest:
     output: str | os.PathLike[str] | None = None
     output_format: str | None = None
     kind: Kind = "reliability"
-    bins: int = BINS
+    bins: BinCount = BINS
     binning: Binning = "width"
     classes: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
@@ -91,8 +92,7 @@ class DiagramRequest:
         for name, known in (("kind", Kind), ("binning", Binning), ("bands", Bands)):
             if getattr(self, name) not in get_args(known):
                 raise UsageError(unknown_name(name, getattr(self, name), get_args(known)))
-        if not 1 <= self.bins <= MOST_BINS:
-            raise UsageError(f"bins is {self.bins}; there must be 1 to {MOST_BINS:,}")
+        check_bins(self.bins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,14 @@ class DiagramResult:
 
     def to_json(self) -> dict[str, Json]:
         """The numbers of the picture, and captions of its curves."""
+        bars = self.request.kind == "reliability"
         return as_json(
             {
                 "schema": SCHEMA,
                 "version": VERSION,
                 "kind": self.request.kind,
-                "bins": self.request.bins if self.request.kind == "reliability" else None,
-                "binning": self.request.binning if self.request.kind == "reliability" else None,
+                "bins": self.request.bins if bars and self.request.bins != "auto" else None,
+                "binning": self.request.binning if bars else None,
                 "bands": self.request.bands,
                 "data": asdict(self.data),
                 "binding": self.binding.to_json(),
@@ -135,6 +136,7 @@ class DiagramResult:
                     {
                         "score": curve.score,
                         "class": curve.of,
+                        "bins": curve.bins or None,
                         "error": curve.error,
                         "chance": curve.chance,
                         "diagnosis": None if curve.diagnosis is None else asdict(curve.diagnosis),
@@ -174,7 +176,7 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
 def _traced(
     request: DiagramRequest, source: Source, scores: Sequence[ComparedScore], *, every_kind: bool
 ) -> tuple[tuple[Curve, ...], DataFacts]:
-    """The curves and the facts about the rows; rows are only kept for bins of equal weight."""
+    """The curves and the facts about the rows; rows are only kept where the edges of bins follow from all of them."""
     binding = scores[0].binding
     kinds: list[Kind] = [request.kind]
     if every_kind:

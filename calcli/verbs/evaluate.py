@@ -15,6 +15,7 @@ from calcli.evaluation.compared_scores import (
     NamedScores,
     all_features,
     bind_scores,
+    read_named,
     scale_checks,
     seen_before,
 )
@@ -58,9 +59,10 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
-    if (intervals := interval_models(request)) is not None:
+    artifacts, columns = read_named(request.all_artifacts, request.scores)
+    if (intervals := interval_models(request, artifacts)) is not None:
         return evaluate_intervals(request, intervals, listener)
-    named_scores = NamedScores.parse(request.all_artifacts, request.scores)
+    named_scores = NamedScores.of(artifacts, columns)
     against = _against(request, named_scores)
     # The metrics.
     if request.engine == "spark":
@@ -115,7 +117,7 @@ def _here(
         with stage(listener, "measuring"):
             # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
             names = class_names(binding)
-            rows = buffer.done()
+            rows, options = buffer.done(), request.options
             if isinstance(rows, BufferedScores) and units is not None:
                 rows = replace(rows, together=units.rank)
             grouped: list[dict[str, Json]] = []
@@ -123,11 +125,12 @@ def _here(
             if isinstance(rows, Measurements):
                 measured = rows
             else:
+                options = options.of_rows(rows.candidates[0].scored(rows).rows)  # of groups as of all rows
                 measured = measure_all(
                     rows.candidates,
                     rows,
                     chosen,
-                    request.options,
+                    options,
                     names,
                     against=against,
                     resampling=resampling if request.bootstrap else None,
@@ -137,7 +140,7 @@ def _here(
                 )
                 for column, codes in groupings:
                     grouped += measure_groups(
-                        rows.candidates, rows, chosen, request.options, names, column, codes, rows.clusters
+                        rows.candidates, rows, chosen, options, names, column, codes, rows.clusters
                     )
                 if request.rejection:
                     rejected = rejection_curves(rows.candidates, rows)
@@ -202,7 +205,8 @@ def _read(
     """The probabilities of every good row, and its cluster. Features are read in chunks, and never kept."""
     names = [score.name for score in scores]
     sums = SummedScores.nothing(names, class_names(scores[0].binding), chosen, request.options, request.kinds)
-    buffer = ScoreBuffer(scores, sums, clusters, whole_for=request.whole_for(scores))
+    auto = "--bins auto" if request.options.bins == "auto" else None
+    buffer = ScoreBuffer(scores, sums, clusters, whole_for=request.whole_for(scores) or auto)
     bindings, suspect = [score.binding for score in scores], scale_checks(scores)
     if clusters is not None:
         bindings.append(clusters.binding)

@@ -11,7 +11,7 @@ from calcli.artifacts.store import Artifact
 from calcli.ensembles.load import read_ensemble
 from calcli.errors import UsageError
 from calcli.files import as_text
-from calcli.fitting.intervals import load_intervals
+from calcli.fitting.intervals import opened_intervals
 from calcli.fitting.model import read_calibrator
 from calcli.methods import catalog
 from calcli.methods.base import Section
@@ -67,7 +67,7 @@ def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
     if artifact.manifest.kind == "ensemble":
         return _ensemble(artifact, rules=rules)
     if artifact.manifest.holds_intervals:
-        return Inspection(artifact.path, artifact.manifest, dict(load_intervals(path).rule.to_state().params), {})
+        return Inspection(artifact.path, artifact.manifest, dict(opened_intervals(artifact).rule.to_state().params), {})
     model = read_calibrator(artifact)
     sections: tuple[Section, ...] = ()
     if rules:

@@ -100,7 +100,13 @@ USAGE = [
         ("methods", "--format", "jsn"),
         "--format: there is no 'jsn', only table, json, csv, markdown; did you mean json?",
     ),
-    (("fit", "x", "-m", "platt", "--bins", "many"), "--bins takes a whole number, 1 to 100,000, not 'many';"),
+    *(
+        (
+            ("fit", "x", "-m", "platt", f"--bins={bins}"),
+            f"--bins takes a whole number, 1 to 100,000, or auto, not '{bins}'",
+        )
+        for bins in ("many", "0", "-1", "100001", "1.5", "nan", "inf", "1" + "0" * 5000)
+    ),
     (("fit", "x", "-m", "platt", "--threads", "0"), "--threads takes a whole number, 1 to 1,000,000, not '0';"),
     (("fit", "x", "--budget", "long"), "--budget takes a number, 0 to 1,000,000,000, not 'long';"),
     (("fit", "x", "-m", "platt", "--set", "bins"), "--set bins is not KEY=VALUE;"),

@@ -98,7 +98,7 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
         else:
             with pytest.raises(TypeError, match="unexpected keyword"):
                 function(Y, EDGED, **beside(name), **{key: value})
-    scored_by = {field.name for field in fields(Options)} - {"in_sample", "rarer", *own}
+    scored_by = {field.name for field in fields(Options)} - {"auto_bins", "in_sample", "rarer", *own}
     given = beside(name)
     scored = Read.of(Y, EDGED, None, None).scored(
         _clusters(CLUSTERS) if "clusters" in given else None, given.get("edges")

@@ -90,7 +90,14 @@ def test_other_metrics_are_null_and_say_why(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize(("how", "flag"), [({"by": ("age",)}, "--by"), ({"bootstrap": 10}, "--bootstrap")])
+@pytest.mark.parametrize(
+    ("how", "flag"),
+    [
+        ({"by": ("age",)}, "--by"),
+        ({"bootstrap": 10}, "--bootstrap"),
+        ({"options": calcli.Options(bins="auto")}, "--bins auto"),
+    ],
+)
 def test_what_needs_the_rows_is_refused(here: Path, how: dict, flag: str) -> None:
     with pytest.raises(UsageError, match=f"{flag} needs all rows at once, and more than 1,500 are not held"):
         calcli.evaluate(chunked(clicks(2000)), **how)

@@ -70,6 +70,8 @@ def test_moderate_weights_keep_their_proportions(scale):
     ("given", "named"),
     [
         ({"bins": 0}, "bins is 0"),
+        ({"bins": 100_001}, "bins is 100001; it must be a number from 1 to 100,000, or auto"),
+        ({"bins": "many"}, "bins is many"),
         ({"views": 0}, "views is 0"),
         ({"bin_size": 0.5}, "bin_size is 0.5"),
         ({"norm": float("inf")}, "norm is inf"),

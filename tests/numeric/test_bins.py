@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcli.numeric.bins import assign, mass_edges, width_edges
+from calcli.numeric.bins import MOST_BINS, assign, bins_of_rows, mass_edges, width_edges
 from tests.support.strategies import probabilities, weights
 
 many = st.integers(1, 25).flatmap(probabilities)
@@ -31,6 +31,17 @@ def test_many_values_are_assigned_as_few_are():
 def test_edges_belong_to_the_lower_bin():
     edges = np.array([0.0, 0.25, 0.5, 1.0])
     np.testing.assert_array_equal(assign(np.array([0.0, 0.25, 0.26, 0.5, 0.51, 1.0]), edges), [0, 0, 1, 1, 2, 2])
+
+
+@given(st.integers(1, 10**15) | st.integers(1, 10**5).flatmap(lambda root: st.integers(root**3 - 1, root**3 + 1)))
+def test_the_bins_of_so_many_rows_are_the_least_whose_cube_is_no_smaller(rows):
+    count = bins_of_rows(rows)
+    assert (count - 1) ** 3 < rows or count == 1
+    assert count**3 >= rows or count == MOST_BINS
+
+
+def test_the_bins_of_rows_have_bounds():
+    assert [bins_of_rows(rows) for rows in (0, 1, 2, 8, 9, 64, 10**18)] == [1, 1, 2, 2, 3, 4, MOST_BINS]
 
 
 def test_everything_outside_is_in_the_outer_bins():

@@ -47,6 +47,21 @@ def test_bins_of_equal_mass_are_as_near_as_they_say(days: Path, driver: Driver, 
     assert_same_numbers(found, report.to_json())
 
 
+def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: Driver) -> None:
+    """Rows of weight zero and bad rows do not count."""
+    words = ("--weight", "zeroed", "--prob", "holey", "--bad-rows", "null", "--metrics", "ece,classwise_ece")
+    table = days.parent / "holey"
+    frame = ordered(days).with_columns(zeroed=pl.int_range(pl.len()) % 3, holey=1 / (1 + (-pl.col("logit")).exp()))
+    table.mkdir()
+    frame.with_columns(pl.when(pl.int_range(pl.len()) % 5 > 0).then("holey")).write_parquet(table / "part.parquet")
+    done = driver.run("evaluate", str(table), *words, "--bins", "auto", "--format", "json", "--engine", "spark")
+    assert done.code == 0, done.stderr
+    flags = calcli.Flags(weight="zeroed", prob="holey")
+    options = calcli.Options(bins="auto")
+    report = calcli.evaluate(table, metrics="ece,classwise_ece", options=options, flags=flags, bad_rows="null")
+    assert_same_numbers(json.loads(done.stdout), report.to_json())
+
+
 def test_more_classes_and_columns(driver: Driver, tmp_path: Path) -> None:
     table = str(tmp_path / "breeds.parquet")
     breeds().with_columns(pl.lit(0.25).alias(f"flat_{name}") for name in "abcd").write_parquet(table)

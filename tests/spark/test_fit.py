@@ -148,6 +148,7 @@ def test_bad_rows_fail_by_reason_or_are_left_out(days: Path, driver: Driver, tmp
     [
         (("-o", "x"), 2, "auto compares methods on all rows at once"),
         (("-o", "x", "-m", "isotonic"), 2, "identity, temperature, platt, quadratic, beta, spline"),
+        (("-o", "x", "-m", "platt", "--bins", "auto"), 2, "--bins auto needs the number of held-out rows"),
         (("-m", "platt"), 2, "try: -o NAME.platt"),
         (("-o", "x", "-m", "platt", "--logit", "age", "--label", "lable"), 3, "did you mean 'label'?"),
         (("-o", "x", "-m", "platt", "--prob", "logit"), 3, "looks like logits, not probabilities"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
+
+NORMAL = NormalDist()  # a hundred times as fast as scipy's for a single number
 
 
 @dataclass
@@ -32,8 +34,8 @@ def closed_mvce_of_sums(n: float, w: float, we: float, wwee: float, bin_size: fl
         return abs(mean)
     s = math.sqrt(v)
     d = mean / s
-    m = 2 * s * norm.pdf(d) + mean * (2 * norm.cdf(d) - 1)
-    rest = mean**2 + v - m**2 - v * (2 * norm.cdf(d) - 1) ** 2 + 2 * v * norm.pdf(d) ** 2 / (t - 1)
+    m = 2 * s * NORMAL.pdf(d) + mean * (2 * NORMAL.cdf(d) - 1)
+    rest = mean**2 + v - m**2 - v * (2 * NORMAL.cdf(d) - 1) ** 2 + 2 * v * NORMAL.pdf(d) ** 2 / (t - 1)
     return math.sqrt(m**2 + max(0.0, rest) / t)
 
 

@@ -15,7 +15,7 @@ from calcli.artifacts import store
 from calcli.cli.main import main
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.errors import ArtifactError, DataError, UsageError
-from calcli.fitting.intervals import load_intervals
+from calcli.fitting.intervals import opened_intervals
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 
 
@@ -100,7 +100,7 @@ def test_a_group_that_was_not_there_and_rows_without_a_prediction(here: Path) ->
     calcli.apply("p", rows, "out.parquet", bad_rows="null")
     out = pl.read_parquet("out.parquet")
     widths = (out["hi"] - out["lo"]).to_list()
-    limits = load_intervals("p").rule.intervals.thresholds.values
+    limits = opened_intervals(store.read("p")).rule.intervals.thresholds.values
     assert widths[1] == pytest.approx(2 * max(limit for (limit,) in limits))
     assert out["lo"][2] is None
 
@@ -132,12 +132,12 @@ def test_intervals_are_no_calibrator(here: Path) -> None:
 
 def test_a_forged_rule_is_refused(here: Path) -> None:
     calcli.decide(forecasts(200, 0), intervals=0.9, prediction="forecast", output="p")
-    model = load_intervals("p")
+    model = opened_intervals(store.read("p"))
     state = model.rule.to_state()
     for params in ({"lower": 5}, {"kind": "sets"}, {"rule": {}}, {"spread": "sd"}):
         store.write("forged", model.manifest, {"threshold": type(state)({**state.params, **params})})
         with pytest.raises(ArtifactError, match="does not hold"):
-            load_intervals("forged")
+            opened_intervals(store.read("forged"))
 
 
 def test_the_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +149,26 @@ def test_the_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["inspect", "valid.policy"], ["evaluate", "valid.csv", "--with", "valid.policy", "-q"]):
         assert main(words) == 0
         assert "valid.policy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["calibrator", "intervals"])
+def test_a_verb_reads_an_artifact_once(here: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    table: Any = "test.parquet"
+    if kind == "calibrator":
+        calcli.fit("train.parquet", method="platt", output="p")
+    else:
+        table = forecasts(300, 0)
+        calcli.decide(table, intervals=0.9, prediction="forecast", output="p")
+    reads, read = list[object](), store._manifest_bytes
+    monkeypatch.setattr(store, "_manifest_bytes", lambda path: reads.append(path) or read(path))
+    for verb in (
+        lambda: calcli.evaluate(table, artifacts=("p",)),
+        lambda: calcli.apply("p", table, "out.parquet"),
+        lambda: calcli.inspect("p"),
+    ):
+        reads.clear()
+        verb()
+        assert len(reads) == 1
 
 
 def test_a_password_of_the_output_is_not_in_the_result(here: Path) -> None:

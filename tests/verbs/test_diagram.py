@@ -27,9 +27,9 @@ def fitted(here: Path) -> Path:
     return here
 
 
-@pytest.mark.parametrize("flags", [(), ("--bins", "9")])
+@pytest.mark.parametrize(("flags", "bins"), [((), 15), (("--bins", "9"), 9), (("--bins", "auto"), 13)])
 def test_the_ece_of_a_picture_is_that_of_the_report(
-    here: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+    here: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], bins: int
 ) -> None:
     """One table, one number: in `evaluate`, its page, `diagram` and what stands above a picture."""
     assert main(["evaluate", "test.parquet", "--format", "json", "--html", "page.html", *flags]) == 0
@@ -37,7 +37,7 @@ def test_the_ece_of_a_picture_is_that_of_the_report(
     assert main(["diagram", "test.parquet", "--format", "json", *flags]) == 0
     assert json.loads(capsys.readouterr().out)["readings"][0]["error"] == pytest.approx(value, rel=1e-12)
     assert main(["diagram", "test.parquet", *flags]) == 0
-    above = f"ECE, {flags[1] if flags else 15} bins: {value:.4f}"
+    above = f"ECE, {bins} bins: {value:.4f}"
     assert above in capsys.readouterr().out
     assert above in Path("page.html").read_text()
 
