@@ -90,6 +90,10 @@ BENCHMARKS = (
         "auto-speed", "speed/auto.py", "fit by auto", "Processor time of whole processes.", peers=("catboost", "numba"),
     ),
     Benchmark(
+        "fits", "speed/fits.py", "Fits, and apply of every method, beside other packages",
+        "Processor time of whole processes on one thread.", peers=("lightgbm", "mcgrad", "scikit-learn", "catboost"),
+    ),
+    Benchmark(
         "decisions-speed", "speed/decisions.py", "Decisions of a million rows",
         "Choosing a policy or sets on rows in memory, and applying it.", peers=("mapie",),
     ),

@@ -1,7 +1,8 @@
 """Multinomial logistic regression with few classes: softmax(X W^T) with a quadratic penalty on each coefficient.
 
 The last column of X is the constant. Some coefficients can be held at 0, so that vector scaling is the same problem
-with a diagonal. Newton's method, which ends at the exact minimum, up to `EXACT` free coefficients; L-BFGS above.
+with a diagonal. Newton's method, which ends at the exact minimum, up to `EXACT` free coefficients; above them L-BFGS in
+coordinates of each class in which its own part of the Hessian is the identity, so that it needs few steps.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, spans
 from calcli.errors import FitError
-from calcli.numeric.links import log_softmax
+from calcli.numeric.links import LEAST
 from calcli.numeric.solve import Expansion, newton
 from calcli.numeric.threads import one_thread_of_algebra
 
@@ -24,8 +25,17 @@ EXACT = 240
 QUICK = 60
 """Above so many, L-BFGS is the faster way to a rough answer."""
 
+_ROWS = 2048
+"""Rows whose probabilities are computed at a time: few enough for the cache."""
+
 _BLOCK = 1 << 22
 """Multiplications that are done at a time: few enough for the cache."""
+
+_CURVED_BY = 5_000
+"""L-BFGS takes the curvature of each class from about so many rows: it need not be exact."""
+
+_RIDGE = 1e-3
+"""What is added to this curvature, relative to its diagonal: directions without any keep a bounded step."""
 
 _ALIKE = 1e-3
 """Where no probability has moved by more, the last Hessian is as good: a step then leaves about this share of the way,
@@ -76,14 +86,14 @@ class Multinomial:
         """The coefficients of least loss, shape (K, D), to rounding where the Hessian can be formed."""
         with one_thread_of_algebra():
             if int(self.free.sum()) > EXACT:
-                return self._whole(self._lbfgs(start[self.free], 1e-8))
+                return self._lbfgs(start, 1e-9)
             return self._whole(newton(self._expander(), start[self.free]))
 
     def near_minimum(self, start: FloatArray) -> FloatArray:
         """The same to as many digits as a choice between penalties needs, which is faster."""
         with one_thread_of_algebra():
             if int(self.free.sum()) > QUICK:
-                return self._whole(self._lbfgs(start[self.free], 1e-5))
+                return self._lbfgs(start, 1e-5)
             return self._whole(newton(self._expander(), start[self.free], tolerance=1e-6))
 
     def _whole(self, part: FloatArray) -> FloatArray:
@@ -105,15 +115,22 @@ class Multinomial:
 
     def _loss(self, whole: FloatArray, aim: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient, and the probabilities."""
-        u = self.x @ whole.T
-        log_p = log_softmax(u)
-        p = np.exp(log_p)
-        share = self.weight / self.weight.sum()
-        normaliser = float(share @ (u[:, 0] - log_p[:, 0]))  # ln of the sum of exp(u)
+        p = np.empty((len(self.x), len(self.free)))
+        total = self.weight.sum()
+        normaliser, mean = 0.0, np.zeros(self.free.shape)
+        for rows in spans(len(p), _ROWS):
+            x, share, q = self.x[rows], self.weight[rows] / total, p[rows]
+            np.matmul(x, whole.T, out=q)
+            most = q.max(axis=1, keepdims=True)
+            q -= most
+            np.exp(q, out=q)
+            sums = q.sum(axis=1, keepdims=True)
+            q /= sums
+            normaliser += float(share @ (most + np.log(sums))[:, 0])  # ln of the sum of exp(u)
+            mean += (q * share[:, None]).T @ x
         off = whole - self.centre
         value = normaliser - float((aim * whole).sum()) + float((self.penalty * off**2).sum())
-        gradient = (p * share[:, None]).T @ self.x - aim + 2.0 * self.penalty * off
-        return value, gradient, p
+        return value, mean - aim + 2.0 * self.penalty * off, p
 
     def _expander(self) -> Callable[[FloatArray], Expansion]:
         aim = self._aim()
@@ -149,14 +166,38 @@ class Multinomial:
     def _lbfgs(self, start: FloatArray, tolerance: float) -> FloatArray:
         from scipy.optimize import minimize
 
-        aim = self._aim()
+        aim, shape = self._aim(), (len(self.free), 1, -1)
+        step = self._inverse_factors(self._loss(start, aim)[2])
 
-        def value_and_gradient(part: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient, _ = self._loss(self._whole(part), aim)
-            return value, gradient[self.free]
+        def coefficients(moved: FloatArray) -> FloatArray:
+            return start + (moved.reshape(shape) @ step)[:, 0]
+
+        def value_and_gradient(moved: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient, _ = self._loss(coefficients(moved), aim)
+            return value, (step @ gradient[:, :, None]).ravel()
 
         options = {"maxiter": 2000, "maxcor": 20, "gtol": tolerance, "ftol": 1e-15}
-        result = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+        result = minimize(value_and_gradient, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options)
         if not np.isfinite(result.fun):
             raise FitError("the fit of the classes' coefficients did not stay finite")
-        return np.asarray(result.x, dtype=np.float64)
+        return coefficients(np.asarray(result.x, dtype=np.float64))
+
+    def _inverse_factors(self, p: FloatArray) -> FloatArray:
+        """For each class R with R^T R = H^-1, H its own part of the Hessian; 0 for coefficients that are held at 0."""
+        classes, features = self.free.shape
+        some = slice(None, None, max(1, len(p) // _CURVED_BY))
+        q, weight = p[some], self.weight[some]
+        share = (q * (1.0 - q) * (weight / weight.sum())[:, None]).astype(np.float32)
+        x = self.x[some].astype(np.float32)
+        curve = np.zeros((classes, features * features))
+        for rows in spans(len(x), max(1, _BLOCK // features**2)):
+            here = x[rows]
+            curve += share[rows].T @ (here[:, :, None] * here[:, None, :]).reshape(len(here), -1)
+        curve = curve.reshape(classes, features, features) + 2.0 * self.penalty[:, :, None] * np.eye(features)
+        diagonal = np.diagonal(curve, axis1=1, axis2=2)
+        scale = np.sqrt(np.maximum(diagonal, max(1e-12 * float(diagonal.max()), LEAST)))
+        both = self.free[:, :, None] & self.free[:, None, :]
+        scaled = np.where(both, curve / (scale[:, :, None] * scale[:, None, :]), 0.0)
+        scaled[:, range(features), range(features)] = 1.0 + _RIDGE
+        inverse = np.linalg.inv(np.linalg.cholesky(scaled)) / scale[:, None, :]
+        return np.where(both, inverse, 0.0)

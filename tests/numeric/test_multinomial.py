@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,11 +56,34 @@ def test_both_solvers_end_at_the_same_place(monkeypatch: pytest.MonkeyPatch) -> 
     assert (exact[~given.free] == 0).all()
 
 
+@pytest.mark.parametrize("labels", [4, 3])
+def test_few_steps_lead_there_where_features_are_nearly_the_same(monkeypatch: pytest.MonkeyPatch, labels: int) -> None:
+    """Each is a common number and a little of its own, and a class may have no row."""
+    rng = np.random.default_rng(2)
+    x = with_constant(30.0 * rng.normal(size=(400, 1)) + rng.normal(size=(400, 4)) * [1.0, 0.1, 1.0, 3.0])
+    label = rng.integers(0, labels, 400)
+    given = replace(problem(4), x=x, label=label, weight=np.ones(400), penalty=np.full((4, 5), 1e-3))
+    exact = given.minimise(np.zeros((4, 5)))
+    monkeypatch.setattr(multinomial, "EXACT", 0)
+    evaluations = 0
+    loss = Multinomial._loss
+
+    def counted(*given: Any) -> Any:
+        nonlocal evaluations
+        evaluations += 1
+        return loss(*given)
+
+    monkeypatch.setattr(Multinomial, "_loss", counted)
+    np.testing.assert_allclose(given.minimise(np.zeros((4, 5))), exact, atol=1e-5)
+    assert evaluations <= 80
+
+
 def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     given = problem(rows=1000)
     at = np.zeros(int(given.free.sum()))
     whole = given._expander()(at).hessian
     monkeypatch.setattr(multinomial, "_BLOCK", 1)
+    monkeypatch.setattr(multinomial, "_ROWS", 7)
     np.testing.assert_allclose(given._expander()(at).hessian, whole, atol=1e-14)
 
 

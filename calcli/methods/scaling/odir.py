@@ -24,6 +24,9 @@ from calcli.numeric.score_folds import folds_by_score, splits_by_score
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """The candidates for c, from the strongest: each fit starts from the one before."""
 
+PATIENCE = 2
+"""After so many weaker ones without a lower held-out loss none is tried: they are those that take longest."""
+
 FOLDS = 5
 MANY = 15
 """With more classes only one fold is held out."""
@@ -67,32 +70,32 @@ def _penalty(problem: Multinomial, params: Params, strength: float) -> FloatArra
     return penalty
 
 
-def _path(problem: Multinomial, params: Params) -> list[FloatArray]:
-    """The fits for falling strengths."""
-    fits = [np.zeros(problem.free.shape)]
-    for strength in STRENGTHS:
-        fits.append(replace(problem, penalty=_penalty(problem, params, strength)).near_minimum(fits[-1]))
-    return fits[1:]
-
-
 def _chosen(problem: Multinomial, batch: Batch, params: Params, seed: int) -> tuple[float, FloatArray]:
     """The strength of least held-out log-loss, and coefficients to start from.
 
     If all rows have the same score, none can be held out, and the strongest is chosen.
     """
     if len(batch) > CHOSEN_ON:
-        parts = -(-len(batch) // CHOSEN_ON)
-        some = folds_by_score(batch.score, problem.label, parts, seed, "odir sample") == 0
+        samples = -(-len(batch) // CHOSEN_ON)
+        some = folds_by_score(batch.score, problem.label, samples, seed, "odir sample") == 0
         problem, batch = _rows(problem, some), batch.take(some)
     most = FOLDS if len(problem.free) <= MANY else 1
-    loss, fits = np.zeros(len(STRENGTHS)), [np.zeros(problem.free.shape)]
     splits = splits_by_score(batch.score, problem.label, FOLDS, seed, "odir folds", units=batch.units, most=most)
-    for train, test in splits:
-        fits = _path(_rows(problem, train), params)
-        unseen = _rows(problem, test)
-        loss += [_log_loss(unseen, coefficients) for coefficients in fits]
-    best = int(np.argmin(loss))
-    return STRENGTHS[best], fits[best]
+    parts = [(_rows(problem, train), _rows(problem, test)) for train, test in splits]
+    fits = [np.zeros(problem.free.shape) for _ in parts]
+    best, near, least, behind = STRENGTHS[0], np.zeros(problem.free.shape), np.inf, 0
+    for strength in STRENGTHS if parts else ():
+        loss = 0.0
+        for place, (seen, unseen) in enumerate(parts):
+            penalised = replace(seen, penalty=_penalty(seen, params, strength))
+            fits[place] = penalised.near_minimum(fits[place])
+            loss += _log_loss(unseen, fits[place])
+        behind += 1
+        if loss < least:
+            best, near, least, behind = strength, fits[-1], loss, 0
+        if behind == PATIENCE:
+            break
+    return best, near
 
 
 def _rows(problem: Multinomial, rows: NDArray[np.bool_]) -> Multinomial:
