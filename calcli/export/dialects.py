@@ -68,6 +68,8 @@ class Dialect:
         empty where there is none.
     decimal_literals
         Whether 1e0 is an exact number, not a double.
+    look_up
+        A value of a list, by the {values} as text and its {place} from 1 on; empty where a CASE is faster.
     can_join
         Whether small tables can be written within a query.
     excluding
@@ -91,6 +93,7 @@ class Dialect:
     view: str = "CREATE OR REPLACE VIEW"
     function: str = ""
     decimal_literals: bool = False
+    look_up: str = ""
     can_join: bool = True
     excluding: bool = False
     deepest: int = 1_000
@@ -113,6 +116,8 @@ _CHECKED = (
         "duckdb",
         "DuckDB 1.1",
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
+        fence="OFFSET 0",
+        look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
         excluding=True,
     ),
     Dialect(

@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from calcli.batch import FloatArray
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
 from calcli.export.subexpressions import depths, inputs, read_by, sizes, steps, too_deep, tree_depth, tree_paths
@@ -281,8 +282,7 @@ class Writer:
                 texts = [self.written(value) for value in values]
                 sql = self._switched(self._operand(x), keys, texts, self._last(otherwise))
             case Lookup(conditions, values):
-                texts = [self._last(Number(float(value))) for value in values]
-                sql = _looked_up([self._condition(test) for test in conditions], texts)
+                sql = self._looked_up([self._condition(test) for test in conditions], values)
             case _:
                 raise TypeError(f"no term: {node!r}")
         return sql
@@ -328,6 +328,12 @@ class Writer:
         tests = [f"WHEN {self._key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
         return f"CASE {x} {' '.join(tests)} ELSE {otherwise} END"
 
+    def _looked_up(self, tests: Sequence[str], values: FloatArray) -> str:
+        if not self.dialect.look_up:
+            return _halved(tests, [self._last(Number(value)) for value in values.tolist()])
+        place = " + ".join(["1", *(f"CAST({test} AS INT) * {1 << at}" for at, test in enumerate(tests))])
+        return self.dialect.look_up.format(values=",".join(map(repr, values.tolist())), place=place)
+
     def _key(self, key: str | int) -> str:
         return self.dialect.literal(key) if isinstance(key, str) else str(key)
 
@@ -360,13 +366,13 @@ class Writer:
         return str(node.sql(dialect=self.dialect.name))
 
 
-def _looked_up(tests: Sequence[str], values: Sequence[str]) -> str:
+def _halved(tests: Sequence[str], values: Sequence[str]) -> str:
     """A test after the other, the last one first: it halves the values."""
     if len(set(values)) == 1:
         return values[0]
     *others, test = tests
     half = len(values) // 2
-    passed, failed = _looked_up(others, values[half:]), _looked_up(others, values[:half])
+    passed, failed = _halved(others, values[half:]), _halved(others, values[:half])
     return f"CASE WHEN {test} THEN {passed} ELSE {failed} END"
 
 
