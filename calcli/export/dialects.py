@@ -70,6 +70,8 @@ class Dialect:
         Whether 1e0 is an exact number, not a double.
     look_up
         A value of a list, by the {values} as text and its {place} from 1 on; empty where a CASE is faster.
+    create
+        A table by its {name}, its {columns} with types, and those that are its {key}.
     can_join
         Whether small tables can be written within a query.
     excluding
@@ -94,6 +96,7 @@ class Dialect:
     function: str = ""
     decimal_literals: bool = False
     look_up: str = ""
+    create: str = "CREATE TABLE {name} ({columns})"
     can_join: bool = True
     excluding: bool = False
     deepest: int = 1_000
@@ -109,6 +112,7 @@ class Dialect:
         return f"run on {self.engine}" if self.engine else "generated only"
 
 
+_KEYED = "CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))"
 _FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
 
 _CHECKED = (
@@ -123,6 +127,7 @@ _CHECKED = (
     Dialect(
         "postgres",
         "PostgreSQL 15",
+        create=_KEYED,
         awkward=_of_postgres,
         text='CAST({} AS TEXT) COLLATE "C"',
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
@@ -133,6 +138,7 @@ _CHECKED = (
     Dialect(
         "sqlite",
         "SQLite 3.40",
+        create=_KEYED,
         text="CAST({} AS TEXT) COLLATE BINARY",
         truth="{}",
         fence="LIMIT -1",
@@ -143,6 +149,7 @@ _CHECKED = (
     Dialect(
         "mysql",
         "MariaDB 10.11",
+        create=_KEYED,
         awkward=_hexadecimal,
         text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
         truth="{}",
@@ -152,6 +159,7 @@ _CHECKED = (
     Dialect(
         "clickhouse",
         "ClickHouse 26",
+        create="CREATE TABLE {name} ({columns}) ENGINE = MergeTree ORDER BY tuple()",
         awkward=_backslashed,
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
@@ -202,6 +210,7 @@ _WRITTEN = (
     Dialect("trino", text="CAST({} AS VARCHAR)"),
     Dialect(
         "tsql",
+        create=_KEYED,
         awkward=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
         plain=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
         text="CAST(CAST({} AS NVARCHAR(4000)) AS VARBINARY(8000))",
