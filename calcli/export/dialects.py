@@ -78,6 +78,8 @@ class Dialect:
         Whether a query can give all columns except some.
     deepest
         How deep an expression may be nested, as `subexpressions.depths` counts.
+    most_columns
+        Of a step of a query.
     most_characters
         Of a statement, unless a setting is raised.
     advice
@@ -100,6 +102,7 @@ class Dialect:
     can_join: bool = True
     excluding: bool = False
     deepest: int = 1_000
+    most_columns: int = 1_000
     most_characters: int = 1_000_000
     advice: str = "many databases take no statement of more than 1 MB"
 
@@ -119,6 +122,7 @@ _CHECKED = (
     Dialect(
         "duckdb",
         "DuckDB 1.1",
+        most_columns=100_000,
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
         fence="OFFSET 0",
         look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
@@ -159,6 +163,7 @@ _CHECKED = (
     Dialect(
         "clickhouse",
         "ClickHouse 26",
+        most_columns=100_000,
         create="CREATE TABLE {name} ({columns}) ENGINE = MergeTree ORDER BY tuple()",
         awkward=_backslashed,
         text="CAST({} AS Nullable(String))",
@@ -173,6 +178,7 @@ _CHECKED = (
     Dialect(
         "spark",
         "Spark 4",
+        most_columns=100_000,
         awkward=_backslashed_in_spark,
         text="CAST({} AS STRING)",
         view="CREATE OR REPLACE TEMPORARY VIEW",

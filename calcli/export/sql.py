@@ -168,6 +168,12 @@ def _query(
         for group in _groups(members, trees):
             added, tables = writer.named(group, trees)
             selected = [*passed, *(writer.names[id(one)] for one in carried)]
+            if (width := len(selected) + len(added)) > dialect.most_columns:
+                most = f"{dialect.name} takes {dialect.most_columns:,}"
+                raise UsageError(
+                    f"a step of the query would have {width:,} columns, and {most}",
+                    hint="export it to ONNX, or fit one with fewer parts, as clusters or classes",
+                )
             columns = ", ".join([*(f"{ROWS}.{name}" for name in selected), *added])
             lines = [f"SELECT {columns}", f"FROM {source} AS {ROWS}", *tables, dialect.fence]
             source = f"{writer.stem}step_{len(ctes)}"
