@@ -85,7 +85,7 @@ def joins(
     root: Switch, stem: str, written: Written, key_text: Key, outside: Outside | None = None
 ) -> tuple[list[exp.Join], Sql]:
     """The joins that find the leaf of each row, and the column with its number."""
-    first = outside.known if outside else 0
+    first, name = (outside.known, outside.name) if outside else (0, None)
     tested, levels, leaves, known = _tables(root, written, first)
     terms: list[Sql] = [exp.Var(this=written(term)) for term in tested]
     needed: list[exp.Join] = []
@@ -97,18 +97,18 @@ def joins(
             node, code, rest = here, terms[place], exp.convert(root_rest)
         else:
             facts = f"{stem}_node_{depth}"
-            source = _source(facts, ("node", "asked", "rest"), level.nodes, outside and f"{outside.name}_nodes")
+            source = _source(facts, ("node", "asked", "rest"), level.nodes, name and f"{name}_nodes")
             needed.append(_join(facts, source, {"node": here}))
             node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
             code = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
         rows = [(of, exp.Var(this=key_text(each)), child) for of, each, child in level.branches]
-        source = _source(branch, ("node", "code", "child"), rows, outside and f"{outside.name}_branches")
+        source = _source(branch, ("node", "code", "child"), rows, name and f"{name}_branches")
         needed.append(_join(branch, source, {"node": node, "code": code}))
         here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
         if outside:
             outside.nodes += level.nodes
             outside.branches += rows
-    source = _source(f"{stem}_leaf", ("node", "value"), leaves, outside and f"{outside.name}_leaves")
+    source = _source(f"{stem}_leaf", ("node", "value"), leaves, name and f"{name}_leaves")
     needed.append(_join(f"{stem}_leaf", source, {"node": here}))
     if outside:
         outside.leaves += leaves
