@@ -173,7 +173,7 @@ _CHECKED = (
         "query_plan_max_optimizations_to_apply = 1000000",
         excluding=True,
         most_characters=262_144,
-        advice="before it: SET max_query_size = 10000000",
+        advice="before it: SET max_query_size = 10000000; large trees need --shape tables",
     ),
     Dialect(
         "spark",
