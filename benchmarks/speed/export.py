@@ -1,9 +1,9 @@
 """Exported statements on real engines: how far from `apply`, how long a million rows take, how long the text is.
 
-``python benchmarks/speed/export.py [--rows N] [--quick]`` writes Markdown. Calibrators of two classes are fitted on the
+``python benchmarks/speed/export.py [--quick]`` writes Markdown. Calibrators of two classes are fitted on the
 sample data, those of four on simulated scores. An engine that is not installed has no numbers; all but Spark are
-installed by `tests/export/engines.sh`. Seconds are those of a processor, on rows that repeat; PostgreSQL's are ten
-times those for a tenth of the rows, without compilation (jit).
+installed by `tests/export/engines.sh`. Seconds are those of a processor for a million rows, drawn out from fewer
+(`TIMED`), which repeat the thousand that are compared; PostgreSQL does not compile (jit).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ import pytest
 
 import calcli
 from calcli.errors import UsageError
+from calcli.export.dialects import DIALECTS, quoted
 from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export
 
@@ -34,9 +35,12 @@ from tests.support.engines import Engine, started  # noqa: E402
 from tests.support.samples import breeds  # noqa: E402
 
 ENGINES = ("duckdb", "postgres", "sqlite", "mysql", "clickhouse")
-TIMED = ("duckdb", "postgres")
+TIMED = {"duckdb": 100_000, "postgres": 10_000}
+MILLION = 1_000_000
+TABLES = ("calibrated_nodes", "calibrated_branches", "calibrated_leaves")
 SETTINGS = {"max_parallel_workers_per_gather": 0, "jit": "off"}
 PARAMS = {
+    "boost": {"rounds": "300"},
     "ccl": {"embedding": "features"},
     "pool": {"members": "isotonic,heterogeneous,mbct", "weights": "0.3,0.3,0.4"},
 }
@@ -71,13 +75,14 @@ def fitted(folder: Path, *, quick: bool) -> Iterator[Fitted]:
             yield Fitted(spec.name, classes, artifact, rows.with_columns(place=pl.int_range(pl.len())), expected)
 
 
-def statement(one: Fitted, engine: Engine, shape: str) -> str:
+def statements(one: Fitted, engine: Engine, shape: str) -> list[str]:
+    """The query, and before it what it needs; none where the shape has no tables of its own."""
     if shape == "expression":
         text = export(ExportRequest(one.artifact, dialect=engine.dialect))
-        return f"SELECT place, {text} FROM {engine.table}"
-    return export(
-        ExportRequest(one.artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",))
-    )
+        return [f"SELECT place, {text} FROM {engine.table}"]
+    request = ExportRequest(one.artifact, dialect=engine.dialect, shape=shape, table=engine.table, keep=("place",))
+    texts = export(request).split(";\n")
+    return texts if len(texts) > 1 or shape != "tables" else []
 
 
 def compared(one: Fitted, found: pl.DataFrame) -> tuple[float, int]:
@@ -88,22 +93,28 @@ def compared(one: Fitted, found: pl.DataFrame) -> tuple[float, int]:
 
 
 def seconds(one: Fitted, engine: Engine, text: str, rows: int) -> str:
-    """Of a processor, for so many rows; PostgreSQL gets a tenth of them."""
+    """Of a processor for a million rows, from the seconds for a thousand and for so many."""
     total = " + ".join(f'sum("{name}")' for name in one.expected.columns)
     whole = f"SELECT {total} FROM ({text}) AS calibrated"
+    few, many = (_took(one, engine, whole, times) for times in (1, rows // 1000))
+    return f"{few + max(many - few, 0.0) * MILLION / rows:.1f}"
+
+
+def _took(one: Fitted, engine: Engine, text: str, times: int) -> float:
+    """Of a processor, for rows that repeat so many times."""
     if engine.dialect == "duckdb":
-        engine.load(pl.concat([one.rows] * (rows // len(one.rows))))
+        engine.load(pl.concat([one.rows] * times))
         start = time.process_time()
-        engine.run(whole)
-        return f"{time.process_time() - start:.1f}"
+        engine.run(text)
+        return time.process_time() - start
     settings = [f"set_config('{name}', '{value}', false) AS {name}" for name, value in SETTINGS.items()]
     (pid,) = engine.run(f"SELECT pg_backend_pid() AS pid, {', '.join(settings)}")["pid"]
-    times = rows // 10 // len(one.rows) - 1
-    more = f"INSERT INTO {engine.table} SELECT a.* FROM {engine.table} AS a CROSS JOIN generate_series(1, {times})"
-    engine.run(f"WITH more AS ({more} RETURNING 1) SELECT count(*) AS rows FROM more")
+    if times > 1:
+        more = f"INSERT INTO {engine.table} SELECT a.* FROM {engine.table} AS a CROSS JOIN generate_series(2, {times})"
+        engine.run(f"WITH more AS ({more} RETURNING 1) SELECT count(*) AS rows FROM more")
     start = of_process(pid)
-    engine.run(whole)
-    return f"{10 * (of_process(pid) - start):.0f}"
+    engine.run(text)
+    return of_process(pid) - start
 
 
 def of_process(pid: int) -> float:
@@ -114,10 +125,8 @@ def of_process(pid: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    rows = 20_000 if given.quick else given.rows
     with ExitStack() as stack:
         engines: dict[str, Engine] = {}
         for name in ENGINES:
@@ -126,36 +135,47 @@ def main() -> None:
             except pytest.skip.Exception as skipped:
                 print(f"{name} was not run: {skipped}.\n")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        print(f"Differences on 1,000 rows, processor seconds for {rows:,}.\n")
-        timed = [name for name in TIMED if name in engines]
-        head = ["method", "classes", "shape", "bytes", *engines, "null on one side", *(f"{one}, s" for one in timed)]
+        timed = {name: 5_000 if given.quick else rows for name, rows in TIMED.items() if name in engines}
+        drawn = " and ".join(f"{rows:,} rows in {name}" for name, rows in timed.items())
+        print(f"Differences on 1,000 rows; processor seconds for a million, drawn out from {drawn}.\n")
+        columns = ["method", "classes", "shape", "longest statement, bytes", *engines, "null on one side"]
+        head = [*columns, *(f"{name}, s" for name in timed)]
         print("| " + " | ".join(head) + " |\n" + "| --- " * len(head) + "|", flush=True)
         for one in fitted(folder, quick=given.quick):
-            for shape in ("expression", "query"):
-                cells, texts, alone = [], {}, 0
+            for shape in ("expression", "query", "tables"):
+                cells, texts, longest, alone = [], {}, 0, 0
                 for name, engine in engines.items():
                     try:
-                        texts[name] = statement(one, engine, shape)
+                        *before, text = statements(one, engine, shape) or [""]
                     except UsageError:
+                        text = ""
+                    if not text:
                         cells.append("")
                         continue
                     engine.load(one.rows)
                     try:
-                        most, nulls = compared(one, engine.run(texts[name]))
+                        for of in TABLES:
+                            engine.execute(f"DROP TABLE IF EXISTS {quoted(of, DIALECTS[name])}")
+                        for made in before:
+                            engine.execute(made)
+                        most, nulls = compared(one, engine.run(text))
                     except Exception as error:  # whatever the engine's own library raises
                         print(f"{one.method}, {shape}, {name}: {str(error)[:200]}", file=sys.stderr)
                         cells.append("fails")
-                        del texts[name]
+                        with suppress(Exception):
+                            engine.execute("ROLLBACK")
                         continue
+                    texts[name] = text
+                    longest = max(longest, *map(len, (text, *before)))
                     cells.append(f"{most:.0e}")
                     alone += nulls
+                measured = texts if shape != "expression" else {}
                 if texts:
                     took = [
-                        seconds(one, engines[name], texts[name], rows) if name in texts and shape == "query" else ""
-                        for name in timed
+                        seconds(one, engines[name], texts[name], rows) if name in measured else ""
+                        for name, rows in timed.items()
                     ]
-                    size = max(map(len, texts.values()))
-                    cells = [one.method, str(one.classes), shape, f"{size:,}", *cells, str(alone), *took]
+                    cells = [one.method, str(one.classes), shape, f"{longest:,}", *cells, str(alone), *took]
                     print("| " + " | ".join(cells) + " |", flush=True)
 
 

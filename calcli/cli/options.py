@@ -318,12 +318,12 @@ DIALECT = output(
     complete=complete.dialects,
 )
 SHAPE = output(
-    "--shape auto|expression|query|view|function|dbt",
-    "An expression for each column; a SELECT from --table that computes no part of it twice, or a view of that; a "
-    "function of the columns; a macro of dbt. What is created is called as the added column. By default a query where "
-    "--table names one, else an expression.",
+    "--shape auto|expression|query|view|tables|function|dbt",
+    "An expression for each column; a SELECT from --table that computes no part of it twice, a view of that, or that "
+    "with its large trees in tables of their own; a function of the columns; a macro of dbt. What is created is called "
+    "as the added column. By default a query where --table names one, else an expression.",
     "auto",
-    kind=Literal["auto", "expression", "query", "view", "function", "dbt"],
+    kind=Literal["auto", "expression", "query", "view", "tables", "function", "dbt"],
 )
 DIALECTS = output("--dialects", "List the dialects, and on which engines their statements are tested.", False)
 CHECK_ROWS = output(

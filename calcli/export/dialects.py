@@ -68,12 +68,18 @@ class Dialect:
         empty where there is none.
     decimal_literals
         Whether 1e0 is an exact number, not a double.
+    look_up
+        A value of a list, by the {values} as text and its {place} from 1 on; empty where a CASE is faster.
+    create
+        A table by its {name}, its {columns} with types, and those that are its {key}.
     can_join
         Whether small tables can be written within a query.
     excluding
         Whether a query can give all columns except some.
     deepest
         How deep an expression may be nested, as `subexpressions.depths` counts.
+    most_columns
+        Of a step of a query.
     most_characters
         Of a statement, unless a setting is raised.
     advice
@@ -91,9 +97,12 @@ class Dialect:
     view: str = "CREATE OR REPLACE VIEW"
     function: str = ""
     decimal_literals: bool = False
+    look_up: str = ""
+    create: str = "CREATE TABLE {name} ({columns})"
     can_join: bool = True
     excluding: bool = False
     deepest: int = 1_000
+    most_columns: int = 1_000
     most_characters: int = 1_000_000
     advice: str = "many databases take no statement of more than 1 MB"
 
@@ -106,18 +115,23 @@ class Dialect:
         return f"run on {self.engine}" if self.engine else "generated only"
 
 
+_KEYED = "CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))"
 _FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
 
 _CHECKED = (
     Dialect(
         "duckdb",
         "DuckDB 1.1",
+        most_columns=100_000,
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
+        fence="OFFSET 0",
+        look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
         excluding=True,
     ),
     Dialect(
         "postgres",
         "PostgreSQL 15",
+        create=_KEYED,
         awkward=_of_postgres,
         text='CAST({} AS TEXT) COLLATE "C"',
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
@@ -128,6 +142,7 @@ _CHECKED = (
     Dialect(
         "sqlite",
         "SQLite 3.40",
+        create=_KEYED,
         text="CAST({} AS TEXT) COLLATE BINARY",
         truth="{}",
         fence="LIMIT -1",
@@ -138,6 +153,7 @@ _CHECKED = (
     Dialect(
         "mysql",
         "MariaDB 10.11",
+        create=_KEYED,
         awkward=_hexadecimal,
         text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
         truth="{}",
@@ -147,6 +163,8 @@ _CHECKED = (
     Dialect(
         "clickhouse",
         "ClickHouse 26",
+        most_columns=100_000,
+        create="CREATE TABLE {name} ({columns}) ENGINE = MergeTree ORDER BY tuple()",
         awkward=_backslashed,
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
@@ -155,11 +173,12 @@ _CHECKED = (
         "query_plan_max_optimizations_to_apply = 1000000",
         excluding=True,
         most_characters=262_144,
-        advice="before it: SET max_query_size = 10000000",
+        advice="before it: SET max_query_size = 10000000; large trees need --shape tables",
     ),
     Dialect(
         "spark",
         "Spark 4",
+        most_columns=100_000,
         awkward=_backslashed_in_spark,
         text="CAST({} AS STRING)",
         view="CREATE OR REPLACE TEMPORARY VIEW",
@@ -197,6 +216,7 @@ _WRITTEN = (
     Dialect("trino", text="CAST({} AS VARCHAR)"),
     Dialect(
         "tsql",
+        create=_KEYED,
         awkward=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
         plain=partial(_hexadecimal, form="0x{}", encoding="utf-16-le"),
         text="CAST(CAST({} AS NVARCHAR(4000)) AS VARBINARY(8000))",

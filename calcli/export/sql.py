@@ -17,10 +17,21 @@ from typing import Any
 
 from sqlglot import exp
 
+from calcli.batch import FloatArray
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.subexpressions import depths, inputs, read_by, sizes, steps, too_deep, tree_depth, tree_paths
-from calcli.export.tree_joins import ROWS, joins
+from calcli.export.subexpressions import (
+    depths,
+    has_texts,
+    inputs,
+    read_by,
+    sizes,
+    steps,
+    too_deep,
+    tree_depth,
+    tree_paths,
+)
+from calcli.export.tree_joins import ROWS, Outside, joins
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -42,6 +53,9 @@ from calcli.expressions import (
 LARGEST = 40_000
 """Terms of the longest expression that is tried."""
 
+SHORT = 7_000
+"""Terms of the longest expression that is chosen: of more, at 15 characters each, not even the text is made."""
+
 LONGEST = 100_000
 """Characters of the longest expression that is chosen."""
 
@@ -53,6 +67,9 @@ MOST_BRANCHES = 100
 
 MOST_JOINED = 40
 """Tables that one step joins: MariaDB takes 61."""
+
+MOST_INSERTED = 1_000
+"""Rows that one INSERT brings: SQL Server takes no more."""
 
 FEW = 4
 """Up to so many cases are tested one after the other."""
@@ -71,7 +88,7 @@ def expressions(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = 
     """An expression for each output by its name."""
     size = max(sizes(outputs.values()).values())
     hint = "name the table that it is for, and there will be a query: --table NAME"
-    if size > LARGEST:
+    if size > (SHORT if short else LARGEST):
         raise UsageError(
             f"as one expression the calibrator would have {size:,.0f} terms, because parts of it are used many times",
             hint=hint,
@@ -93,6 +110,26 @@ def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Seque
     return statement(ctes, select, dialect)
 
 
+def with_tables(
+    outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None, name: str
+) -> list[str]:
+    """Statements that make tables of large trees, named after `name`, and last the query that joins them."""
+    outside = Outside(name)
+    text = statement(*_query(outputs, dialect, table, kept, outside), dialect)
+    made: list[str] = []
+    for of_table, (columns, keys, rows) in outside.rows().items():
+        if rows:
+            typed = [f"{column} {exp.DataType.build(kind).sql(dialect.name)}" for column, kind in columns.items()]
+            own, key = quoted(of_table, dialect), ", ".join([*columns][:keys])
+            made.append(dialect.create.format(name=own, columns=", ".join(typed), key=key))
+            lines = [f"({', '.join(map(str, row))})" for row in rows]
+            made += (
+                f"INSERT INTO {own} VALUES\n" + ",\n".join(lines[start : start + MOST_INSERTED])
+                for start in range(0, len(lines), MOST_INSERTED)
+            )
+    return [*made, text]
+
+
 def statement(ctes: Sequence[str], select: str, dialect: Dialect) -> str:
     """A SELECT with its steps before it and its settings after it."""
     steps_before = "WITH " + ",\n".join(ctes) if ctes else ""
@@ -100,7 +137,11 @@ def statement(ctes: Sequence[str], select: str, dialect: Dialect) -> str:
 
 
 def _query(
-    outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None
+    outputs: Mapping[str, Term],
+    dialect: Dialect,
+    table: str,
+    kept: Sequence[str] | None,
+    outside: Outside | None = None,
 ) -> tuple[list[str], str]:
     """The steps of a query, and its last SELECT."""
     if kept is None and not dialect.excluding:
@@ -108,9 +149,13 @@ def _query(
             f"a query in {dialect.name} cannot give all columns but those of its own steps",
             hint="name those to pass through: --keep A,B, or --keep none",
         )
-    trees = tree_paths(outputs.values(), MOST_BRANCHES) if dialect.can_join else []
+    trees = [
+        tree
+        for tree in tree_paths(outputs.values(), MOST_BRANCHES)
+        if dialect.can_join or (outside is not None and not has_texts(tree))
+    ]
     read = [name for name, _ in sorted(inputs(outputs.values()))]
-    writer = Writer(dialect, stem_of([*read, *outputs, *(kept or ())]))
+    writer = Writer(dialect, stem_of([*read, *outputs, *(kept or ())]), outside)
     source = table_name(table, dialect)
     passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *read])]
     chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
@@ -123,6 +168,12 @@ def _query(
         for group in _groups(members, trees):
             added, tables = writer.named(group, trees)
             selected = [*passed, *(writer.names[id(one)] for one in carried)]
+            if (width := len(selected) + len(added)) > dialect.most_columns:
+                most = f"{dialect.name} takes {dialect.most_columns:,}"
+                raise UsageError(
+                    f"a step of the query would have {width:,} columns, and {most}",
+                    hint="export it to ONNX, or fit one with fewer parts, as clusters or classes",
+                )
             columns = ", ".join([*(f"{ROWS}.{name}" for name in selected), *added])
             lines = [f"SELECT {columns}", f"FROM {source} AS {ROWS}", *tables, dialect.fence]
             source = f"{writer.stem}step_{len(ctes)}"
@@ -234,6 +285,7 @@ class Writer:
 
     dialect: Dialect
     stem: str = "calcli_"
+    outside: Outside | None = None
     names: dict[int, str] = field(default_factory=dict)
 
     def output(self, term: Term) -> str:
@@ -247,7 +299,8 @@ class Writer:
         needed: list[str] = []
         for term, name in zip(terms, names, strict=True):
             if isinstance(term, Switch) and id(term) in trees:
-                more, value = joins(term, name, self._last, self._key)
+                outside = None if has_texts(term) else self.outside
+                more, value = joins(term, name, self._last, self._key, outside)
                 needed += (join.sql(dialect=self.dialect.name) for join in more)
                 columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
             else:
@@ -281,8 +334,7 @@ class Writer:
                 texts = [self.written(value) for value in values]
                 sql = self._switched(self._operand(x), keys, texts, self._last(otherwise))
             case Lookup(conditions, values):
-                texts = [self._last(Number(float(value))) for value in values]
-                sql = _looked_up([self._condition(test) for test in conditions], texts)
+                sql = self._looked_up([self._condition(test) for test in conditions], values)
             case _:
                 raise TypeError(f"no term: {node!r}")
         return sql
@@ -328,6 +380,12 @@ class Writer:
         tests = [f"WHEN {self._key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
         return f"CASE {x} {' '.join(tests)} ELSE {otherwise} END"
 
+    def _looked_up(self, tests: Sequence[str], values: FloatArray) -> str:
+        if not self.dialect.look_up:
+            return _halved(tests, [self._last(Number(value)) for value in values.tolist()])
+        place = " + ".join(["1", *(f"CAST({test} AS INT) * {1 << at}" for at, test in enumerate(tests))])
+        return self.dialect.look_up.format(values=",".join(map(repr, values.tolist())), place=place)
+
     def _key(self, key: str | int) -> str:
         return self.dialect.literal(key) if isinstance(key, str) else str(key)
 
@@ -360,13 +418,13 @@ class Writer:
         return str(node.sql(dialect=self.dialect.name))
 
 
-def _looked_up(tests: Sequence[str], values: Sequence[str]) -> str:
+def _halved(tests: Sequence[str], values: Sequence[str]) -> str:
     """A test after the other, the last one first: it halves the values."""
     if len(set(values)) == 1:
         return values[0]
     *others, test = tests
     half = len(values) // 2
-    passed, failed = _looked_up(others, values[half:]), _looked_up(others, values[:half])
+    passed, failed = _halved(others, values[half:]), _halved(others, values[:half])
     return f"CASE WHEN {test} THEN {passed} ELSE {failed} END"
 
 

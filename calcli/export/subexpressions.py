@@ -188,6 +188,11 @@ def _switches(tree: Term) -> Iterator[Switch]:
             yield from _switches(one)
 
 
+def has_texts(tree: Term) -> bool:
+    """Whether any of its keys are texts."""
+    return any(isinstance(key, str) for one in _switches(tree) for key in one.keys[:1])
+
+
 def tree_depth(tree: Term) -> int:
     """How many switches a row passes at most."""
     return 1 + max(map(tree_depth, (*tree.values, tree.otherwise))) if isinstance(tree, Switch) else 0

@@ -28,7 +28,7 @@ Language: TypeAlias = Literal["sql", "json", "onnx"]
 _RUN, _EMBEDDED = 200, 20
 """Rows on which an ONNX model is run before it is written, and those that it carries with it."""
 
-Shape: TypeAlias = Literal["auto", "expression", "query", "view", "function", "dbt"]
+Shape: TypeAlias = Literal["auto", "expression", "query", "view", "tables", "function", "dbt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class ExportRequest:
         Of SQL, as sqlglot names it.
     shape
         ``expression`` for one expression a column, ``query`` for a SELECT; ``auto`` for an expression, unless there is
-        a table to read or the expression would be too long. ``view`` for a view of the query, ``function`` for a
-        function of the columns, ``dbt`` for a macro of a relation; they are called as the added column.
+        a table to read or the expression would be too long. ``view`` for a view of the query, ``tables`` for tables of
+        large trees and the query that joins them, ``function`` for a function of the columns, ``dbt`` for a macro of a
+        relation; they are called as the added column.
     table
         Where the query finds the rows.
     keep
@@ -124,13 +125,17 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
         if request.table is not None:
             raise UsageError("a macro of dbt is told the table where it is called", hint="leave out --table")
         return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
+    before = ""
     reads = (request.table, request.keep) != (None, None)
-    if request.shape in ("query", "view") or (request.shape == "auto" and reads):
+    if request.shape in ("query", "view", "tables") or (request.shape == "auto" and reads):
         if request.table is None:
             kind = "view" if request.shape == "view" else "query"
             raise UsageError(f"a {kind} needs the table that it reads", hint="name it: --table NAME")
         if request.shape == "view":
             text = objects.view(outputs, dialect, request.table, request.keep, request.column)
+        elif request.shape == "tables":
+            *made, text = sql.with_tables(outputs, dialect, request.table, request.keep, request.column)
+            before = "".join(f"{one};\n" for one in made)
         else:
             text = sql.query(outputs, dialect, request.table, request.keep)
     elif reads:
@@ -140,7 +145,7 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
         text = objects.functions(outputs, dialect)
     else:
         text = sql.expression(outputs, dialect, short=request.shape == "auto")
-    return _heading(model, dialect, len(text)) + text
+    return _heading(model, dialect, len(text)) + before + text
 
 
 def _heading(model: Model, dialect: Dialect, size: int = 0) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,7 @@ def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:
     [
         ({"dialect": "postgress"}, "no dialect 'postgress'.*did you mean 'postgres'"),
         ({"shape": "query"}, "needs the table"),
+        ({"shape": "tables"}, "needs the table"),
         ({"shape": "expression", "keep": ("a",)}, "an expression reads no table"),
         ({"keep": ("a",)}, "needs the table"),
         ({"shape": "query", "table": "t", "dialect": "postgres"}, "cannot give all columns but those of its own steps"),
@@ -179,8 +181,19 @@ def test_an_expression_is_chosen_up_to_a_hundred_kilobytes(here: Path) -> None:
     calcli.fit("train.parquet", method="bbq", output="long")
     assert not export(ExportRequest("kept")).partition("CAST(")[0].strip().endswith("SELECT")
     assert "\nFROM scores" in export(ExportRequest("kept", table="scores")).replace('"', "")
-    with pytest.raises(UsageError, match=r"has [\d,]+ characters.*--table NAME"):
+    with pytest.raises(UsageError, match=r"would have [\d,]+ terms.*--table NAME"):
         export(ExportRequest("long"))
+    calcli.fit(breeds(400), method="platt", output="wide")
+    with pytest.raises(UsageError, match=r"has [\d,]+ characters.*--table NAME"):
+        export(ExportRequest("wide"))
+
+
+def test_a_step_of_too_many_columns_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = ExportRequest(str(kept / "sms"), dialect="postgres", table="scores", keep=())
+    export(request)
+    monkeypatch.setitem(DIALECTS, "postgres", replace(DIALECTS["postgres"], most_columns=4))
+    with pytest.raises(UsageError, match=r"would have \d+ columns, and postgres takes 4.*ONNX"):
+        export(request)
 
 
 def test_a_statement_says_where_it_comes_from(here: Path) -> None:

@@ -201,6 +201,7 @@ def _spark(stack: ExitStack) -> Engine:
 
     folder = _folder(stack)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     stack.callback(session.stop)
     session.sparkContext.setLogLevel("OFF")
