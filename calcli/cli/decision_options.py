@@ -43,6 +43,13 @@ BUDGET_ROWS = decision(
 CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
 ABSTAIN = amount("--abstain COST", "Leave rows open that cost more to decide than this.")
 COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.")
+TOP = decision(
+    "--top K",
+    "With more than two classes: a row gets its K likeliest ones at most; 1 by default.",
+    kind=int | None,
+    min=1,
+    max=2**31 - 1,
+)
 UNCERTAINTY = decision(
     "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, LabelArray
+from calcli.batch import FloatArray
 from calcli.decisions.costs import Costs
 from calcli.decisions.rates import NEVER
 from calcli.numeric.binomial import exact_interval
@@ -79,6 +79,17 @@ def by_coverage(
     return Gap(low, high)
 
 
+def by_confidence(
+    sure: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
+) -> Gap:
+    """Decide this share of the rows: those whose decision has the largest probability, or the least uncertainty."""
+    mass = np.ones(len(sure)) if weight is None else weight
+    if uncertainty is not None:
+        known = np.where(np.isnan(uncertainty), np.inf, uncertainty)
+        return Gap(0.0, 0.0, _quantile(known, mass, coverage))
+    return Gap(0.0, -_quantile(-sure, mass, coverage))
+
+
 def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:
     """The least value with this share of the mass at or below it."""
     order = np.argsort(values, kind="stable")
@@ -89,21 +100,21 @@ def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:
 def risks(
     gaps: Sequence[Gap],
     prob: FloatArray,
-    label: LabelArray,
+    wrong: np.ndarray,
     weight: FloatArray | None,
     uncertainty: FloatArray | None,
     *,
-    threshold: float,
     confidence: float,
 ) -> list[Risk]:
-    """The risk of each, with exact bounds that hold for all of them at once (Bonferroni)."""
+    """The risk of each, with exact bounds that hold for all of them at once (Bonferroni).
+
+    `wrong` are the rows that are decided wrongly, if they are: outside of a gap the decision is the same for all gaps.
+    """
     mass = np.ones(len(prob)) if weight is None else weight
-    wrong = (prob >= threshold) != (label > 0)
     level = 1.0 - 2.0 * (1.0 - confidence) / len(gaps)
     found = []
     for gap in gaps:
         decided = gap.decides(prob, uncertainty)
-        # Outside of the gap the decision is that of the threshold, which lies in it.
         of = float(mass[decided].sum())
         rows = of**2 / float(np.square(mass[decided]).sum()) if of > 0 else 0.0
         risk = float(mass[decided & wrong].sum()) / of if of > 0 else None

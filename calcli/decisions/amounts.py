@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, Option, splits_of, with_confidence
 from calcli.decisions.conformal import PredictionIntervals, rows_needed
 from calcli.decisions.measure import Promise, held_as_promised
+from calcli.decisions.options import Choice, Option, splits_of, with_confidence
 from calcli.decisions.policy import IntervalRule
 from calcli.decisions.rows import Number, Rows, rates_of
 

@@ -2,87 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self, get_args
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import get_args
 
 import numpy as np
 
-from calcli.batch import FloatArray, Units
-from calcli.decisions.abstention import COVERAGES, Gap, Risk, by_cost, by_coverage, risks
+from calcli.batch import FloatArray
+from calcli.decisions.abstention import COVERAGES, Gap, by_cost, by_coverage, risks
 from calcli.decisions.ask import Ask
+from calcli.decisions.class_choice import choose_of_classes
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
-from calcli.decisions.costs import bootstrap_means, cross_fitted
-from calcli.decisions.policy import IntervalRule, MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.costs import cross_fitted
+from calcli.decisions.options import Choice, Means, Option, splits_of, with_confidence
+from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, decided, expected, grid
-from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
+from calcli.decisions.rows import Number, Rows, rates_of, set_numbers
 from calcli.decisions.targets import Target, budget_threshold, certify
 from calcli.errors import DataError, UsageError
-from calcli.numeric.folds import Split, folds, in_turn, splits_of_units
-from calcli.numeric.rng import stream
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A policy that was measured.
-
-    Attributes
-    ----------
-    threshold
-        None where the policy is no single threshold.
-    numbers
-        By name: ``cost`` a row, how much it ``saves`` beside today's threshold, and rates.
-    """
-
-    name: str
-    threshold: float | None
-    numbers: Mapping[str, Number]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The policy that was chosen, beside what else there is.
-
-    Attributes
-    ----------
-    policy
-        None where nothing is as it must be.
-    chosen
-        The name of its option.
-    why
-        A sentence: why this one; or why none, and the best that there is.
-    options
-        All of them, measured on the same rows.
-    bound
-        How bad the rate of the target, or the number of yeses of the budget, may be on new rows.
-    risks
-        Of leaving rows open, by the share that is decided.
-    intervals
-        In place of a policy, where amounts are predicted.
-    """
-
-    policy: Policy | None
-    chosen: str | None
-    why: str
-    options: tuple[Option, ...]
-    bound: float | None = None
-    risks: tuple[Risk, ...] = ()
-    intervals: IntervalRule | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The keys of the object that the verb writes."""
-        kept = self.policy or self.intervals
-        return {
-            "chosen": self.chosen,
-            "why": self.why,
-            "policy": None if kept is None else dict(kept.to_state().params),
-            "bound": self.bound,
-            "options": [asdict(option) for option in self.options],
-            "risks": [
-                {"coverage": one.coverage, **asdict(one.gap), "risk": one.risk, "bound": one.bound}
-                for one in self.risks
-            ],
-        }
 
 
 def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
@@ -94,7 +31,9 @@ def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
     if ask.sets is not None:
         return _by_sets(ask, rows, seed)
     if rows.prob.ndim > 1:
-        raise UsageError("a threshold is for two classes, and these rows have more", hint="try: --costs FILE")
+        return choose_of_classes(ask, rows, seed)
+    if ask.top is not None:
+        raise UsageError("--top is for more than two classes, and these rows have two", hint="leave it out")
     if not (rows.mass[rows.label > 0] > 0).any():
         raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
     if ask.target is not None:
@@ -121,7 +60,7 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
     if gap is not None and ask.abstain is not None:
         toll = ask.abstain * (np.ones(len(rows.prob)) if rows.scale is None else rows.scale)
         paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], toll)
-    means = _Means.of(paid, rows, ask, seed)
+    means = Means.of(paid, rows, ask, seed)
     options = [
         Option(name, thresholds.get(name), means.numbers(name, "today") | rates_of(rows, decisions))
         for name, decisions in yes.items()
@@ -140,14 +79,14 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
 def _leaving_open(ask: Ask, rows: Rows, gap: Gap, options: tuple[Option, ...]) -> Choice:
     """The gap between the thresholds, with a bound on the errors outside it, beside other gaps."""
     costs = ask.four_costs()
-    gaps = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in COVERAGES)]
+    shares = [at for at in COVERAGES if at != ask.coverage]
+    gaps = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in shares)]
     found = risks(
         gaps,
         rows.prob,
-        rows.label,
+        (rows.prob >= costs.threshold) != (rows.label > 0),
         rows.weight,
         rows.uncertainty,
-        threshold=costs.threshold,
         confidence=ask.confidence,
     )
     own, table = found[0], tuple(sorted(found, key=lambda one: -one.coverage))
@@ -209,7 +148,10 @@ def _by_budget(ask: Ask, rows: Rows) -> Choice:
 def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
     """The action of the least expected cost, beside the likeliest class and each action for all rows."""
     assert ask.costs is not None
+    names: tuple[str | None, ...]
     names, table = ask.costs
+    if ask.abstain is not None:
+        names, table = (*names, None), tuple((*row, ask.abstain) for row in table)
     rule = MatrixRule(names, table)
     matrix = np.array(table)
     prob = np.column_stack([1.0 - rows.prob, rows.prob]) if rows.prob.ndim == 1 else rows.prob
@@ -219,9 +161,11 @@ def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
     )  # of each class's own action
     if (place >= 0).all():
         actions["likeliest"] = place[prob.argmax(axis=1)]
-    actions |= {f"all {name}": np.full(len(prob), column) for column, name in enumerate(names)}
+    actions |= {
+        f"all {'left open' if name is None else name}": np.full(len(prob), column) for column, name in enumerate(names)
+    }
     paid = {name: matrix[rows.label, action] for name, action in actions.items()}
-    means = _Means.of(paid, rows, ask, seed)
+    means = Means.of(paid, rows, ask, seed)
     today = "likeliest" if "likeliest" in actions else f"all {names[0]}"
     options = []
     for name, action in actions.items():
@@ -270,48 +214,10 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
     return Choice(Policy(rule), ask.set_score, why, tuple(options))
 
 
-@dataclass(frozen=True, slots=True)
-class _Means:
-    """Mean costs of several policies, and their replicates."""
-
-    names: tuple[str, ...]
-    means: FloatArray
-    replicates: FloatArray
-
-    @classmethod
-    def of(cls, paid: Mapping[str, FloatArray], rows: Rows, ask: Ask, seed: int) -> Self:
-        means = np.array([np.average(cost, weights=rows.weight) for cost in paid.values()])
-        drawn = np.empty((0, len(paid)))
-        if ask.bootstrap:
-            drawn = bootstrap_means([*paid.values()], rows.weight, rows.together, replicates=ask.bootstrap, seed=seed)
-        return cls((*paid,), means, drawn)
-
-    def difference(self, first: str, second: str) -> Number:
-        """The mean cost of the first less that of the second."""
-        a, b = self.names.index(first), self.names.index(second)
-        return intervals(float(self.means[a] - self.means[b]), self.replicates[:, a] - self.replicates[:, b])
-
-    def numbers(self, name: str, today: str) -> dict[str, Number]:
-        """What a policy costs a row, and saves beside today's."""
-        place = self.names.index(name)
-        cost = intervals(float(self.means[place]), self.replicates[:, place])
-        return {"cost": cost} | ({} if name == today else {"saves": self.difference(today, name)})
-
-
 def _open(rows: Rows, gap: Gap) -> dict[str, Number]:
     """The share of rows that is decided."""
     clear = gap.decides(rows.prob, rows.uncertainty)
     return {"coverage": rates_of(rows, clear)["positive-rate"]}
-
-
-def splits_of(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
-    """Folds of the rows, or of the units that they belong to."""
-    rng = stream(seed, "decision folds")
-    return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)
-
-
-def with_confidence(confidence: float) -> str:
-    return f"with {100 * confidence:g} % confidence"
 
 
 def _product(*factors: FloatArray | None) -> FloatArray | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
+from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import Thresholds
 from calcli.decisions.costs import Costs, bootstrap_means
 from calcli.decisions.policy import MatrixRule, Policy, SetRule
@@ -52,6 +53,8 @@ def measure(
         members = policy.rule.sets.predict(rows.prob, rows.group)
         held = members[np.arange(len(members)), rows.label]
         return set_numbers(rows, members), held_as_promised(policy.rule.sets.thresholds, rows, held)
+    if isinstance(policy.rule, ClassRule):
+        return _of_classes(policy, policy.rule.members(rows.prob, beside), rows, replicates, seed)
     action = policy.rule.decide(rows.prob, beside)
     if isinstance(policy.rule, MatrixRule):
         paid = np.array(policy.rule.costs)[rows.label, action]
@@ -74,6 +77,57 @@ def measure(
         among = rows.taken(done)
         return numbers, _promise(policy.target, among, yes[done] != (among.label > 0), *_SHARE)
     return numbers, _promise(policy.target, rows, yes, policy.target.rate)
+
+
+def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+    """The share of rows that get a class, how often the true one is not among theirs, and how many they get."""
+    size = members.sum(axis=1)
+    among, held = rows.taken(size > 0), members[np.arange(len(size)), rows.label][size > 0]
+    found = {
+        "coverage": rates_of(rows, size > 0)["positive-rate"],
+        "error": rates_of(among, ~held)["positive-rate"],
+    }
+    if size.max(initial=0) > 1:
+        found["size"] = Number(float(np.average(size, weights=rows.weight)))
+    return found
+
+
+def class_costs(costs: Costs, rows: Rows, members: NDArray[np.bool_]) -> FloatArray:
+    """What each row costs: the decisions on all classes, each of which it may get or not."""
+    each = [costs.of_rows(of_class(rows, place).label, named) for place, named in enumerate(members.T)]
+    paid: FloatArray = np.sum(each, axis=0)
+    return paid
+
+
+def of_class(rows: Rows, place: int) -> Rows:
+    """The rows, positive where they are of this class."""
+    return replace(rows, prob=rows.prob[:, place], label=(rows.label == place).astype(np.int64))
+
+
+def _of_classes(
+    policy: Policy, members: NDArray[np.bool_], rows: Rows, replicates: int, seed: int
+) -> tuple[dict[str, Number], Promise | None]:
+    """The numbers of all classes, then of each; the promise is broken where one class refutes it."""
+    numbers = class_numbers(rows, members)
+    if policy.costs is not None:
+        cost = _cost(class_costs(Costs(**policy.costs), rows, members), rows, replicates, seed)
+        numbers = {"cost": cost, **numbers}
+    own = [of_class(rows, place) for place in range(members.shape[1])]
+    for name, each, named in zip(rows.classes, own, members.T, strict=True):
+        numbers |= {f"{rate} of {name}": rates_of(each, named)[rate] for rate in ("precision", "recall")}
+    target = policy.target
+    if target is None:
+        return numbers, None
+    if target.rate == "error":
+        some = members.sum(axis=1) > 0
+        wrong = ~members[np.arange(len(members)), rows.label]
+        return numbers, _promise(target, rows.taken(some), wrong[some], *_SHARE)
+    # A class that no row gets breaks no promise.
+    parts = [_promise(target, each, named, target.rate) for each, named in zip(own, members.T, strict=True)]
+    parts = [part for part in parts if part.value is not None] or parts[:1]
+    worst = min(parts, key=lambda part: part.p)
+    p = min(1.0, worst.p * len(parts))
+    return numbers, replace(worst, target=f"{target} in each class", p=p, broken=p < BROKEN)
 
 
 def held_as_promised(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promise:

@@ -21,6 +21,11 @@ NEVER = float(np.nextafter(1.0, 2.0))
 """A threshold that no probability reaches."""
 
 
+def shown(threshold: float) -> str:
+    """A threshold with six digits."""
+    return "1" if threshold == NEVER else f"{threshold:.6g}"
+
+
 class Counts(NamedTuple):
     """The weight of the rows by decision and truth, at each of some thresholds."""
 
@@ -167,12 +172,17 @@ def _effect(rate: Rate, yes: np.ndarray, positive: np.ndarray, mass: FloatArray,
     return max(1.0, float(np.square(np.bincount(unit, residual)).sum()) / alone)
 
 
-def expected(prob: FloatArray, thresholds: FloatArray, weight: FloatArray | None = None) -> Counts:
-    """The counts that the probabilities lead to expect: each row is positive by its probability."""
+def expected(
+    prob: FloatArray, thresholds: FloatArray, weight: FloatArray | None = None, score: FloatArray | None = None
+) -> Counts:
+    """The counts that the probabilities lead to expect: each row is positive by its probability.
+
+    `score` is what the thresholds are of, where that is not the probability.
+    """
     mass = np.ones(len(prob)) if weight is None else weight
     labels = np.repeat([1, 0], len(prob))
     parts = np.concatenate([mass * prob, mass * (1.0 - prob)])
-    return decided(np.tile(prob, 2), labels, thresholds, parts).counts
+    return decided(np.tile(prob if score is None else score, 2), labels, thresholds, parts).counts
 
 
 def grid(prob: FloatArray, size: int = GRID) -> FloatArray:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from calcli.batch import IntArray
 from calcli.decisions.amounts import Amounts
-from calcli.decisions.policy import DECISION, ENDS, REASON, SET, IntervalRule, Policy, SetRule
+from calcli.decisions.class_rule import ClassRule
+from calcli.decisions.policy import DECISION, ENDS, REASON, SET, AnyRule, IntervalRule, Policy, SetRule
 from calcli.engines.calibrated_columns import CalibratedColumns
 from calcli.engines.local import Computed
 from calcli.numeric.links import logits
@@ -49,7 +50,7 @@ class DecisionColumns:
 
     @property
     def types(self) -> dict[str, pl.DataType]:
-        if isinstance(self.policy.rule, SetRule):
+        if gives_sets(self.policy.rule):
             return {SET: pl.String()}
         decisions, _ = self._actions()
         return {DECISION: decisions.dtype, REASON: pl.String()}
@@ -62,11 +63,17 @@ class DecisionColumns:
         rule = self.policy.rule
         if isinstance(rule, SetRule):
             group = None if rule.column is None else codes(rows[rule.column], rule.groups)
-            names = [class_text(label) for label in index_order(self.binding)]
-            return replace(computed, others=[_sets(rule.sets.predict(prob, group), names)])
+            return replace(computed, others=[_sets(rule.sets.predict(prob, group), self._names)])
         beside = {name: numbers(rows[name]) for name in rule.reads}
+        if isinstance(rule, ClassRule) and gives_sets(rule):
+            return replace(computed, others=[_sets(rule.members(prob, beside), self._names)])
         action = rule.decide(prob, beside)
         return replace(computed, others=[words.gather(action) for words in self._actions()])
+
+    @property
+    def _names(self) -> list[str]:
+        """The classes as text."""
+        return [class_text(label) for label in index_order(self.binding)]
 
     def _actions(self) -> tuple[pl.Series, pl.Series]:
         """What is decided by the number of the action, and why."""
@@ -106,6 +113,11 @@ class IntervalColumns:
         ends = rule.intervals.predict(amounts.lower, amounts.upper, spread=amounts.spread, group=group)
         known = amounts.known
         return Computed(ends, None if known.all() else ~known)
+
+
+def gives_sets(rule: AnyRule) -> bool:
+    """Whether a row may get several classes."""
+    return isinstance(rule, SetRule) or (isinstance(rule, ClassRule) and rule.top > 1)
 
 
 def codes(values: pl.Series, groups: Sequence[str]) -> IntArray:

@@ -21,7 +21,7 @@ from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
 from calcli.fitting.policies import asked_of
 from calcli.reports.groups import Numbered, in_units, numbers, values_of
-from calcli.reports.measuring import Measurements, data_facts, report_on
+from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
 from calcli.tables.load import load
@@ -60,7 +60,9 @@ def measured_policies(
         paid = None if scale is None or scale not in source.columns else numbers(source, scale, loaded, "--cost")
         found, promise = measure(
             policy,
-            Rows(candidate.prob, rows.labels, rows.weight, units, paid, group=group),
+            Rows(
+                candidate.prob, rows.labels, rows.weight, units, paid, group=group, classes=class_names(model.binding)
+            ),
             beside,
             replicates=request.bootstrap or REPLICATES,
             seed=request.seed,

@@ -12,7 +12,8 @@ import numpy as np
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, choose
+from calcli.decisions.choice import choose
+from calcli.decisions.options import Choice
 from calcli.decisions.rows import Rows
 from calcli.engines.listener import SILENT
 from calcli.errors import DataError

@@ -10,7 +10,8 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.decisions.amounts import choose_intervals
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, choose
+from calcli.decisions.choice import choose
+from calcli.decisions.options import Choice
 from calcli.decisions.rates import decided
 from calcli.decisions.rows import Rows
 from calcli.diagrams.decisions import AtThresholds, thresholds_of

@@ -51,7 +51,7 @@ def test_bounds_are_exact_and_hold_at_once() -> None:
     prob = rng.random(400)
     label = (rng.random(400) < prob).astype(np.int64)
     gaps = [by_coverage(Costs(1, 1), prob, share, None) for share in (1.0, 0.5)]
-    for found in risks(gaps, prob, label, None, None, threshold=0.5, confidence=0.9):
+    for found in risks(gaps, prob, (prob >= 0.5) != (label > 0), None, None, confidence=0.9):
         kept = found.gap.decides(prob)
         wrong = int(((prob >= 0.5) != (label > 0))[kept].sum())
         exact = stats.binomtest(wrong, int(kept.sum()), alternative="less").proportion_ci(1 - 0.1 / 2)

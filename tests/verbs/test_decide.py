@@ -185,6 +185,63 @@ def test_costs_of_more_classes(here: Path) -> None:
     assert entry["numbers"]["cost"]["value"] == pytest.approx(np.mean(paid))
 
 
+OF_CLASSES = {
+    "precision": {"target": "precision >= 0.6"},
+    "two of them": {"target": "accuracy >= 0.85", "top": 2},
+    "likeliest": {"top": 3},
+    "surest": {"coverage": 0.6},
+    "known": {"coverage": 0.6, "uncertainty": "knowledge"},
+    "costs": {"cost_fp": 1.0, "cost_fn": 2.0, "top": 2},
+}
+
+
+@pytest.mark.parametrize("kind", OF_CLASSES)
+def test_more_classes_from_rows_to_what_they_are_worth(kind: str, here: Path) -> None:
+    calcli.fit(breeds(), method="temperature", output="m")
+    known = pl.Series(np.random.default_rng(0).random(3000))
+    table = breeds(3000, seed=1).with_columns(knowledge=known)
+    result = decide(DecideRequest(table, artifact="m", output="p", **OF_CLASSES[kind]))  # type: ignore[arg-type]
+    jsonschema.validate(result.to_json(), ANSWERS_SCHEMA)
+    assert calcli.load("p").policy == result.choice.policy
+    fresh = breeds(2000, seed=2).with_columns(knowledge=known.head(2000))
+    out = decided("p", fresh)
+    if "top" in OF_CLASSES[kind]:
+        got = [set(text.split("|")) - {""} for text in out["set"]]
+    else:
+        got = [set() if one is None else {one} for one in out["decision"]]
+        assert out["decision_reason"].null_count() == 0
+    report = calcli.evaluate(fresh, artifacts=("p",))
+    jsonschema.validate(report.to_json(), REPORT_SCHEMA)
+    (entry,) = report.decisions
+    numbers = {name: number["value"] for name, number in entry["numbers"].items()}
+    pairs = list(zip(fresh["label"], got, strict=True))
+    some = [(truth, classes) for truth, classes in pairs if classes]
+    assert numbers["coverage"] == pytest.approx(len(some) / 2000)
+    assert numbers["error"] == pytest.approx(np.mean([truth not in classes for truth, classes in some]))
+    assert numbers["precision of b"] == pytest.approx(
+        np.mean([truth == "b" for truth, classes in some if "b" in classes])
+    )
+    if kind == "costs":
+        paid = [
+            len(classes - {truth}) + 2.0 * (truth not in classes)
+            for truth, classes in zip(fresh["label"], got, strict=True)
+        ]
+        assert numbers["cost"] == pytest.approx(np.mean(paid))
+    else:
+        assert entry["promise"]["broken"] is False
+    assert main(["inspect", "p"]) == 0
+
+
+def test_a_matrix_of_costs_may_leave_rows_open(here: Path) -> None:
+    """Where all actions are expected to cost more than that."""
+    calcli.fit(breeds(), method="temperature", output="m")
+    Path("costs.csv").write_text(",a,b,c,d\na,0,1,1,1\nb,1,0,1,1\nc,1,1,0,1\nd,1,1,1,0\n")
+    decide(DecideRequest(breeds(800, seed=1), artifact="m", cost_file="costs.csv", abstain=0.5, output="p"))
+    table = breeds(800, seed=2)
+    likely = calcli.load("m").predict(table).max(axis=1)
+    assert decided("p", table)["decision"].is_null().to_list() == (likely < 0.5).tolist()
+
+
 def test_sets_of_groups_that_were_not_there(here: Path) -> None:
     """Each group has its own threshold; a new one that of the most careful."""
     calcli.fit(breeds(), method="temperature", output="m")
