@@ -56,8 +56,8 @@ class Risk:
 
 def by_cost(costs: Costs, abstain: float) -> Gap:
     """Leave a row open where either decision is expected to cost more than leaving it open."""
-    low = (abstain - costs.tn) / (costs.fn - costs.tn) if costs.fn > costs.tn else 1.0
-    high = (costs.fp - abstain) / (costs.fp - costs.tp) if costs.fp > costs.tp else 0.0
+    low = float((abstain - costs.tn) / (costs.fn - costs.tn)) if costs.fn > costs.tn else 1.0
+    high = float((costs.fp - abstain) / (costs.fp - costs.tp)) if costs.fp > costs.tp else 0.0
     if low >= high:
         return Gap(costs.threshold, costs.threshold)
     return Gap(max(low, 0.0), high if high <= 1.0 else NEVER)

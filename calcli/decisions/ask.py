@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from calcli.decisions.conformal import SetScore, Side
+from calcli.decisions.cost_rule import Cost, CostColumns
 from calcli.decisions.costs import Costs
 from calcli.decisions.targets import Target
 from calcli.errors import UsageError
@@ -24,9 +25,9 @@ class Ask:
     Attributes
     ----------
     cost_fp, cost_fn, cost_tp, cost_tn
-        What a row costs: a false alarm, a miss, and the two right decisions.
+        What a row costs: a false alarm, a miss, and the two right decisions; numbers, or columns.
     cost
-        A column by which the costs of each row are multiplied, such as an amount.
+        A column by which the costs of positive rows, a miss and a true alarm, are multiplied, such as an amount.
     costs
         The actions, and the cost of each by class, in the order of the class index; in place of the four numbers.
     target
@@ -69,10 +70,10 @@ class Ask:
         Replicates for the intervals of costs.
     """
 
-    cost_fp: float | None = None
-    cost_fn: float | None = None
-    cost_tp: float | None = None
-    cost_tn: float | None = None
+    cost_fp: Cost | None = None
+    cost_fn: Cost | None = None
+    cost_tp: Cost | None = None
+    cost_tn: Cost | None = None
     cost: str | None = None
     costs: tuple[tuple[str, ...], tuple[tuple[float, ...], ...]] | None = None
     target: str | None = None
@@ -120,7 +121,7 @@ class Ask:
 
     @property
     def has_costs(self) -> bool:
-        return any(cost is not None for cost in (self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn))
+        return _any(*self._costs)
 
     def check(self) -> None:
         """Refuse what contradicts itself, before any rows are read."""
@@ -145,7 +146,7 @@ class Ask:
             raise UsageError(f"--budget {self.budget}: no row could be acted on")
         if self.target is not None:
             Target.parse(self.target, self.confidence)
-        if self.has_costs:
+        if self.has_costs and not self.by_rows:
             self.four_costs()
 
     def _check_beside(self) -> None:
@@ -175,14 +176,14 @@ class Ask:
                 "keep one",
             ),
             (
-                self.has_costs and (self.cost_fp is None or self.cost_fn is None),
+                self.has_costs and (self.cost_fp is None or self.cost_fn is self.cost is None),
                 f"{missing} is not given",
                 "both errors have a cost: --cost-fp 1 --cost-fn 20",
             ),
             (
                 self.cost is not None and not self.has_costs,
-                f"--cost {self.cost} multiplies --cost-fp and --cost-fn",
-                "add both",
+                f"--cost {self.cost} multiplies what a miss costs, beside what a false alarm does",
+                "add --cost-fp COST, and --cost-fn if that is not 1",
             ),
             (
                 self.top is not None and _any(self.costs, self.budget, self.sets, self.intervals),
@@ -195,7 +196,7 @@ class Ask:
                 "add --cost-fp and --cost-fn, or use --coverage",
             ),
             (
-                self.coverage is not None and _any(self.abstain, *purpose),
+                self.coverage is not None and (self.by_rows or _any(self.abstain, *purpose)),
                 "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone",
                 "leave it out",
             ),
@@ -220,11 +221,24 @@ class Ask:
             if share is not None and not 0.0 < share < 1.0:
                 raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether each row has costs of its own."""
+        return self.cost is not None or any(isinstance(cost, str) for cost in self._costs)
+
+    @property
+    def _costs(self) -> tuple[Cost | None, ...]:
+        return self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn
+
+    def cost_columns(self) -> CostColumns:
+        """The costs of each row; a miss costs 1 where nothing is said."""
+        fn = 1.0 if self.cost_fn is None else self.cost_fn
+        return CostColumns(self.cost_fp or 0.0, fn, self.cost_tp or 0.0, self.cost_tn or 0.0, self.cost)
+
     def four_costs(self) -> Costs:
-        """The four costs; without any, an error costs 1."""
-        if not self.has_costs:
-            return Costs(1.0, 1.0)
-        return Costs(self.cost_fp or 0.0, self.cost_fn or 0.0, self.cost_tp or 0.0, self.cost_tn or 0.0)
+        """The four costs, if they are those of all rows; without any, an error costs 1."""
+        fp, fn, tp, tn = (None if isinstance(cost, str) else cost for cost in self._costs)
+        return Costs(fp or 0.0, fn or 0.0, tp or 0.0, tn or 0.0) if self.has_costs else Costs(1.0, 1.0)
 
 
 def _any(*given: object) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import get_args
 
 import numpy as np
 
-from calcli.batch import FloatArray
 from calcli.decisions.abstention import COVERAGES, Gap, by_cost, by_coverage, risks
 from calcli.decisions.ask import Ask
 from calcli.decisions.class_choice import choose_of_classes
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
-from calcli.decisions.costs import cross_fitted
+from calcli.decisions.cost_rule import CostRule, least_expected
+from calcli.decisions.costs import Costs, Decisions, cross_fitted
+from calcli.decisions.measure import error_bound
 from calcli.decisions.options import Choice, Means, Option, splits_of, with_confidence
 from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, decided, expected, grid
@@ -40,29 +40,23 @@ def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
         return _by_target(Target.parse(ask.target, ask.confidence), ask, rows)
     if ask.budget is not None:
         return _by_budget(ask, rows)
-    return _by_costs(ask, rows, seed)
+    return _by_costs(ask, rows, seed) if rows.costs is None else _by_row_costs(ask, rows, rows.costs, seed)
 
 
 def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
     """Bayes' threshold, unless the tuned one costs less beyond chance; with rows left open, if that is asked."""
-    costs, mass = ask.four_costs(), _product(rows.weight, rows.scale)
-    splits = splits_of(rows.units, len(rows.prob), ask.folds, seed)
-    tuned = costs.best_threshold(rows.prob, rows.label, mass)
-    thresholds = {"bayes": costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
-    yes = {name: rows.prob >= threshold for name, threshold in thresholds.items()}
-    yes["tuned"] = cross_fitted(costs, rows.prob, rows.label, mass, splits)
-    paid = {name: costs.of_rows(rows.label, decisions, rows.scale) for name, decisions in yes.items()}
+    costs = ask.four_costs()
+    thresholds, yes = _single_thresholds("bayes", costs, ask, rows, seed)
+    paid = {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
     gap = None
     if ask.abstain is not None:
         gap = by_cost(costs, ask.abstain)
+        paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], ask.abstain)
     elif ask.coverage is not None:
         gap = by_coverage(costs, rows.prob, ask.coverage, rows.weight, rows.uncertainty)
-    if gap is not None and ask.abstain is not None:
-        toll = ask.abstain * (np.ones(len(rows.prob)) if rows.scale is None else rows.scale)
-        paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], toll)
     means = Means.of(paid, rows, ask, seed)
     options = [
-        Option(name, thresholds.get(name), means.numbers(name, "today") | rates_of(rows, decisions))
+        Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
         for name, decisions in yes.items()
     ]
     if gap is not None:
@@ -74,6 +68,54 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         chosen, why = "tuned", "on rows that did not choose it, it costs less than the one that follows from the costs"
     policy = Policy(ThresholdRule.at(thresholds[chosen]), costs=asdict(costs))
     return Choice(policy, chosen, why, tuple(options))
+
+
+def _single_thresholds(
+    name: str, costs: Costs, ask: Ask, rows: Rows, seed: int
+) -> tuple[dict[str, float], dict[str, Decisions]]:
+    """Thresholds that are the same for all rows, and their decisions; the first follows from the costs."""
+    tuned = costs.best_threshold(rows.prob, rows.label, rows.weight)
+    thresholds = {name: costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
+    yes = {each: rows.prob >= threshold for each, threshold in thresholds.items()}
+    splits = splits_of(rows.units, len(rows.prob), ask.folds, seed)
+    yes["tuned"] = cross_fitted(costs, rows.prob, rows.label, rows.weight, splits)
+    return thresholds, yes
+
+
+def _by_row_costs(ask: Ask, rows: Rows, costs: Costs, seed: int) -> Choice:
+    """Each row by its own costs, beside thresholds that are the same for all rows."""
+    thresholds, yes = _single_thresholds("mean costs", costs, ask, rows, seed)
+    rule = CostRule(ask.cost_columns(), ask.abstain)
+    action = least_expected(rows.prob, *costs.arrays(len(rows.prob)), abstain=ask.abstain)
+    own, done = action == 2, action != 1
+    paid = {"each row": np.where(done, costs.of_rows(rows.label, own), ask.abstain or 0.0)}
+    paid |= {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
+    means = Means.of(paid, rows, ask, seed)
+    share = {} if done.all() else {"coverage": rates_of(rows, done)["positive-rate"]}
+    options = [Option("each row", None, means.numbers("each row", "today") | share | rates_of(rows, own))]
+    options += [
+        Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
+        for name, decisions in yes.items()
+    ]
+    if ask.abstain is not None:
+        among = rows.taken(done)
+        bound = error_bound(among, own[done] != (among.label > 0), ask.confidence)
+        why = _share_decided(float(np.average(done, weights=rows.weight)), bound, ask.confidence)
+        policy = Policy(rule, Target("error", "<=", bound, ask.confidence))
+        return Choice(policy, "each row", why, tuple(options), bound)
+    better = means.difference("each row", "tuned")
+    if better.lo is not None and better.lo > 0.0:
+        why = "on rows that did not choose it, one threshold for all rows costs less than that of each row"
+        return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, tuple(options))
+    why = "it follows from the costs of the row where probabilities are calibrated"
+    return Choice(Policy(rule), "each row", why, tuple(options))
+
+
+def _share_decided(coverage: float, bound: float, confidence: float) -> str:
+    return (
+        f"{100 * coverage:.1f} % of the rows are decided, at most {100 * bound:.2f} % of these wrongly "
+        f"{with_confidence(confidence)}, and the others are left open"
+    )
 
 
 def _leaving_open(ask: Ask, rows: Rows, gap: Gap, options: tuple[Option, ...]) -> Choice:
@@ -90,10 +132,7 @@ def _leaving_open(ask: Ask, rows: Rows, gap: Gap, options: tuple[Option, ...]) -
         confidence=ask.confidence,
     )
     own, table = found[0], tuple(sorted(found, key=lambda one: -one.coverage))
-    why = (
-        f"{100 * own.coverage:.1f} % of the rows are decided, at most {100 * own.bound:.2f} % of these wrongly "
-        f"{with_confidence(ask.confidence)}, and the others are left open"
-    )
+    why = _share_decided(own.coverage, own.bound, ask.confidence)
     promise = Target("error", "<=", own.bound, ask.confidence)
     policy = Policy(ThresholdRule(gap, ask.uncertainty), promise, asdict(costs))
     return Choice(policy, "left open", why, options, own.bound, table)
@@ -218,11 +257,3 @@ def _open(rows: Rows, gap: Gap) -> dict[str, Number]:
     """The share of rows that is decided."""
     clear = gap.decides(rows.prob, rows.uncertainty)
     return {"coverage": rates_of(rows, clear)["positive-rate"]}
-
-
-def _product(*factors: FloatArray | None) -> FloatArray | None:
-    given: Iterator[FloatArray] = (factor for factor in factors if factor is not None)
-    found = next(given, None)
-    for factor in given:
-        found = factor if found is None else found * factor
-    return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray
 from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import Thresholds
+from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.costs import Costs, bootstrap_means
 from calcli.decisions.policy import MatrixRule, Policy, SetRule
 from calcli.decisions.rates import decided
@@ -68,8 +69,11 @@ def measure(
             "coverage": rates_of(rows, done)["positive-rate"],
             "error": rates_of(wrong, yes[done] != (wrong.label > 0))["positive-rate"],
         }
-    elif policy.costs is not None:
-        paid = Costs(**policy.costs).of_rows(rows.label, yes, rows.scale)
+    if isinstance(policy.rule, CostRule):
+        paid = np.where(done, policy.rule.costs.of(beside).of_rows(rows.label, yes), policy.rule.abstain or 0.0)
+        numbers = {"cost": _cost(paid, rows, replicates, seed), **numbers}
+    elif policy.costs is not None and done.all():
+        paid = Costs(**policy.costs).of_rows(rows.label, yes)
         numbers = {"cost": _cost(paid, rows, replicates, seed), **numbers}
     if policy.target is None:
         return numbers, None
@@ -134,6 +138,15 @@ def held_as_promised(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]
     """The test of the coverage of sets or intervals."""
     assert thresholds.confidence is not None  # policies are chosen with one
     return _promise(Target("coverage", ">=", thresholds.level, thresholds.confidence), rows, held, *_SHARE)
+
+
+def error_bound(rows: Rows, wrong: NDArray[np.bool_], confidence: float) -> float:
+    """The most errors that there may be among new rows, as a share of them."""
+    if not len(rows.prob):
+        return 1.0
+    found = decided(wrong.astype(np.float64), rows.label, np.array([0.5]), rows.weight, rows.together, rates=_SHARE)
+    hits, worth = (float(each[0]) for each in found.worth(*_SHARE))
+    return Target("error", "<=", 0.5, confidence).bound(hits, worth)
 
 
 def _promise(target: Target, rows: Rows, yes: NDArray[np.bool_], name: str) -> Promise:

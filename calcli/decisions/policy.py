@@ -14,6 +14,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import Gap
 from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets
+from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.rates import NEVER, shown
 from calcli.decisions.targets import Target
 from calcli.expressions import Input, Term
@@ -208,9 +209,11 @@ class IntervalRule:
         return cls(intervals, lower, upper, spread, bool(params["squared"]), column, groups)
 
 
-AnyRule = ThresholdRule | ClassRule | MatrixRule | SetRule
+AnyRule = ThresholdRule | CostRule | ClassRule | MatrixRule | SetRule
 
-_RULES: Mapping[str, type[AnyRule]] = {rule.kind: rule for rule in (ThresholdRule, ClassRule, MatrixRule, SetRule)}
+_RULES: Mapping[str, type[AnyRule]] = {
+    rule.kind: rule for rule in (ThresholdRule, CostRule, ClassRule, MatrixRule, SetRule)
+}
 
 
 @dataclass(frozen=True, slots=True)

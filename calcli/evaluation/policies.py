@@ -9,6 +9,7 @@ from calcli.artifacts import store
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, Units
 from calcli.decisions.amounts import measure_intervals
+from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.measure import Promise, measure
 from calcli.decisions.policy import SetRule
 from calcli.decisions.rows import Number, Rows
@@ -19,7 +20,7 @@ from calcli.evaluation.compared_scores import NamedScores, split_name
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
-from calcli.fitting.policies import asked_of
+from calcli.fitting.policies import costs_of
 from calcli.reports.groups import Numbered, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
@@ -55,14 +56,11 @@ def measured_policies(
             )
         else:
             beside = {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
-        scale = asked_of(model).cost
-        source.find(scale, known=True)
-        paid = None if scale is None or scale not in source.columns else numbers(source, scale, loaded, "--cost")
+        if isinstance(rule, CostRule):
+            costs_of(source, loaded, rule.costs)  # all must be known
         found, promise = measure(
             policy,
-            Rows(
-                candidate.prob, rows.labels, rows.weight, units, paid, group=group, classes=class_names(model.binding)
-            ),
+            Rows(candidate.prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding)),
             beside,
             replicates=request.bootstrap or REPLICATES,
             seed=request.seed,

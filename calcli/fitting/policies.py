@@ -13,6 +13,8 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.decisions.ask import Ask
 from calcli.decisions.choice import choose
+from calcli.decisions.cost_rule import CostColumns
+from calcli.decisions.costs import Costs
 from calcli.decisions.options import Choice
 from calcli.decisions.rows import Rows
 from calcli.engines.listener import SILENT
@@ -23,7 +25,7 @@ from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
 from calcli.numeric.probing import damage
-from calcli.reports.groups import groups, in_units, numbers
+from calcli.reports.groups import Numbered, groups, in_units, numbers
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -35,9 +37,7 @@ from calcli.version import VERSION
 
 def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, ask: Ask) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
-    scale = None if ask.cost is None else numbers(source, ask.cost, loaded, "--cost")
-    if scale is not None and not (np.isfinite(scale) & (scale >= 0.0)).all():
-        raise DataError(f"--cost: the column {ask.cost!r} has rows without a cost of 0 or more")
+    costs = None if not ask.by_rows else costs_of(source, loaded, ask.cost_columns())
     uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
@@ -45,7 +45,19 @@ def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, 
         found, group = groups(source, ask.by, loaded)
         names = tuple("" if name is None else name for name in found)
     classes = class_names(binding)
-    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names, classes)
+    return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
+
+
+def costs_of(source: Source, loaded: Numbered, columns: CostColumns) -> Costs:
+    """The costs of each row; all must be known."""
+    beside = {name: numbers(source, name, loaded, "--cost") for name in columns.reads}
+    for name, values in beside.items():
+        if (unknown := int((~(np.isfinite(values) & (values >= 0.0))).sum())) > 0:
+            raise DataError(
+                f"--cost: the column {name!r} has no cost of 0 or more in {unknown:,} of {len(values):,} rows",
+                hint="leave these rows out, before, or fill them",
+            )
+    return columns.of(beside)
 
 
 def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:

@@ -22,6 +22,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 NAMES = {
     "bayes": "from the costs",
+    "mean costs": "from the mean costs",
     "tuned": "best on these rows",
     "today": "today",
     "chosen": "for the target",

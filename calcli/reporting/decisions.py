@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calcli.decisions.class_rule import ClassRule
-from calcli.decisions.policy import SetRule, ThresholdRule
+from calcli.decisions.cost_rule import CostRule
+from calcli.decisions.policy import MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.rates import shown
 from calcli.reporting.tables import Table
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
+    from calcli.decisions.abstention import Gap
     from calcli.decisions.options import Choice, Option
     from calcli.decisions.policy import Policy
     from calcli.decisions.rows import Number
@@ -33,18 +35,27 @@ def headline(choice: Choice) -> str:
 
 def rule(policy: Policy) -> str:
     """The rule in words."""
-    if isinstance(policy.rule, SetRule):
-        return "Predict sets of classes"
-    if isinstance(policy.rule, ClassRule):
-        return _classes(policy.rule)
-    if not isinstance(policy.rule, ThresholdRule):
-        names = ", ".join(name for name in policy.rule.names if name is not None)
-        left = " or none" if None in policy.rule.names else ""
-        return f"Decide between {names}{left} by the least expected cost"
-    gap = policy.rule.gap
+    match policy.rule:
+        case SetRule():
+            return "Predict sets of classes"
+        case CostRule(costs, abstain):
+            left = "" if abstain is None else f", and nothing where both are expected to cost more than {abstain:g}"
+            return f"Decide yes where {costs}{left}"
+        case ClassRule():
+            return _classes(policy.rule)
+        case MatrixRule(names):
+            left = " or none" if None in names else ""
+            among = ", ".join(name for name in names if name is not None)
+            return f"Decide between {among}{left} by the least expected cost"
+        case ThresholdRule(gap, column):
+            return _threshold(gap, column)
+
+
+def _threshold(gap: Gap, column: str | None) -> str:
+    """The rule of one threshold or two in words."""
     at_once = f"Decide yes from a probability of {shown(gap.high)}"
     if gap.limit is not None:
-        return f"{at_once}, and nothing where {policy.rule.column} > {gap.limit:.6g}"
+        return f"{at_once}, and nothing where {column} > {gap.limit:.6g}"
     if gap.low == gap.high:
         return at_once
     return f"Decide no below a probability of {shown(gap.low)}, yes from {shown(gap.high)}, and nothing between them"

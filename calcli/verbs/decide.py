@@ -195,11 +195,7 @@ def _at_thresholds(ask: Ask, rows: Rows, choice: Choice, name: str, score: Float
         counts = decided(prob, rows.label, thresholds, rows.weight, rates=()).counts
         cost = None
         if ask.has_costs:
-            paid = (
-                counts
-                if rows.scale is None
-                else decided(prob, rows.label, thresholds, rows.mass * rows.scale, rates=()).counts
-            )
-            cost = ask.four_costs().of_counts(paid) / counts.all
+            costs = ask.four_costs() if rows.costs is None else rows.costs
+            cost = costs.at_thresholds(prob, rows.label, thresholds, rows.weight)
         found.append(AtThresholds(each, thresholds, *counts, cost=cost))
     return tuple(found)
