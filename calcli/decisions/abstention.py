@@ -10,6 +10,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.decisions.costs import Costs
 from calcli.decisions.rates import NEVER
+from calcli.errors import DataError
 from calcli.numeric.binomial import exact_interval
 
 COVERAGES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -69,8 +70,7 @@ def by_coverage(
     """Decide this share of the rows: those of the least expected cost, or of the least uncertainty."""
     mass = np.ones(len(prob)) if weight is None else weight
     if uncertainty is not None:
-        known = np.where(np.isnan(uncertainty), np.inf, uncertainty)
-        return Gap(costs.threshold, costs.threshold, _quantile(known, mass, coverage))
+        return Gap(costs.threshold, costs.threshold, _limit(uncertainty, mass, coverage))
     yes = prob >= costs.threshold
     cost = np.where(yes, prob * costs.tp + (1.0 - prob) * costs.fp, prob * costs.fn + (1.0 - prob) * costs.tn)
     sure = cost <= _quantile(cost, mass, coverage)
@@ -85,9 +85,17 @@ def by_confidence(
     """Decide this share of the rows: those whose decision has the largest probability, or the least uncertainty."""
     mass = np.ones(len(sure)) if weight is None else weight
     if uncertainty is not None:
-        known = np.where(np.isnan(uncertainty), np.inf, uncertainty)
-        return Gap(0.0, 0.0, _quantile(known, mass, coverage))
+        return Gap(0.0, 0.0, _limit(uncertainty, mass, coverage))
     return Gap(0.0, -_quantile(-sure, mass, coverage))
+
+
+def _limit(uncertainty: FloatArray, mass: FloatArray, coverage: float) -> float:
+    """The least uncertainty with this share of the rows at or below it; the largest one if fewer are known."""
+    known = np.isfinite(uncertainty)
+    if not known.any():
+        raise DataError("--uncertainty: the column has no numbers", hint="leave it out")
+    limit = _quantile(np.where(known, uncertainty, np.inf), mass, coverage)
+    return min(limit, float(uncertainty[known].max()))
 
 
 def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from calcli.decisions.abstention import by_cost, by_coverage, risks
 from calcli.decisions.costs import Costs
+from calcli.errors import DataError
 
 
 @pytest.mark.parametrize("abstain", [0.0, 0.1, 0.3, 1.0, 50.0])
@@ -44,6 +45,14 @@ def test_by_uncertainty_rows_without_it_are_left_open() -> None:
     knowledge = np.array([0.3, 0.1, 0.2, np.nan])
     gap = by_coverage(Costs(1, 1), prob, 0.5, None, knowledge)
     assert gap.decides(prob, knowledge).tolist() == [False, True, True, False]
+
+
+def test_where_too_few_rows_are_known_all_of_these_are_decided() -> None:
+    knowledge = np.array([0.3, np.nan, np.nan, 0.2])
+    gap = by_coverage(Costs(1, 1), np.full(4, 0.9), 0.8, None, knowledge)
+    assert gap.decides(np.full(4, 0.9), knowledge).tolist() == [True, False, False, True]
+    with pytest.raises(DataError, match="no numbers"):
+        by_coverage(Costs(1, 1), np.full(4, 0.9), 0.8, None, np.full(4, np.nan))
 
 
 def test_bounds_are_exact_and_hold_at_once() -> None:
