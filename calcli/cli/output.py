@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_policy import PolicyRefit
     from calcli.verbs.uncertainty_decompose import DecomposeResult
     from calcli.verbs.uncertainty_fit import EnsembleResult
 
@@ -130,12 +131,18 @@ def compared(result: CompareResult, form: Form, console: Console) -> None:
         write_path(result.selected.path)
 
 
-def refitted(result: RefitResult, form: Form, console: Console) -> None:
+def refitted(result: RefitResult | PolicyRefit, form: Form, console: Console) -> None:
     """The artifact's path on stdout and the report on stderr; exit code 1 where the previous generation was kept."""
     from calcli.cli.views import report as view
+    from calcli.verbs.refit import RefitResult
 
     if form == "table":
-        console.show([*view.refitted(result, console.stderr), ""])
+        lines = (
+            view.refitted(result, console.stderr)
+            if isinstance(result, RefitResult)
+            else view.policy_refitted(result, console.stderr)
+        )
+        console.show([*lines, ""])
         _warn(result.report, console, verdict=not console.quiet)
     else:
         _report(result.report, form, console)

@@ -13,7 +13,7 @@ from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import Thresholds
 from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.costs import Costs, bootstrap_means
-from calcli.decisions.policy import MatrixRule, Policy, SetRule
+from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.rates import decided
 from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
 from calcli.decisions.targets import Target
@@ -54,12 +54,14 @@ def measure(
         members = policy.rule.sets.predict(rows.prob, rows.group)
         held = members[np.arange(len(members)), rows.label]
         return set_numbers(rows, members), held_as_promised(policy.rule.sets.thresholds, rows, held)
+    paid = paid_of(policy, rows, beside)
+    cost = {} if paid is None else {"cost": _cost(paid, rows, replicates, seed)}
     if isinstance(policy.rule, ClassRule):
-        return _of_classes(policy, policy.rule.members(rows.prob, beside), rows, replicates, seed)
+        numbers, promise = _of_classes(policy, policy.rule.members(rows.prob, beside), rows)
+        return cost | numbers, promise
     action = policy.rule.decide(rows.prob, beside)
     if isinstance(policy.rule, MatrixRule):
-        paid = np.array(policy.rule.costs)[rows.label, action]
-        return {"cost": _cost(paid, rows, replicates, seed)}, None
+        return cost, None
     done = action % 2 == 0  # 0 is no, 2 is yes; the others are left open
     yes = action == 2
     numbers = rates_of(rows, yes)
@@ -69,18 +71,35 @@ def measure(
             "coverage": rates_of(rows, done)["positive-rate"],
             "error": rates_of(wrong, yes[done] != (wrong.label > 0))["positive-rate"],
         }
-    if isinstance(policy.rule, CostRule):
-        paid = np.where(done, policy.rule.costs.of(beside).of_rows(rows.label, yes), policy.rule.abstain or 0.0)
-        numbers = {"cost": _cost(paid, rows, replicates, seed), **numbers}
-    elif policy.costs is not None and done.all():
-        paid = Costs(**policy.costs).of_rows(rows.label, yes)
-        numbers = {"cost": _cost(paid, rows, replicates, seed), **numbers}
+    numbers = cost | numbers
     if policy.target is None:
         return numbers, None
     if policy.target.rate == "error":
         among = rows.taken(done)
         return numbers, _promise(policy.target, among, yes[done] != (among.label > 0), *_SHARE)
     return numbers, _promise(policy.target, rows, yes, policy.target.rate)
+
+
+def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> FloatArray | None:
+    """What the decisions of the policy cost each row; None where it was not chosen for costs."""
+    rule = policy.rule
+    if isinstance(rule, MatrixRule):
+        return np.asarray(np.array(rule.costs)[rows.label, rule.decide(rows.prob, beside)])
+    if isinstance(rule, ClassRule):
+        return (
+            None if policy.costs is None else class_costs(Costs(**policy.costs), rows, rule.members(rows.prob, beside))
+        )
+    if isinstance(rule, CostRule):
+        action = rule.decide(rows.prob, beside)
+        paid = rule.costs.of(beside).of_rows(rows.label, action == 2)
+        return np.where(action % 2 == 0, paid, rule.abstain or 0.0)
+    if isinstance(rule, ThresholdRule) and policy.costs is not None and rule.gap.low == rule.gap.high:
+        return (
+            None
+            if rule.gap.limit is not None
+            else Costs(**policy.costs).of_rows(rows.label, rows.prob >= rule.gap.high)
+        )
+    return None
 
 
 def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
@@ -108,14 +127,9 @@ def of_class(rows: Rows, place: int) -> Rows:
     return replace(rows, prob=rows.prob[:, place], label=(rows.label == place).astype(np.int64))
 
 
-def _of_classes(
-    policy: Policy, members: NDArray[np.bool_], rows: Rows, replicates: int, seed: int
-) -> tuple[dict[str, Number], Promise | None]:
+def _of_classes(policy: Policy, members: NDArray[np.bool_], rows: Rows) -> tuple[dict[str, Number], Promise | None]:
     """The numbers of all classes, then of each; the promise is broken where one class refutes it."""
     numbers = class_numbers(rows, members)
-    if policy.costs is not None:
-        cost = _cost(class_costs(Costs(**policy.costs), rows, members), rows, replicates, seed)
-        numbers = {"cost": cost, **numbers}
     own = [of_class(rows, place) for place in range(members.shape[1])]
     for name, each, named in zip(rows.classes, own, members.T, strict=True):
         numbers |= {f"{rate} of {name}": rates_of(each, named)[rate] for rate in ("precision", "recall")}

@@ -7,21 +7,18 @@ from dataclasses import asdict, replace
 
 from calcli.artifacts import store
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray, Units
+from calcli.batch import Units
 from calcli.decisions.amounts import measure_intervals
-from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.measure import Promise, measure
-from calcli.decisions.policy import SetRule
 from calcli.decisions.rows import Number, Rows
-from calcli.engines.decision_columns import codes
 from calcli.engines.listener import Listener, stage
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores, split_name
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
-from calcli.fitting.policies import costs_of
-from calcli.reports.groups import Numbered, in_units, numbers, values_of
+from calcli.fitting.policies import measured_rows
+from calcli.reports.groups import Numbered, in_units
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
@@ -47,17 +44,7 @@ def measured_policies(
         policy = None if (model := named_scores.models.get(candidate.name)) is None else model.policy
         if model is None or policy is None:
             continue
-        rule, group, beside = policy.rule, None, dict[str, FloatArray]()
-        if isinstance(rule, SetRule):
-            group = (
-                None
-                if rule.column is None
-                else codes(values_of(source, rule.column, loaded, "the policy"), rule.groups)
-            )
-        else:
-            beside = {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
-        if isinstance(rule, CostRule):
-            costs_of(source, loaded, rule.costs)  # all must be known
+        group, beside = measured_rows(source, loaded, policy.rule)
         found, promise = measure(
             policy,
             Rows(candidate.prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding)),
@@ -65,7 +52,7 @@ def measured_policies(
             replicates=request.bootstrap or REPLICATES,
             seed=request.seed,
         )
-        entries.append(_entry(candidate.name, policy.kind, found, promise))
+        entries.append(decision_entry(candidate.name, policy.kind, found, promise))
     return tuple(entries)
 
 
@@ -92,7 +79,7 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
         entries = []
         for name, model in models.items():
             entries.append(
-                _entry(
+                decision_entry(
                     name, model.rule.kind, *measure_intervals(model.rule, measured_amounts(source, loaded, model.rule))
                 )
             )
@@ -101,7 +88,7 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
     return replace(report, decisions=tuple(entries))
 
 
-def _entry(name: str, kind: str, numbers: Mapping[str, Number], promise: Promise | None) -> dict[str, Json]:
+def decision_entry(name: str, kind: str, numbers: Mapping[str, Number], promise: Promise | None) -> dict[str, Json]:
     """An entry of the report's `decisions`."""
     return as_json(
         {

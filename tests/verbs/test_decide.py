@@ -377,12 +377,6 @@ def test_a_refit_whose_target_nothing_meets_changes_nothing(fitted: Path) -> Non
     assert calcli.load("valid.policy").sha256 == sha256
 
 
-def test_a_score_as_it_is_has_nothing_to_refit(fitted: Path) -> None:
-    decide(DecideRequest(VALID, budget=30, output="p"))
-    with pytest.raises(UsageError, match="calcli decide"):
-        calcli.refit("p", VALID)
-
-
 @pytest.mark.parametrize(
     ("options", "word"),
     [

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calcli.fitting.requests import FitResult
     from calcli.reports.schema import Report
     from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_policy import PolicyRefit
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a table of several scores."""
@@ -40,6 +41,12 @@ def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen
 def refitted(result: RefitResult, screen: Screen) -> list[str]:
     """The report of `refit`: whether the artifact is another one now and by which rule, then the numbers."""
     return evaluated(result.report, screen, renewal.changes(result), renewal.opening(result))
+
+
+def policy_refitted(result: PolicyRefit, screen: Screen) -> list[str]:
+    """The report of `refit` of a policy: whether it is another one now, and why."""
+    lines = wrapped(renewal.policy_opening(result), screen.prose)
+    return [*lines, *policies(result.report, screen), *evaluated(result.report, screen)]
 
 
 def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), opening: str | None = None) -> list[str]:
