@@ -115,6 +115,17 @@ def drawn(result: DecideResult, target: str | None, console: Console) -> None:
     console.note(f"drawn in {target}")
 
 
+def decision_page(result: DecideResult, target: str | None, console: Console) -> None:
+    """The policy as an HTML page, with ``--html``."""
+    if target is None:
+        return
+    from calcli.reporting.decision_charts import webpage
+    from calcli.tables.sink import write_bytes
+
+    write_bytes(webpage(result), target)
+    console.note(f"the page is in {target}")
+
+
 def compared(result: CompareResult, form: Form, console: Console) -> None:
     """The leaderboard on stdout; with ``--select`` it goes to stderr, and the artifact's path to stdout."""
     from calcli.cli.views import leaderboard as view

@@ -52,6 +52,7 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.SEED,
     options.POLICY_OUTPUT,
     options.POLICY_PICTURE,
+    options.POLICY_HTML,
     options.FORMAT,
     *options.GENERAL,
 )
@@ -69,4 +70,5 @@ def decide(arguments: Arguments) -> None:
     console = arguments.console()
     result = run(arguments.request(DecideRequest), console)
     output.drawn(result, arguments["picture"], console)
+    output.decision_page(result, arguments["html"], console)
     output.decided(result, arguments["form"], console)
