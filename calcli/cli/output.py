@@ -199,9 +199,9 @@ def evaluated(report: Report, form: Form, console: Console) -> None:
         refuse(f"--fail-if is true: {'; '.join(failed)}", console)
     if report.drift is not None and report.drift["drifted"]:
         refuse("the calibration has moved since the fit", console)
-    promises: list[Any] = [entry["promise"] for entry in report.decisions]
-    if report.drift is not None and any(promise is not None and promise["broken"] for promise in promises):
-        refuse("the policy does not keep its promise on these rows", console)
+    promise: Any = None if report.drift is None else report.drift["promise"]
+    if promise is not None and promise["broken"]:
+        refuse(f"the policy does not keep its promise, {promise['target']}", console)
 
 
 def page(report: Report, target: str | None, console: Console) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.numeric.binomial import exact_interval
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 GRID = 500
 """A grid has so many thresholds that part the rows evenly, and as many that part the expected positives."""
@@ -67,6 +70,12 @@ class Rate:
     def sums(self, counts: Counts) -> tuple[FloatArray, FloatArray]:
         """The weight of the hits, and that of all rows that the rate is about."""
         return sum_of(counts, self.hits), sum_of(counts, self.of)
+
+    def rows(self, yes: Mask, positive: Mask) -> tuple[Mask, Mask]:
+        """Which rows are hits, and which it is about."""
+        kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
+        hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (self.hits, self.of))
+        return hit, of
 
 
 def sum_of(counts: Counts, names: tuple[str, ...]) -> FloatArray:
@@ -156,10 +165,9 @@ def decided(
     return Decided(thresholds, counts, squares, effects)
 
 
-def _effect(rate: Rate, yes: np.ndarray, positive: np.ndarray, mass: FloatArray, unit: IntArray) -> float:
+def _effect(rate: Rate, yes: Mask, positive: Mask, mass: FloatArray, unit: IntArray) -> float:
     """The variance of a rate with units, over that with the same rows of different units; 1 or more."""
-    kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
-    hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (rate.hits, rate.of))
+    hit, of = rate.rows(yes, positive)
     weight = np.where(of, mass, 0.0)
     total = float(weight.sum())
     if not total > 0:

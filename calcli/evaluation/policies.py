@@ -7,17 +7,22 @@ from dataclasses import asdict, replace
 
 from calcli.artifacts import store
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Units
-from calcli.decisions.amounts import measure_intervals
-from calcli.decisions.measure import Promise, measure
+from calcli.batch import FloatArray, Units
+from calcli.decisions.amounts import Amounts, measure_intervals
+from calcli.decisions.measure import Promise, Promised, measure, promised
+from calcli.decisions.policy import IntervalRule, SetRule
 from calcli.decisions.rows import Number, Rows
 from calcli.engines.listener import Listener, stage
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores, split_name
+from calcli.evaluation.drift import Promises, observe
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.intervals import IntervalModel, load_intervals, measured_amounts
+from calcli.fitting.model import Model
 from calcli.fitting.policies import measured_rows
+from calcli.fitting.splits import Mask
+from calcli.places import folder
 from calcli.reports.groups import Numbered, in_units
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
@@ -56,13 +61,25 @@ def measured_policies(
     return tuple(entries)
 
 
+def promises_of(
+    model: Model, prob: FloatArray, source: Source, rows: BufferedScores, loaded: Numbered, units: Units | None
+) -> Promises | None:
+    """What the policy of a model promises of some of the rows; None where it promises nothing."""
+    policy = model.policy
+    if policy is None or not (isinstance(policy.rule, SetRule) or policy.target is not None):
+        return None
+    group, beside = measured_rows(source, loaded, policy.rule)
+    known = Rows(prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding))
+    return lambda new: promised(policy, known.taken(new), {name: values[new] for name, values in beside.items()})
+
+
 def interval_models(request: EvaluateRequest) -> dict[str, IntervalModel] | None:
     """The policies of intervals by name, if the artifacts are such; they are evaluated without others."""
     places = dict(split_name("--with", text) for text in request.all_artifacts)
     amounts = [store.describe(place).holds_intervals for place in places.values()]
     if not any(amounts):
         return None
-    if not all(amounts) or request.scores or request.drift is not None:
+    if not all(amounts) or request.scores:
         raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
     return {name: load_intervals(place) for name, place in places.items()}
 
@@ -76,16 +93,21 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
         with stage(listener, "reading"):
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
             loaded = in_units(loaded, source, request.resample_by, None)
-        entries = []
-        for name, model in models.items():
-            entries.append(
-                decision_entry(
-                    name, model.rule.kind, *measure_intervals(model.rule, measured_amounts(source, loaded, model.rule))
-                )
-            )
+        entries, drift = [], None
+        for place, (name, model) in enumerate(models.items()):
+            rows = measured_amounts(source, loaded, model.rule)
+            numbers, promise = measure_intervals(model.rule, rows)
+            entries.append(decision_entry(name, model.rule.kind, numbers, promise.tested()))
+            if request.drift is not None and place == request.all_artifacts.index(request.drift):
+                state = folder(request.state or f"{model.path}.drift.json")
+
+                def promises(new: Mask, rule: IntervalRule = model.rule, rows: Amounts = rows) -> list[Promised]:
+                    return [measure_intervals(rule, rows.taken(new))[1]]
+
+                drift = observe(model, source, None, loaded.row_numbers, state, (), promises).to_json()
         facts = data_facts(source, loaded, binding)
     report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
-    return replace(report, decisions=tuple(entries))
+    return replace(report, decisions=tuple(entries), drift=drift)
 
 
 def decision_entry(name: str, kind: str, numbers: Mapping[str, Number], promise: Promise | None) -> dict[str, Json]:

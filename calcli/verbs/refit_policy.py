@@ -146,7 +146,8 @@ def refit_intervals(
         seen = seen_before(source, loaded, old.manifest)
         amounts, groups = amounts_of(source, loaded, ask)
     with stage(listener, "deciding"):
-        numbers, promise = measure_intervals(old.rule, measured_amounts(source, loaded, old.rule).taken(_judges(seen)))
+        numbers, promised = measure_intervals(old.rule, measured_amounts(source, loaded, old.rule).taken(_judges(seen)))
+        promise = promised.tested()
         choice = choose_intervals(ask, amounts, groups, seed)
     entries = decision_entry(IN_PLACE, old.rule.kind, numbers, promise), _new_entry(choice, old.rule.kind)
     report = report_on("refit", seed, data_facts(source, loaded, binding), binding, Measurements({}, (), (), ()))

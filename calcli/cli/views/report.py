@@ -113,8 +113,15 @@ def policies(report: Report, screen: Screen) -> list[str]:
 
 
 def drift(report: Report, screen: Screen) -> list[str]:
-    """Whether the calibration has moved, in a sentence or two."""
+    """Whether the calibration has moved, and whether a policy keeps its promise, in a sentence each."""
     if report.drift is None:
         return []
-    answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
-    return ["", *wrapped(f"{answer}: {facts.drift(report.drift)}", screen.prose)]
+    lines: list[str] = []
+    if moved := facts.drift(report.drift):
+        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
+        lines += ["", *wrapped(f"{answer}: {moved}", screen.prose)]
+    if kept := facts.promise_kept(report.drift):
+        promise: Any = report.drift["promise"]
+        answer = screen.bad("BROKEN") if promise["broken"] else screen.good("kept")
+        lines += ["", *wrapped(f"{answer}: {kept}", screen.prose)]
+    return lines
