@@ -54,12 +54,13 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.POLICY_PICTURE,
     options.POLICY_HTML,
     options.FORMAT,
+    decision_options.NO_CLUSTER,
     *options.GENERAL,
 )
 def decide(arguments: Arguments) -> None:
     """Choose a threshold by costs or by a target, and save it as a policy.
 
-    DATA has labels, and its rows must not be those of the fit. The policy is an artifact that holds its calibrator:
+    DATA has labels, and the calibrator was not fitted on its rows. The policy is an artifact that holds its calibrator:
     `calcli apply` adds `decision` and `decision_reason`, `calcli evaluate --with` measures it. If nothing meets the
     target, nothing is saved and the exit code is 1.
     """
