@@ -45,7 +45,8 @@ class Costs:
         for wrong, right in (("fp", "tn"), ("fn", "tp")):
             if (np.asarray(getattr(self, wrong)) < getattr(self, right)).any():
                 raise UsageError(f"--cost-{wrong} is less than --cost-{right}: errors cost no less than what is right")
-        if not np.any(self.false_alarm) and not np.any(self.miss):
+        stakes = np.asarray(self.false_alarm + self.miss)
+        if stakes.size and not stakes.any():
             raise UsageError("all decisions cost the same, so that no threshold is better", hint="see: --cost-fn")
 
     @property
