@@ -12,17 +12,31 @@ decision = partial(option, "Decision")
 amount = partial(decision, kind=float, min=0, max=1e15)
 share = partial(decision, kind=float, min=0, max=1)
 
+
+def number_or_column(text: str | None) -> float | str | None:
+    """A cost, or the name of the column that has it."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+cost = partial(decision, convert=number_or_column)
+
 CALIBRATOR = decision(
     "--with DIR",
     "The calibrator; by default the score is taken as it is.",
     field="artifact",
     variable="CALCLI_DECIDE_WITH",
 )
-COST_FP = amount("--cost-fp COST", "The cost of a false alarm.")
-COST_FN = amount("--cost-fn COST", "The cost of a missed positive.")
-COST_TP = amount("--cost-tp COST", "The cost of a true alarm; 0 by default.")
-COST_TN = amount("--cost-tn COST", "The cost of a true negative; 0 by default.")
-COST = decision("--cost COLUMN", "A column that multiplies the costs of each row, such as an amount.")
+COST_FP = cost("--cost-fp COST|COLUMN", "The cost of a false alarm; a column has that of each row.")
+COST_FN = cost("--cost-fn COST|COLUMN", "The cost of a missed positive.")
+COST_TP = cost("--cost-tp COST|COLUMN", "The cost of a true alarm; 0 by default.")
+COST_TN = cost("--cost-tn COST|COLUMN", "The cost of a true negative; 0 by default.")
+COST = decision(
+    "--cost COLUMN",
+    "A column, such as an amount, that multiplies what a positive row costs: each row gets its own threshold.",
+)
 COSTS = decision(
     "--costs FILE",
     "A CSV file with the cost of each action (columns) by class (rows), for any number of classes.",
@@ -43,6 +57,13 @@ BUDGET_ROWS = decision(
 CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
 ABSTAIN = amount("--abstain COST", "Leave rows open that cost more to decide than this.")
 COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.")
+TOP = decision(
+    "--top K",
+    "With more than two classes: a row gets its K likeliest ones at most; 1 by default.",
+    kind=int | None,
+    min=1,
+    max=2**31 - 1,
+)
 UNCERTAINTY = decision(
     "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
 )
@@ -79,3 +100,12 @@ DECISION_BOOTSTRAP = decision(
     max=1_000_000,
     variable="CALCLI_DECIDE_BOOTSTRAP",
 )
+NO_CLUSTER = decision(
+    "--engine local|spark",
+    "Where the rows are read: on this machine.",
+    "local",
+    kind=Literal["local", "spark"],
+    variable="CALCLI_DECIDE_ENGINE",
+    hidden=True,
+)
+"""Hidden: it is there for the words of its refusal."""

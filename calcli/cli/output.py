@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_policy import PolicyRefit
     from calcli.verbs.uncertainty_decompose import DecomposeResult
     from calcli.verbs.uncertainty_fit import EnsembleResult
 
@@ -114,6 +115,17 @@ def drawn(result: DecideResult, target: str | None, console: Console) -> None:
     console.note(f"drawn in {target}")
 
 
+def decision_page(result: DecideResult, target: str | None, console: Console) -> None:
+    """The policy as an HTML page, with ``--html``."""
+    if target is None:
+        return
+    from calcli.reporting.decision_charts import webpage
+    from calcli.tables.sink import write_bytes
+
+    write_bytes(webpage(result), target)
+    console.note(f"the page is in {target}")
+
+
 def compared(result: CompareResult, form: Form, console: Console) -> None:
     """The leaderboard on stdout; with ``--select`` it goes to stderr, and the artifact's path to stdout."""
     from calcli.cli.views import leaderboard as view
@@ -130,12 +142,18 @@ def compared(result: CompareResult, form: Form, console: Console) -> None:
         write_path(result.selected.path)
 
 
-def refitted(result: RefitResult, form: Form, console: Console) -> None:
+def refitted(result: RefitResult | PolicyRefit, form: Form, console: Console) -> None:
     """The artifact's path on stdout and the report on stderr; exit code 1 where the previous generation was kept."""
     from calcli.cli.views import report as view
+    from calcli.verbs.refit import RefitResult
 
     if form == "table":
-        console.show([*view.refitted(result, console.stderr), ""])
+        lines = (
+            view.refitted(result, console.stderr)
+            if isinstance(result, RefitResult)
+            else view.policy_refitted(result, console.stderr)
+        )
+        console.show([*lines, ""])
         _warn(result.report, console, verdict=not console.quiet)
     else:
         _report(result.report, form, console)
@@ -181,9 +199,9 @@ def evaluated(report: Report, form: Form, console: Console) -> None:
         refuse(f"--fail-if is true: {'; '.join(failed)}", console)
     if report.drift is not None and report.drift["drifted"]:
         refuse("the calibration has moved since the fit", console)
-    promises: list[Any] = [entry["promise"] for entry in report.decisions]
-    if report.drift is not None and any(promise is not None and promise["broken"] for promise in promises):
-        refuse("the policy does not keep its promise on these rows", console)
+    promise: Any = None if report.drift is None else report.drift["promise"]
+    if promise is not None and promise["broken"]:
+        refuse(f"the policy does not keep its promise, {promise['target']}", console)
 
 
 def page(report: Report, target: str | None, console: Console) -> None:

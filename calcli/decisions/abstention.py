@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, LabelArray
+from calcli.batch import FloatArray
 from calcli.decisions.costs import Costs
 from calcli.decisions.rates import NEVER
+from calcli.errors import DataError
 from calcli.numeric.binomial import exact_interval
 
 COVERAGES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -56,8 +57,8 @@ class Risk:
 
 def by_cost(costs: Costs, abstain: float) -> Gap:
     """Leave a row open where either decision is expected to cost more than leaving it open."""
-    low = (abstain - costs.tn) / (costs.fn - costs.tn) if costs.fn > costs.tn else 1.0
-    high = (costs.fp - abstain) / (costs.fp - costs.tp) if costs.fp > costs.tp else 0.0
+    low = float((abstain - costs.tn) / (costs.fn - costs.tn)) if costs.fn > costs.tn else 1.0
+    high = float((costs.fp - abstain) / (costs.fp - costs.tp)) if costs.fp > costs.tp else 0.0
     if low >= high:
         return Gap(costs.threshold, costs.threshold)
     return Gap(max(low, 0.0), high if high <= 1.0 else NEVER)
@@ -69,14 +70,32 @@ def by_coverage(
     """Decide this share of the rows: those of the least expected cost, or of the least uncertainty."""
     mass = np.ones(len(prob)) if weight is None else weight
     if uncertainty is not None:
-        known = np.where(np.isnan(uncertainty), np.inf, uncertainty)
-        return Gap(costs.threshold, costs.threshold, _quantile(known, mass, coverage))
+        return Gap(costs.threshold, costs.threshold, _limit(uncertainty, mass, coverage))
     yes = prob >= costs.threshold
     cost = np.where(yes, prob * costs.tp + (1.0 - prob) * costs.fp, prob * costs.fn + (1.0 - prob) * costs.tn)
     sure = cost <= _quantile(cost, mass, coverage)
     low = float(np.nextafter(prob[sure & ~yes].max(), 2.0)) if (sure & ~yes).any() else 0.0
     high = float(prob[sure & yes].min()) if (sure & yes).any() else NEVER
     return Gap(low, high)
+
+
+def by_confidence(
+    sure: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
+) -> Gap:
+    """Decide this share of the rows: those whose decision has the largest probability, or the least uncertainty."""
+    mass = np.ones(len(sure)) if weight is None else weight
+    if uncertainty is not None:
+        return Gap(0.0, 0.0, _limit(uncertainty, mass, coverage))
+    return Gap(0.0, -_quantile(-sure, mass, coverage))
+
+
+def _limit(uncertainty: FloatArray, mass: FloatArray, coverage: float) -> float:
+    """The least uncertainty with this share of the rows at or below it; the largest one if fewer are known."""
+    known = np.isfinite(uncertainty)
+    if not known.any():
+        raise DataError("--uncertainty: the column has no numbers", hint="leave it out")
+    limit = _quantile(np.where(known, uncertainty, np.inf), mass, coverage)
+    return min(limit, float(uncertainty[known].max()))
 
 
 def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:
@@ -89,21 +108,21 @@ def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:
 def risks(
     gaps: Sequence[Gap],
     prob: FloatArray,
-    label: LabelArray,
+    wrong: np.ndarray,
     weight: FloatArray | None,
     uncertainty: FloatArray | None,
     *,
-    threshold: float,
     confidence: float,
 ) -> list[Risk]:
-    """The risk of each, with exact bounds that hold for all of them at once (Bonferroni)."""
+    """The risk of each, with exact bounds that hold for all of them at once (Bonferroni).
+
+    `wrong` are the rows that are decided wrongly, if they are: outside of a gap the decision is the same for all gaps.
+    """
     mass = np.ones(len(prob)) if weight is None else weight
-    wrong = (prob >= threshold) != (label > 0)
     level = 1.0 - 2.0 * (1.0 - confidence) / len(gaps)
     found = []
     for gap in gaps:
         decided = gap.decides(prob, uncertainty)
-        # Outside of the gap the decision is that of the threshold, which lies in it.
         of = float(mass[decided].sum())
         rows = of**2 / float(np.square(mass[decided]).sum()) if of > 0 else 0.0
         risk = float(mass[decided & wrong].sum()) / of if of > 0 else None

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, Option, splits_of, with_confidence
 from calcli.decisions.conformal import PredictionIntervals, rows_needed
-from calcli.decisions.measure import Promise, held_as_promised
+from calcli.decisions.measure import Promised, coverage
+from calcli.decisions.options import Choice, Option, splits_of, with_confidence
 from calcli.decisions.policy import IntervalRule
 from calcli.decisions.rows import Number, Rows, rates_of
 
@@ -127,11 +127,11 @@ def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int
     return Choice(None, options[0].name, why, tuple(options), intervals=rule)
 
 
-def measure_intervals(rule: IntervalRule, rows: Amounts) -> tuple[dict[str, Number], Promise]:
-    """Coverage and width on rows that did not choose the intervals, and the test of their promise."""
+def measure_intervals(rule: IntervalRule, rows: Amounts) -> tuple[dict[str, Number], Promised]:
+    """Coverage and width on rows that did not choose the intervals, and what they promise."""
     lo, hi = rule.intervals.predict(rows.lower, rows.upper, spread=rows.spread, group=rows.group)
     held = (lo <= rows.truth) & (rows.truth <= hi)
-    return interval_numbers(rows, lo, hi), held_as_promised(rule.intervals.thresholds, rows.as_rows, held)
+    return interval_numbers(rows, lo, hi), coverage(rule.intervals.thresholds, rows.as_rows, held)
 
 
 def interval_numbers(rows: Amounts, lo: FloatArray, hi: FloatArray) -> dict[str, Number]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from calcli.decisions.conformal import SetScore, Side
+from calcli.decisions.cost_rule import Cost, CostColumns
 from calcli.decisions.costs import Costs
 from calcli.decisions.targets import Target
 from calcli.errors import UsageError
@@ -24,9 +25,9 @@ class Ask:
     Attributes
     ----------
     cost_fp, cost_fn, cost_tp, cost_tn
-        What a row costs: a false alarm, a miss, and the two right decisions.
+        What a row costs: a false alarm, a miss, and the two right decisions; numbers, or columns.
     cost
-        A column by which the costs of each row are multiplied, such as an amount.
+        A column by which the costs of positive rows, a miss and a true alarm, are multiplied, such as an amount.
     costs
         The actions, and the cost of each by class, in the order of the class index; in place of the four numbers.
     target
@@ -39,6 +40,8 @@ class Ask:
         What it costs to leave a row open.
     coverage
         The share of rows to decide; the least sure ones are left open.
+    top
+        How many classes a row gets at most, where there are more than two.
     uncertainty
         A column, such as ``uncertainty_knowledge``: rows are left open by it, and not by their probability.
     sets
@@ -67,10 +70,10 @@ class Ask:
         Replicates for the intervals of costs.
     """
 
-    cost_fp: float | None = None
-    cost_fn: float | None = None
-    cost_tp: float | None = None
-    cost_tn: float | None = None
+    cost_fp: Cost | None = None
+    cost_fn: Cost | None = None
+    cost_tp: Cost | None = None
+    cost_tn: Cost | None = None
     cost: str | None = None
     costs: tuple[tuple[str, ...], tuple[tuple[float, ...], ...]] | None = None
     target: str | None = None
@@ -78,6 +81,7 @@ class Ask:
     confidence: float = 0.95
     abstain: float | None = None
     coverage: float | None = None
+    top: int | None = None
     uncertainty: str | None = None
     sets: float | None = None
     set_score: SetScore = "lac"
@@ -117,7 +121,7 @@ class Ask:
 
     @property
     def has_costs(self) -> bool:
-        return any(cost is not None for cost in (self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn))
+        return _any(*self._costs)
 
     def check(self) -> None:
         """Refuse what contradicts itself, before any rows are read."""
@@ -132,7 +136,7 @@ class Ask:
         given = [name for name, is_given in purposes.items() if is_given]
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
-        if not given and self.coverage is None:
+        if not given and self.coverage is self.top is None:
             raise UsageError(
                 "decide needs what the threshold is chosen for",
                 hint="try: --cost-fp 1 --cost-fn 20, or --target 'precision >= 0.9', or --budget 500",
@@ -142,47 +146,100 @@ class Ask:
             raise UsageError(f"--budget {self.budget}: no row could be acted on")
         if self.target is not None:
             Target.parse(self.target, self.confidence)
-        if self.has_costs:
+        if self.has_costs and not self.by_rows:
             self.four_costs()
 
     def _check_beside(self) -> None:
         """Refuse options that go with others, without these."""
-        other = any(one is not None for one in (self.costs, self.target, self.budget, self.sets, self.intervals))
-        if (self.sets is None and self.by_class) or (self.sets is self.intervals is None and self.by is not None):
-            raise UsageError("--by-class and --by are for sets", hint="add --sets 0.95")
+        purpose = (self.costs, self.target, self.budget, self.sets, self.intervals)
         amounts = (self.prediction, self.quantiles, self.spread, self.variance)
-        if self.intervals is None and (self.side != "both" or any(one is not None for one in amounts)):
-            raise UsageError("predicted amounts are for intervals", hint="add --intervals 0.9")
-        if self.quantiles is not None and (len(self.quantiles) != 2 or self.prediction is not None):
-            raise UsageError("--quantiles are two columns, LOW,HIGH, in place of --prediction")
-        if self.spread is not None and self.variance is not None:
-            raise UsageError("--spread and --variance are both given", hint="keep one")
-        if self.has_costs and (self.cost_fp is None or self.cost_fn is None):
-            missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
-            raise UsageError(f"{missing} is not given", hint="both errors have a cost: --cost-fp 1 --cost-fn 20")
-        if self.cost is not None and not self.has_costs:
-            raise UsageError(f"--cost {self.cost} multiplies --cost-fp and --cost-fn", hint="add both")
-        if self.abstain is not None and not self.has_costs:
-            raise UsageError("--abstain is a cost beside others", hint="add --cost-fp and --cost-fn, or use --coverage")
+        missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
+        refused = (
+            (
+                (self.sets is None and self.by_class) or (self.sets is self.intervals is None and self.by is not None),
+                "--by-class and --by are for sets",
+                "add --sets 0.95",
+            ),
+            (
+                self.intervals is None and (self.side != "both" or _any(*amounts)),
+                "predicted amounts are for intervals",
+                "add --intervals 0.9",
+            ),
+            (
+                self.quantiles is not None and (len(self.quantiles) != 2 or self.prediction is not None),
+                "--quantiles are two columns, LOW,HIGH, in place of --prediction",
+                None,
+            ),
+            (
+                self.spread is not None and self.variance is not None,
+                "--spread and --variance are both given",
+                "keep one",
+            ),
+            (
+                self.has_costs and (self.cost_fp is None or self.cost_fn is self.cost is None),
+                f"{missing} is not given",
+                "both errors have a cost: --cost-fp 1 --cost-fn 20",
+            ),
+            (
+                self.cost is not None and not self.has_costs,
+                f"--cost {self.cost} multiplies what a miss costs, beside what a false alarm does",
+                "add --cost-fp COST, and --cost-fn if that is not 1",
+            ),
+            (
+                self.top is not None and _any(self.costs, self.budget, self.sets, self.intervals),
+                "--top goes with --target, --coverage, --cost-fp and --cost-fn, or alone",
+                "leave it out",
+            ),
+            (
+                self.abstain is not None and not self.has_costs and self.costs is None,
+                "--abstain is a cost beside others",
+                "add --cost-fp and --cost-fn, or use --coverage",
+            ),
+            (
+                self.coverage is not None and (self.by_rows or _any(self.abstain, *purpose)),
+                "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone",
+                "leave it out",
+            ),
+            (
+                self.uncertainty is not None and self.coverage is None,
+                "--uncertainty is the order in which rows are left open",
+                "add --coverage 0.9",
+            ),
+        )
+        for wrong, message, hint in refused:
+            if wrong:
+                raise UsageError(message, hint=hint)
         if self.abstain is not None and not (math.isfinite(self.abstain) and self.abstain >= 0.0):
             raise UsageError(f"--abstain {self.abstain:g}: a cost is 0 or more")
-        if self.coverage is not None and (self.abstain is not None or other):
-            raise UsageError(
-                "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone", hint="leave it out"
-            )
-        if self.uncertainty is not None and self.coverage is None:
-            raise UsageError("--uncertainty is the order in which rows are left open", hint="add --coverage 0.9")
-        for name, share in (
-            ("--coverage", self.coverage),
-            ("--confidence", self.confidence),
-            ("--sets", self.sets),
-            ("--intervals", self.intervals),
-        ):
+        shares = {
+            "--coverage": self.coverage,
+            "--confidence": self.confidence,
+            "--sets": self.sets,
+            "--intervals": self.intervals,
+        }
+        for name, share in shares.items():
             if share is not None and not 0.0 < share < 1.0:
                 raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether each row has costs of its own."""
+        return self.cost is not None or any(isinstance(cost, str) for cost in self._costs)
+
+    @property
+    def _costs(self) -> tuple[Cost | None, ...]:
+        return self.cost_fp, self.cost_fn, self.cost_tp, self.cost_tn
+
+    def cost_columns(self) -> CostColumns:
+        """The costs of each row; a miss costs 1 where nothing is said."""
+        fn = 1.0 if self.cost_fn is None else self.cost_fn
+        return CostColumns(self.cost_fp or 0.0, fn, self.cost_tp or 0.0, self.cost_tn or 0.0, self.cost)
+
     def four_costs(self) -> Costs:
-        """The four costs; without any, an error costs 1."""
-        if not self.has_costs:
-            return Costs(1.0, 1.0)
-        return Costs(self.cost_fp or 0.0, self.cost_fn or 0.0, self.cost_tp or 0.0, self.cost_tn or 0.0)
+        """The four costs, if they are those of all rows; without any, an error costs 1."""
+        fp, fn, tp, tn = (None if isinstance(cost, str) else cost for cost in self._costs)
+        return Costs(fp or 0.0, fn or 0.0, tp or 0.0, tn or 0.0) if self.has_costs else Costs(1.0, 1.0)
+
+
+def _any(*given: object) -> bool:
+    return any(one is not None for one in given)

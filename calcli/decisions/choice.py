@@ -2,87 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self, get_args
+from dataclasses import asdict
+from typing import get_args
 
 import numpy as np
 
-from calcli.batch import FloatArray, Units
-from calcli.decisions.abstention import COVERAGES, Gap, Risk, by_cost, by_coverage, risks
+from calcli.decisions.abstention import COVERAGES, Gap, by_cost, by_coverage, risks
 from calcli.decisions.ask import Ask
+from calcli.decisions.class_choice import choose_of_classes
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
-from calcli.decisions.costs import bootstrap_means, cross_fitted
-from calcli.decisions.policy import IntervalRule, MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.cost_rule import CostRule, least_expected
+from calcli.decisions.costs import Costs, Decisions, cross_fitted
+from calcli.decisions.measure import error_bound
+from calcli.decisions.options import Choice, Means, Option, splits_of, with_confidence
+from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, decided, expected, grid
-from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
+from calcli.decisions.rows import Number, Rows, rates_of, set_numbers
 from calcli.decisions.targets import Target, budget_threshold, certify
 from calcli.errors import DataError, UsageError
-from calcli.numeric.folds import Split, folds, in_turn, splits_of_units
-from calcli.numeric.rng import stream
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A policy that was measured.
-
-    Attributes
-    ----------
-    threshold
-        None where the policy is no single threshold.
-    numbers
-        By name: ``cost`` a row, how much it ``saves`` beside today's threshold, and rates.
-    """
-
-    name: str
-    threshold: float | None
-    numbers: Mapping[str, Number]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The policy that was chosen, beside what else there is.
-
-    Attributes
-    ----------
-    policy
-        None where nothing is as it must be.
-    chosen
-        The name of its option.
-    why
-        A sentence: why this one; or why none, and the best that there is.
-    options
-        All of them, measured on the same rows.
-    bound
-        How bad the rate of the target, or the number of yeses of the budget, may be on new rows.
-    risks
-        Of leaving rows open, by the share that is decided.
-    intervals
-        In place of a policy, where amounts are predicted.
-    """
-
-    policy: Policy | None
-    chosen: str | None
-    why: str
-    options: tuple[Option, ...]
-    bound: float | None = None
-    risks: tuple[Risk, ...] = ()
-    intervals: IntervalRule | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The keys of the object that the verb writes."""
-        kept = self.policy or self.intervals
-        return {
-            "chosen": self.chosen,
-            "why": self.why,
-            "policy": None if kept is None else dict(kept.to_state().params),
-            "bound": self.bound,
-            "options": [asdict(option) for option in self.options],
-            "risks": [
-                {"coverage": one.coverage, **asdict(one.gap), "risk": one.risk, "bound": one.bound}
-                for one in self.risks
-            ],
-        }
 
 
 def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
@@ -94,36 +31,32 @@ def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
     if ask.sets is not None:
         return _by_sets(ask, rows, seed)
     if rows.prob.ndim > 1:
-        raise UsageError("a threshold is for two classes, and these rows have more", hint="try: --costs FILE")
+        return choose_of_classes(ask, rows, seed)
+    if ask.top is not None:
+        raise UsageError("--top is for more than two classes, and these rows have two", hint="leave it out")
     if not (rows.mass[rows.label > 0] > 0).any():
         raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
     if ask.target is not None:
         return _by_target(Target.parse(ask.target, ask.confidence), ask, rows)
     if ask.budget is not None:
         return _by_budget(ask, rows)
-    return _by_costs(ask, rows, seed)
+    return _by_costs(ask, rows, seed) if rows.costs is None else _by_row_costs(ask, rows, rows.costs, seed)
 
 
 def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
     """Bayes' threshold, unless the tuned one costs less beyond chance; with rows left open, if that is asked."""
-    costs, mass = ask.four_costs(), _product(rows.weight, rows.scale)
-    splits = splits_of(rows.units, len(rows.prob), ask.folds, seed)
-    tuned = costs.best_threshold(rows.prob, rows.label, mass)
-    thresholds = {"bayes": costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
-    yes = {name: rows.prob >= threshold for name, threshold in thresholds.items()}
-    yes["tuned"] = cross_fitted(costs, rows.prob, rows.label, mass, splits)
-    paid = {name: costs.of_rows(rows.label, decisions, rows.scale) for name, decisions in yes.items()}
+    costs = ask.four_costs()
+    thresholds, yes = _single_thresholds("bayes", costs, ask, rows, seed)
+    paid = {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
     gap = None
     if ask.abstain is not None:
         gap = by_cost(costs, ask.abstain)
+        paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], ask.abstain)
     elif ask.coverage is not None:
         gap = by_coverage(costs, rows.prob, ask.coverage, rows.weight, rows.uncertainty)
-    if gap is not None and ask.abstain is not None:
-        toll = ask.abstain * (np.ones(len(rows.prob)) if rows.scale is None else rows.scale)
-        paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], toll)
-    means = _Means.of(paid, rows, ask, seed)
+    means = Means.of(paid, rows, ask, seed)
     options = [
-        Option(name, thresholds.get(name), means.numbers(name, "today") | rates_of(rows, decisions))
+        Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
         for name, decisions in yes.items()
     ]
     if gap is not None:
@@ -137,24 +70,69 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
     return Choice(policy, chosen, why, tuple(options))
 
 
+def _single_thresholds(
+    name: str, costs: Costs, ask: Ask, rows: Rows, seed: int
+) -> tuple[dict[str, float], dict[str, Decisions]]:
+    """Thresholds that are the same for all rows, and their decisions; the first follows from the costs."""
+    tuned = costs.best_threshold(rows.prob, rows.label, rows.weight)
+    thresholds = {name: costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
+    yes = {each: rows.prob >= threshold for each, threshold in thresholds.items()}
+    splits = splits_of(rows.units, len(rows.prob), ask.folds, seed)
+    yes["tuned"] = cross_fitted(costs, rows.prob, rows.label, rows.weight, splits)
+    return thresholds, yes
+
+
+def _by_row_costs(ask: Ask, rows: Rows, costs: Costs, seed: int) -> Choice:
+    """Each row by its own costs, beside thresholds that are the same for all rows."""
+    thresholds, yes = _single_thresholds("mean costs", costs, ask, rows, seed)
+    rule = CostRule(ask.cost_columns(), ask.abstain)
+    action = least_expected(rows.prob, *costs.arrays(len(rows.prob)), abstain=ask.abstain)
+    own, done = action == 2, action != 1
+    paid = {"each row": np.where(done, costs.of_rows(rows.label, own), ask.abstain or 0.0)}
+    paid |= {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
+    means = Means.of(paid, rows, ask, seed)
+    share = {} if done.all() else {"coverage": rates_of(rows, done)["positive-rate"]}
+    options = [Option("each row", None, means.numbers("each row", "today") | share | rates_of(rows, own))]
+    options += [
+        Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
+        for name, decisions in yes.items()
+    ]
+    if ask.abstain is not None:
+        among = rows.taken(done)
+        bound = error_bound(among, own[done] != (among.label > 0), ask.confidence)
+        why = _share_decided(float(np.average(done, weights=rows.weight)), bound, ask.confidence)
+        policy = Policy(rule, Target("error", "<=", bound, ask.confidence))
+        return Choice(policy, "each row", why, tuple(options), bound)
+    better = means.difference("each row", "tuned")
+    if better.lo is not None and better.lo > 0.0:
+        why = "on rows that did not choose it, one threshold for all rows costs less than that of each row"
+        return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, tuple(options))
+    why = "it follows from the costs of the row where probabilities are calibrated"
+    return Choice(Policy(rule), "each row", why, tuple(options))
+
+
+def _share_decided(coverage: float, bound: float, confidence: float) -> str:
+    return (
+        f"{100 * coverage:.1f} % of the rows are decided, at most {100 * bound:.2f} % of these wrongly "
+        f"{with_confidence(confidence)}, and the others are left open"
+    )
+
+
 def _leaving_open(ask: Ask, rows: Rows, gap: Gap, options: tuple[Option, ...]) -> Choice:
     """The gap between the thresholds, with a bound on the errors outside it, beside other gaps."""
     costs = ask.four_costs()
-    gaps = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in COVERAGES)]
+    shares = [at for at in COVERAGES if at != ask.coverage]
+    gaps = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in shares)]
     found = risks(
         gaps,
         rows.prob,
-        rows.label,
+        (rows.prob >= costs.threshold) != (rows.label > 0),
         rows.weight,
         rows.uncertainty,
-        threshold=costs.threshold,
         confidence=ask.confidence,
     )
     own, table = found[0], tuple(sorted(found, key=lambda one: -one.coverage))
-    why = (
-        f"{100 * own.coverage:.1f} % of the rows are decided, at most {100 * own.bound:.2f} % of these wrongly "
-        f"{with_confidence(ask.confidence)}, and the others are left open"
-    )
+    why = _share_decided(own.coverage, own.bound, ask.confidence)
     promise = Target("error", "<=", own.bound, ask.confidence)
     policy = Policy(ThresholdRule(gap, ask.uncertainty), promise, asdict(costs))
     return Choice(policy, "left open", why, options, own.bound, table)
@@ -209,7 +187,10 @@ def _by_budget(ask: Ask, rows: Rows) -> Choice:
 def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
     """The action of the least expected cost, beside the likeliest class and each action for all rows."""
     assert ask.costs is not None
+    names: tuple[str | None, ...]
     names, table = ask.costs
+    if ask.abstain is not None:
+        names, table = (*names, None), tuple((*row, ask.abstain) for row in table)
     rule = MatrixRule(names, table)
     matrix = np.array(table)
     prob = np.column_stack([1.0 - rows.prob, rows.prob]) if rows.prob.ndim == 1 else rows.prob
@@ -219,9 +200,11 @@ def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
     )  # of each class's own action
     if (place >= 0).all():
         actions["likeliest"] = place[prob.argmax(axis=1)]
-    actions |= {f"all {name}": np.full(len(prob), column) for column, name in enumerate(names)}
+    actions |= {
+        f"all {'left open' if name is None else name}": np.full(len(prob), column) for column, name in enumerate(names)
+    }
     paid = {name: matrix[rows.label, action] for name, action in actions.items()}
-    means = _Means.of(paid, rows, ask, seed)
+    means = Means.of(paid, rows, ask, seed)
     today = "likeliest" if "likeliest" in actions else f"all {names[0]}"
     options = []
     for name, action in actions.items():
@@ -270,53 +253,7 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
     return Choice(Policy(rule), ask.set_score, why, tuple(options))
 
 
-@dataclass(frozen=True, slots=True)
-class _Means:
-    """Mean costs of several policies, and their replicates."""
-
-    names: tuple[str, ...]
-    means: FloatArray
-    replicates: FloatArray
-
-    @classmethod
-    def of(cls, paid: Mapping[str, FloatArray], rows: Rows, ask: Ask, seed: int) -> Self:
-        means = np.array([np.average(cost, weights=rows.weight) for cost in paid.values()])
-        drawn = np.empty((0, len(paid)))
-        if ask.bootstrap:
-            drawn = bootstrap_means([*paid.values()], rows.weight, rows.together, replicates=ask.bootstrap, seed=seed)
-        return cls((*paid,), means, drawn)
-
-    def difference(self, first: str, second: str) -> Number:
-        """The mean cost of the first less that of the second."""
-        a, b = self.names.index(first), self.names.index(second)
-        return intervals(float(self.means[a] - self.means[b]), self.replicates[:, a] - self.replicates[:, b])
-
-    def numbers(self, name: str, today: str) -> dict[str, Number]:
-        """What a policy costs a row, and saves beside today's."""
-        place = self.names.index(name)
-        cost = intervals(float(self.means[place]), self.replicates[:, place])
-        return {"cost": cost} | ({} if name == today else {"saves": self.difference(today, name)})
-
-
 def _open(rows: Rows, gap: Gap) -> dict[str, Number]:
     """The share of rows that is decided."""
     clear = gap.decides(rows.prob, rows.uncertainty)
     return {"coverage": rates_of(rows, clear)["positive-rate"]}
-
-
-def splits_of(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
-    """Folds of the rows, or of the units that they belong to."""
-    rng = stream(seed, "decision folds")
-    return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)
-
-
-def with_confidence(confidence: float) -> str:
-    return f"with {100 * confidence:g} % confidence"
-
-
-def _product(*factors: FloatArray | None) -> FloatArray | None:
-    given: Iterator[FloatArray] = (factor for factor in factors if factor is not None)
-    found = next(given, None)
-    for factor in given:
-        found = factor if found is None else found * factor
-    return found

@@ -32,6 +32,10 @@ Side: TypeAlias = Literal["both", "lower", "upper"]
 ROUNDING = 1e-12
 """A share of the mass that rounding may cost: 0.07 of 100 rows are 7, not the next number after it."""
 
+SLACK = 1e-12
+"""By so much a score may exceed its threshold, which is a score too: so the last digit of a probability decides no row,
+wherever it is computed. Larger sets keep the promise."""
+
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 """Of splitmix64 (Steele, Lea and Flood 2014)."""
 
@@ -218,7 +222,7 @@ class PredictionSets:
 
         A set may be empty: then no class is as likely as the true one mostly is.
         """
-        return set_scores(prob, self.score) <= self.thresholds.at(len(prob), group)
+        return set_scores(prob, self.score) <= self.thresholds.at(len(prob), group) + SLACK
 
     def to_json(self) -> dict[str, Json]:
         return {"score": self.score, "thresholds": self.thresholds.to_json()}
@@ -311,7 +315,7 @@ class PredictionIntervals:
     ) -> tuple[FloatArray, FloatArray]:
         """The ends of each row's interval, infinite where there is none; ends that would cross meet halfway."""
         threshold = self.thresholds.at(len(lower), group)[:, 0]
-        reach = threshold if spread is None else np.where(np.isinf(threshold), threshold, threshold * spread)
+        reach = threshold if spread is None else threshold * np.where(np.isinf(threshold), 1.0, spread)
         lo, hi = lower - reach, upper + reach
         crossed = lo > hi
         lo[crossed] = hi[crossed] = (lo[crossed] + hi[crossed]) / 2.0

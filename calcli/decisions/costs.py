@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray
-from calcli.decisions.rates import NEVER, Counts
+from calcli.decisions.rates import NEVER, decided
 from calcli.errors import UsageError
 from calcli.numeric.folds import Split
 from calcli.numeric.rng import stream
@@ -22,55 +21,85 @@ CHUNK = 20
 """Replicates that are drawn at a time."""
 
 
+_NAMES = ("fp", "fn", "tp", "tn")
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a row costs by decision and truth: a false alarm, a miss, and the two right decisions."""
+    """What a row costs by decision and truth: a false alarm, a miss, and the two right decisions.
 
-    fp: float
-    fn: float
-    tp: float = 0.0
-    tn: float = 0.0
+    Each is a number, or an array where each row has costs of its own.
+    """
+
+    fp: FloatArray | float
+    fn: FloatArray | float
+    tp: FloatArray | float = 0.0
+    tn: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
-        for name, cost in (("fp", self.fp), ("fn", self.fn), ("tp", self.tp), ("tn", self.tn)):
-            if not (math.isfinite(cost) and cost >= 0.0):
+        for name in _NAMES:
+            cost = np.asarray(getattr(self, name))
+            if (bad := ~(np.isfinite(cost) & (cost >= 0.0))).any():
                 hint = "a gain is the cost of missing it: add it to the other decision"
-                raise UsageError(f"--cost-{name} {cost:g}: a cost is 0 or more", hint=hint)
+                raise UsageError(f"--cost-{name} {cost[bad].min():g}: a cost is 0 or more", hint=hint)
         for wrong, right in (("fp", "tn"), ("fn", "tp")):
-            if getattr(self, wrong) < getattr(self, right):
+            if (np.asarray(getattr(self, wrong)) < getattr(self, right)).any():
                 raise UsageError(f"--cost-{wrong} is less than --cost-{right}: errors cost no less than what is right")
-        if self.false_alarm == self.miss == 0.0:
+        stakes = np.asarray(self.false_alarm + self.miss)
+        if stakes.size and not stakes.any():
             raise UsageError("all decisions cost the same, so that no threshold is better", hint="see: --cost-fn")
 
     @property
-    def false_alarm(self) -> float:
+    def false_alarm(self) -> FloatArray | float:
         """What saying yes to a negative row costs more than saying no."""
         return self.fp - self.tn
 
     @property
-    def miss(self) -> float:
+    def miss(self) -> FloatArray | float:
         """What saying no to a positive row costs more than saying yes."""
         return self.fn - self.tp
 
     @property
     def threshold(self) -> float:
-        """The probability from which yes is expected to cost no more than no (Elkan 2001, equation 2)."""
-        return self.false_alarm / (self.false_alarm + self.miss)
+        """The probability from which yes is expected to cost no more than no (Elkan 2001, equation 2).
 
-    def of_rows(self, label: LabelArray, yes: Decisions, scale: FloatArray | None = None) -> FloatArray:
-        """What each row costs, times the row's own scale where there is one."""
-        table = np.array([[self.tn, self.fp], [self.fn, self.tp]])
-        cost: FloatArray = table[(label > 0).astype(np.int64), yes.astype(np.int64)]
-        return cost if scale is None else cost * scale
+        Of rows with costs of their own it is that of their mean costs.
+        """
+        false_alarm, miss = float(np.mean(self.false_alarm)), float(np.mean(self.miss))
+        return false_alarm / (false_alarm + miss)
 
-    def of_counts(self, counts: Counts) -> FloatArray:
-        """What all rows cost together, at each threshold."""
-        return self.tp * counts.tp + self.fp * counts.fp + self.fn * counts.fn + self.tn * counts.tn
+    def arrays(self, rows: int) -> list[FloatArray]:
+        """The four costs of each row."""
+        return [np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (rows,)) for name in _NAMES]
+
+    def taken(self, rows: Decisions) -> Costs:
+        """Those of some rows."""
+        parts = (getattr(self, name) for name in _NAMES)
+        return Costs(*(part[rows] if isinstance(part, np.ndarray) else part for part in parts))
+
+    def of_rows(self, label: LabelArray, yes: Decisions) -> FloatArray:
+        """What each row costs."""
+        cost: FloatArray = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn)).astype(
+            np.float64
+        )
+        return cost
+
+    def at_thresholds(
+        self, prob: FloatArray, label: LabelArray, thresholds: FloatArray, weight: FloatArray | None
+    ) -> FloatArray:
+        """What a row costs on average, at each of the rising thresholds."""
+        mass = np.ones(len(prob)) if weight is None else weight
+        paid = np.zeros(len(thresholds))
+        for name in _NAMES:
+            each = decided(prob, label, thresholds, mass * getattr(self, name), rates=()).counts
+            paid += getattr(each, name)
+        average: FloatArray = paid / float(mass.sum())
+        return average
 
     def best_threshold(self, prob: FloatArray, label: LabelArray, mass: FloatArray | None = None) -> float:
         """The threshold that costs least on these rows: midway between two probabilities that occur, or `NEVER`.
 
-        `mass` is the weight of a row times its own scale of costs.
+        `mass` is the weight of a row.
         """
         saved = np.where(label > 0, self.miss, -self.false_alarm)
         if mass is not None:
@@ -93,7 +122,8 @@ def cross_fitted(
     """Each row decided by the best threshold of other rows."""
     yes = np.zeros(len(prob), dtype=np.bool_)
     for train, test in splits:
-        threshold = costs.best_threshold(prob[train], label[train], None if mass is None else mass[train])
+        weight = None if mass is None else mass[train]
+        threshold = costs.taken(train).best_threshold(prob[train], label[train], weight)
         yes[test] = prob[test] >= threshold
     return yes
 

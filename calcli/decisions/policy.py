@@ -12,8 +12,10 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import Gap
+from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets
-from calcli.decisions.rates import NEVER
+from calcli.decisions.cost_rule import CostRule
+from calcli.decisions.rates import NEVER, shown
 from calcli.decisions.targets import Target
 from calcli.expressions import Input, Term
 from calcli.state import Json, State
@@ -89,12 +91,12 @@ class MatrixRule:
     Attributes
     ----------
     names
-        Of the actions: classes, or others, such as to leave the row to a person.
+        Of the actions: classes, or others, such as to leave the row to a person; None leaves it open.
     costs
         By class, then by action.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str | None, ...]
     costs: tuple[tuple[float, ...], ...]
 
     kind: ClassVar[str] = "classes"
@@ -113,7 +115,8 @@ class MatrixRule:
         return np.asarray(self.expected(prob).argmin(axis=1), dtype=np.int64)
 
     def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
-        return [(name, "least expected cost") for name in self.names]
+        reasons = ("least expected cost", "all else is expected to cost more")
+        return [(name, reasons[name is None]) for name in self.names]
 
     def to_json(self) -> dict[str, Json]:
         return {"names": list(self.names), "costs": [list(row) for row in self.costs]}
@@ -121,7 +124,7 @@ class MatrixRule:
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
         costs = tuple(tuple(map(float, row)) for row in written["costs"])
-        names = tuple(map(str, written["names"]))
+        names = tuple(None if name is None else str(name) for name in written["names"])
         if any(len(row) != len(names) for row in costs) or not names:
             raise ValueError("a matrix of costs has a column for each action")
         return cls(names, costs)
@@ -206,9 +209,11 @@ class IntervalRule:
         return cls(intervals, lower, upper, spread, bool(params["squared"]), column, groups)
 
 
-AnyRule = ThresholdRule | MatrixRule | SetRule
+AnyRule = ThresholdRule | CostRule | ClassRule | MatrixRule | SetRule
 
-_RULES: Mapping[str, type[AnyRule]] = {rule.kind: rule for rule in (ThresholdRule, MatrixRule, SetRule)}
+_RULES: Mapping[str, type[AnyRule]] = {
+    rule.kind: rule for rule in (ThresholdRule, CostRule, ClassRule, MatrixRule, SetRule)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +243,8 @@ class Policy:
             fits = self.rule.sets.predict(prob, np.zeros(2, dtype=np.int64)).shape == (2, classes)
         elif isinstance(self.rule, MatrixRule):
             fits = self.rule.expected(prob).shape == (2, len(self.rule.names))
+        elif isinstance(self.rule, ClassRule):
+            fits = len(self.rule.thresholds) == classes > 2
         else:
             fits = classes == 2
         if not fits:
@@ -262,8 +269,3 @@ class Policy:
             None if target is None else Target.from_json(target),
             None if costs is None else {name: float(cost) for name, cost in costs.items()},
         )
-
-
-def shown(threshold: float) -> str:
-    """A threshold with six digits."""
-    return "1" if threshold == NEVER else f"{threshold:.6g}"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.numeric.binomial import exact_interval
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 GRID = 500
 """A grid has so many thresholds that part the rows evenly, and as many that part the expected positives."""
@@ -19,6 +22,11 @@ GRID_OF_UNITS = 50
 
 NEVER = float(np.nextafter(1.0, 2.0))
 """A threshold that no probability reaches."""
+
+
+def shown(threshold: float) -> str:
+    """A threshold with six digits."""
+    return "1" if threshold == NEVER else f"{threshold:.6g}"
 
 
 class Counts(NamedTuple):
@@ -62,6 +70,12 @@ class Rate:
     def sums(self, counts: Counts) -> tuple[FloatArray, FloatArray]:
         """The weight of the hits, and that of all rows that the rate is about."""
         return sum_of(counts, self.hits), sum_of(counts, self.of)
+
+    def rows(self, yes: Mask, positive: Mask) -> tuple[Mask, Mask]:
+        """Which rows are hits, and which it is about."""
+        kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
+        hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (self.hits, self.of))
+        return hit, of
 
 
 def sum_of(counts: Counts, names: tuple[str, ...]) -> FloatArray:
@@ -151,10 +165,9 @@ def decided(
     return Decided(thresholds, counts, squares, effects)
 
 
-def _effect(rate: Rate, yes: np.ndarray, positive: np.ndarray, mass: FloatArray, unit: IntArray) -> float:
+def _effect(rate: Rate, yes: Mask, positive: Mask, mass: FloatArray, unit: IntArray) -> float:
     """The variance of a rate with units, over that with the same rows of different units; 1 or more."""
-    kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
-    hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (rate.hits, rate.of))
+    hit, of = rate.rows(yes, positive)
     weight = np.where(of, mass, 0.0)
     total = float(weight.sum())
     if not total > 0:
@@ -167,12 +180,17 @@ def _effect(rate: Rate, yes: np.ndarray, positive: np.ndarray, mass: FloatArray,
     return max(1.0, float(np.square(np.bincount(unit, residual)).sum()) / alone)
 
 
-def expected(prob: FloatArray, thresholds: FloatArray, weight: FloatArray | None = None) -> Counts:
-    """The counts that the probabilities lead to expect: each row is positive by its probability."""
+def expected(
+    prob: FloatArray, thresholds: FloatArray, weight: FloatArray | None = None, score: FloatArray | None = None
+) -> Counts:
+    """The counts that the probabilities lead to expect: each row is positive by its probability.
+
+    `score` is what the thresholds are of, where that is not the probability.
+    """
     mass = np.ones(len(prob)) if weight is None else weight
     labels = np.repeat([1, 0], len(prob))
     parts = np.concatenate([mass * prob, mass * (1.0 - prob)])
-    return decided(np.tile(prob, 2), labels, thresholds, parts).counts
+    return decided(np.tile(prob if score is None else score, 2), labels, thresholds, parts).counts
 
 
 def grid(prob: FloatArray, size: int = GRID) -> FloatArray:

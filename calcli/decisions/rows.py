@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, Units
+from calcli.decisions.costs import Costs
 from calcli.decisions.rates import decided
 
 
@@ -17,8 +18,8 @@ class Rows:
 
     Attributes
     ----------
-    scale
-        By which the costs of each row are multiplied.
+    costs
+        Of each row, where they differ.
     uncertainty
         By which rows may be left open; NaN where it is not known.
     units
@@ -33,7 +34,7 @@ class Rows:
     label: LabelArray
     weight: FloatArray | None = None
     units: Units | None = None
-    scale: FloatArray | None = None
+    costs: Costs | None = None
     uncertainty: FloatArray | None = None
     group: IntArray | None = None
     groups: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ class Rows:
             self.label[mask],
             None if self.weight is None else self.weight[mask],
             None if self.units is None else self.units.take(mask),
-            None if self.scale is None else self.scale[mask],
+            None if self.costs is None else self.costs.taken(mask),
             None if self.uncertainty is None else self.uncertainty[mask],
             None if self.group is None else self.group[mask],
             self.groups,

@@ -82,6 +82,14 @@ class CalibratedColumns:
         values = prob if self.scale == "prob" else link_terms.logits(prob)
         return {name: choose(valid, value, None) for name, value in zip(self.names, values, strict=True)}
 
+    def formulas(self) -> dict[str, Term]:
+        """The columns as terms of the columns of the table."""
+        return self.terms(self.formula())
+
+    def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        """The values of `formulas`."""
+        return self.compute(rows, levels)
+
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         encoded = encode(rows, self.binding, label=False, features=self.features, levels=levels)
         if encoded.bad is None or not self.calibrator.whole_table:

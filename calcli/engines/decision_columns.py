@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calcli.batch import IntArray
+from calcli.batch import FloatArray, IntArray
+from calcli.decisions import formulas
 from calcli.decisions.amounts import Amounts
-from calcli.decisions.policy import DECISION, ENDS, REASON, SET, IntervalRule, Policy, SetRule
+from calcli.decisions.class_rule import ClassRule
+from calcli.decisions.policy import DECISION, ENDS, REASON, SET, YES, AnyRule, IntervalRule, MatrixRule, Policy, SetRule
 from calcli.engines.calibrated_columns import CalibratedColumns
 from calcli.engines.local import Computed
+from calcli.export.inputs import table_inputs
+from calcli.expressions import Term, choose
 from calcli.numeric.links import logits
 from calcli.tables.arrays import Levels, index_order, numbers
 from calcli.tables.binding_types import Binding
@@ -49,7 +54,7 @@ class DecisionColumns:
 
     @property
     def types(self) -> dict[str, pl.DataType]:
-        if isinstance(self.policy.rule, SetRule):
+        if gives_sets(self.policy.rule):
             return {SET: pl.String()}
         decisions, _ = self._actions()
         return {DECISION: decisions.dtype, REASON: pl.String()}
@@ -59,14 +64,41 @@ class DecisionColumns:
         prob = computed.values[0]
         if self.calibrated.scale == "logit":
             computed = replace(computed, values=[logits(prob)])
+        found = self._decided(prob, rows)
+        if found.ndim > 1:
+            return replace(computed, others=[_sets(found, self._names)])
+        return replace(computed, others=[words.gather(found) for words in self._actions()])
+
+    def formulas(self) -> dict[str, Term]:
+        """The columns as numbers: a decision is 1 for the positive class, or there is a column for each class."""
+        prob = self.calibrated.formula()
+        valid = table_inputs(self.binding).valid
+        names = formulas.names_of(self.policy.rule, self._names)
+        found = zip(names, formulas.outputs(self.policy.rule, prob), strict=True)
+        return self.calibrated.terms(prob) | {name: choose(valid, term, None) for name, term in found}
+
+    def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        """What `compute` decides, as the numbers of `formulas`."""
+        computed = self.calibrated.compute(rows, levels)
+        prob = replace(self.calibrated, scale="prob").compute(rows, levels).values[0]
+        found = self._decided(prob, rows)
+        if found.ndim == 1:
+            found = _numbered(self.policy.rule, self._names)[found]
+        return replace(computed, values=[*computed.values, found.astype(np.float64)])
+
+    def _decided(self, prob: FloatArray, rows: pl.DataFrame) -> NDArray[Any]:
+        """The classes of each row, shape (n, K), or its action."""
         rule = self.policy.rule
         if isinstance(rule, SetRule):
             group = None if rule.column is None else codes(rows[rule.column], rule.groups)
-            names = [class_text(label) for label in index_order(self.binding)]
-            return replace(computed, others=[_sets(rule.sets.predict(prob, group), names)])
+            return rule.sets.predict(prob, group)
         beside = {name: numbers(rows[name]) for name in rule.reads}
-        action = rule.decide(prob, beside)
-        return replace(computed, others=[words.gather(action) for words in self._actions()])
+        return rule.members(prob, beside) if isinstance(rule, ClassRule) and rule.top > 1 else rule.decide(prob, beside)
+
+    @property
+    def _names(self) -> list[str]:
+        """The classes as text."""
+        return [class_text(label) for label in index_order(self.binding)]
 
     def _actions(self) -> tuple[pl.Series, pl.Series]:
         """What is decided by the number of the action, and why."""
@@ -74,6 +106,14 @@ class DecisionColumns:
         actions = self.policy.rule.actions([*index_order(self.binding)])
         decisions, reasons = zip(*actions, strict=True)
         return pl.Series(decisions), pl.Series(reasons)
+
+
+def _numbered(rule: AnyRule, classes: Sequence[str]) -> FloatArray:
+    """The numbers of each action, shape (actions, columns)."""
+    if isinstance(rule, ClassRule | MatrixRule):
+        named = [name for name in (rule.names if isinstance(rule, MatrixRule) else classes) if name is not None]
+        return np.array([[action == name for name in named] for action, _ in rule.actions(classes)], dtype=np.float64)
+    return np.array(YES)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +138,18 @@ class IntervalColumns:
     def types(self) -> dict[str, pl.DataType]:
         return {}
 
+    def formulas(self) -> dict[str, Term]:
+        """The ends as terms."""
+        return formulas.ends(self.rule)
+
+    def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        """The ends of `formulas`: those that there are, and missing where they are infinite."""
+        computed = self.compute(rows, levels)
+        ends = zip(ENDS, computed.values, strict=True)
+        return replace(
+            computed, values=[np.where(np.isinf(end), np.nan, end) for name, end in ends if name in self.formulas()]
+        )
+
     def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
         encoded = encode(rows, self.binding, label=False, features=True, levels=levels)
         rule = self.rule
@@ -106,6 +158,11 @@ class IntervalColumns:
         ends = rule.intervals.predict(amounts.lower, amounts.upper, spread=amounts.spread, group=group)
         known = amounts.known
         return Computed(ends, None if known.all() else ~known)
+
+
+def gives_sets(rule: AnyRule) -> bool:
+    """Whether a row may get several classes."""
+    return isinstance(rule, SetRule) or (isinstance(rule, ClassRule) and rule.top > 1)
 
 
 def codes(values: pl.Series, groups: Sequence[str]) -> IntArray:

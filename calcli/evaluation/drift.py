@@ -3,17 +3,20 @@
 The mean residuals of held-out rows at the fit, and their errors, are in the manifest. The residuals of each observation
 bet against being no larger than that (see `numeric.e_process`). Rows of one night share what happened on it; how much,
 is learned from the nights so far. Those, and the wealth of the bets, are kept in a state file, the log.
+
+What a policy promises, such as a precision of at least 0.9, is tested in the same way: the rows that the rate is about
+bet against it. Each of the two tests has 5 % of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -21,10 +24,23 @@ from calcli import files
 from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray, LabelArray
+from calcli.decisions.measure import Promised
 from calcli.errors import FileSystemError, UsageError
-from calcli.evaluation.score_buffer import BufferedScores
+from calcli.fitting.intervals import IntervalModel
 from calcli.fitting.model import Model
-from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, Night, between_nights, directions, log_payoffs
+from calcli.fitting.splits import Mask
+from calcli.numeric.e_process import (
+    BETS,
+    DIRECTIONS,
+    STAKES,
+    EProcess,
+    Night,
+    between_nights,
+    directions,
+    log_payoffs,
+    log_rate_payoffs,
+    rate_night,
+)
 from calcli.places import Url, stores
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
@@ -63,7 +79,10 @@ def drift_baseline_of(model: Model) -> DriftBaseline | None:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Rows that were tested: when, of which files, and their mean residuals and the variances of these by direction."""
+    """Rows that were tested: when, of which files, and their mean residuals and the variances of these by direction.
+
+    The same of what a policy promises: how far its rates are from the targets; None where there were no rows.
+    """
 
     at: str
     files: tuple[str, ...]
@@ -71,21 +90,30 @@ class Observation:
     rows: int
     mean: tuple[float, ...]
     noise: tuple[float, ...]
+    promised_mean: tuple[float | None, ...] = ()
+    promised_noise: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DriftLog:
-    """The content of the state file, for one generation of an artifact."""
+    """The content of the state file, for one generation of an artifact.
+
+    Attributes
+    ----------
+    wealth, promised
+        Of the bets against the calibration, and against what a policy promises.
+    """
 
     artifact: str
     wealth: EProcess
     observations: tuple[Observation, ...] = ()
+    promised: EProcess | None = None
 
     @classmethod
-    def read(cls, path: Path | Url, model: Model, classes: int) -> DriftLog:
+    def read(cls, path: Path | Url, model: Model | IntervalModel, bets: int) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
-        empty = cls(identity, EProcess.at_first(BETS * (1 if classes == 2 else classes)))
+        empty = cls(identity, EProcess.at_first(bets))
         try:
             content = stores.content(path)
         except FileNotFoundError:
@@ -100,8 +128,9 @@ class DriftLog:
                 raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
             if state["artifact"] != identity:
                 return empty
-            logs, best, since = (state["wealth"][name] for name in ("logs", "best", "since"))
-            wealth = EProcess(len(state["nights"]), np.array(logs), np.array(best), np.array(since, dtype=np.int64))
+            nights = len(state["nights"])
+            wealth = _process(state["wealth"], nights)
+            promised = None if state.get("promised") is None else _process(state["promised"], nights)
             observations = tuple(
                 Observation(
                     night["at"],
@@ -110,20 +139,22 @@ class DriftLog:
                     night["rows"],
                     tuple(map(float, night["mean"])),
                     tuple(map(float, night["noise"])),
+                    tuple(night.get("promised_mean", ())),
+                    tuple(night.get("promised_noise", ())),
                 )
                 for night in state["nights"]
             )
-            return cls(identity, wealth, observations)
+            return cls(identity, wealth, observations, promised)
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
     def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
         """Replace the file at once or not at all; an object only if it is of that version still."""
-        wealth = {"logs": self.wealth.logs.tolist(), "best": self.wealth.best.tolist()}
         state = {
             "schema": SCHEMA,
             "artifact": self.artifact,
-            "wealth": wealth | {"since": self.wealth.since.tolist()},
+            "wealth": _written(self.wealth),
+            "promised": None if self.promised is None else _written(self.promised),
             "nights": [asdict(observation) for observation in self.observations],
         }
         content = (json.dumps(as_json(state), allow_nan=False) + "\n").encode()
@@ -143,15 +174,34 @@ class DriftLog:
 
     def between_nights(self, now: Sequence[Night]) -> FloatArray:
         """The variance that nights are taken to have beside chance, shape (residuals, directions)."""
-        assumed = np.array([(ASSUMED * night.lean) ** 2 for night in now])
-        if len(self.observations) < EARLY:
-            return assumed
-        mean, noise = (np.array([getattr(past, name) for past in self.observations]) for name in ("mean", "noise"))
-        learned = between_nights(mean, noise).reshape(len(now), -1)
-        return learned if len(self.observations) >= LEARNED else np.minimum(assumed, learned)
+        past = [(past.mean, past.noise) for past in self.observations]
+        return _between(past, now) if now else np.empty((0, 0))
 
-    def after(self, payoffs: FloatArray, observation: Observation) -> DriftLog:
-        return replace(self, wealth=self.wealth.after(payoffs), observations=(*self.observations, observation))
+    def between_promised(self, place: int, now: Night) -> float:
+        """The same of what is promised, of the nights that have rows of it."""
+        known = [past for past in self.observations if len(past.promised_mean) > place]
+        pairs = [(past.promised_mean[place], past.promised_noise[place]) for past in known]
+        past = [((mean,), (noise,)) for mean, noise in pairs if mean is not None and noise is not None]
+        return float(_between(past, [now])[0, 0])
+
+
+def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]], now: Sequence[Night]) -> FloatArray:
+    """What is assumed in the first nights, then what the nights so far tell."""
+    assumed = np.array([(ASSUMED * night.lean) ** 2 for night in now])
+    if len(past) < EARLY:
+        return assumed
+    mean, noise = (np.array(each) for each in zip(*past, strict=True))
+    learned = between_nights(mean, noise).reshape(len(now), -1)
+    return learned if len(past) >= LEARNED else np.minimum(assumed, learned)
+
+
+def _process(written: dict[str, Any], nights: int) -> EProcess:
+    logs, best, since = (written[name] for name in ("logs", "best", "since"))
+    return EProcess(nights, np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64))
+
+
+def _written(process: EProcess) -> dict[str, Any]:
+    return {name: getattr(process, name).tolist() for name in ("logs", "best", "since")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,35 +211,62 @@ class DriftVerdict:
     Attributes
     ----------
     evidence
-        By how much the bets have multiplied their stake; 20 is enough.
+        By how much the bets have multiplied their stake; 20 is enough. None where there is no calibration to test.
     nights
         How many observations there are.
     since, since_at
         The observation, from 1, with which the drift most likely began, and when that was.
     what
         Its direction, in words.
+    promise
+        The same of what a policy promises; None where nothing is promised.
     """
 
     drifted: bool
-    evidence: float
+    evidence: float | None
     nights: int
     since: int | None
     since_at: str | None
     what: str | None
     state: str
+    promise: PromiseVerdict | None = None
 
     def to_json(self) -> dict[str, Json]:
         return as_json({**asdict(self), "threshold": 1.0 / ALPHA})
 
 
+@dataclass(frozen=True, slots=True)
+class PromiseVerdict:
+    """Whether the rows of all nights together refute what a policy promises; `since` is as of `DriftVerdict`."""
+
+    target: str
+    broken: bool
+    evidence: float
+    since: int | None
+    since_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The rows of a night with the predictions of the calibrator that is tested."""
+
+    prob: FloatArray
+    label: LabelArray
+    weight: FloatArray | None
+
+
+Promises: TypeAlias = Callable[[Mask], list[Promised]]
+"""What a policy promises of some of the rows; always as many promises."""
+
+
 def observe(
-    model: Model,
+    model: Model | IntervalModel,
     source: Source,
-    rows: BufferedScores,
+    scored: Scored | None,
     row_numbers: IntArray | None,
-    prob: FloatArray,
     state: Path | Url,
     names: Sequence[str],
+    promises: Promises | None = None,
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
 
@@ -199,32 +276,35 @@ def observe(
     ----------
     model
         Whose calibration is tested.
-    source, rows, row_numbers
-        The table, its rows with labels and weights, and their numbers in the table; None if they are all of it.
-    prob
-        The model's predictions for the rows.
+    source, row_numbers
+        The table, and the numbers of the rows in it; None if they are all of it.
+    scored
+        The rows, if a calibrator is tested.
     state
         The file of the log.
     names
         Of the classes.
+    promises
+        What a policy promises of the rows, if that is tested.
     """
-    baseline = drift_baseline_of(model)
-    if baseline is None:
+    baseline = None if scored is None or isinstance(model, IntervalModel) else drift_baseline_of(model)
+    if baseline is None and promises is None:
         raise UsageError(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
             hint="fit it again, with a --holdout other than none",
         )
+    bets = 0 if baseline is None else BETS * (1 if len(names) == 2 else len(names))
     with _alone(state) as version:
-        log = DriftLog.read(state, model, len(names))
+        log = DriftLog.read(state, model, bets)
         new = ~source.rows_in(log.known_files)
         new = new if row_numbers is None else new[row_numbers]
-        if new.any():
-            weight = np.ones(len(new)) if rows.weight is None else rows.weight
-            if weight[new].sum() > 0:
-                fresh = [file for file in source.files() if file.sha256 not in log.known_files]
-                log = _after(log, baseline, prob[new], rows.labels[new], weight[new], fresh)
-                log.write(state, version)
-    return _verdict(log, state, names)
+        weight = None if scored is None else scored.weight
+        if new.any() and (weight is None or weight[new].sum() > 0):
+            fresh = [file for file in source.files() if file.sha256 not in log.known_files]
+            log = _after(log, baseline, scored, promises, new, fresh)
+            log.write(state, version)
+    promise = None if promises is None else _of_promise(log, promises(np.zeros(len(new), dtype=np.bool_)))
+    return replace(_verdict(log, state, names), promise=promise)
 
 
 @contextmanager
@@ -240,37 +320,82 @@ def _alone(state: Path | Url) -> Iterator[stores.Version | None]:
 
 def _after(
     log: DriftLog,
-    baseline: DriftBaseline,
-    prob: FloatArray,
-    label: LabelArray,
-    weight: FloatArray,
+    baseline: DriftBaseline | None,
+    scored: Scored | None,
+    promises: Promises | None,
+    new: Mask,
     facts: Sequence[FileFact],
 ) -> DriftLog:
     """The log after these rows: the residuals of each class, in each direction, against those at the fit."""
-    problems = [
-        (z, residual, directions(z, centre, spread))
-        for (z, residual), centre, spread in zip(
-            each_class(prob, label), baseline.centre.tolist(), baseline.spread.tolist(), strict=True
-        )
-    ]
-    nights = [Night.of(*problem, weight) for problem in problems]
-    payoffs = [
-        log_payoffs(*problem, margin, between, weight)
-        for problem, margin, between in zip(problems, baseline.margin, log.between_nights(nights), strict=True)
-    ]
+    nights: list[Night] = []
+    payoffs: list[FloatArray] = [np.empty(0)]
+    if baseline is not None and scored is not None:
+        weight = np.ones(int(new.sum())) if scored.weight is None else scored.weight[new]
+        problems = [
+            (z, residual, directions(z, centre, spread))
+            for (z, residual), centre, spread in zip(
+                each_class(scored.prob[new], scored.label[new]),
+                baseline.centre.tolist(),
+                baseline.spread.tolist(),
+                strict=True,
+            )
+        ]
+        nights = [Night.of(*problem, weight) for problem in problems]
+        payoffs = [
+            log_payoffs(*problem, margin, between, weight)
+            for problem, margin, between in zip(problems, baseline.margin, log.between_nights(nights), strict=True)
+        ]
     observation = Observation(
         datetime.now(UTC).isoformat(timespec="seconds"),
         tuple(file.path or "-" for file in facts),
         tuple(file.sha256 for file in facts),
-        len(label),
-        tuple(np.concatenate([night.mean for night in nights]).tolist()),
-        tuple(np.concatenate([night.noise for night in nights]).tolist()),
+        int(new.sum()),
+        tuple(value for night in nights for value in night.mean.tolist()),
+        tuple(value for night in nights for value in night.noise.tolist()),
     )
-    return log.after(np.concatenate(payoffs), observation)
+    promised = log.promised
+    if promises is not None:
+        found = [_rates(log, place, one) for place, one in enumerate(promises(new))]
+        before = promised or EProcess.at_first(len(STAKES) * len(found), nights=log.wealth.nights)
+        promised = before.after(np.concatenate([gained for _, gained in found]))
+        known = [night for night, _ in found]
+        observation = replace(
+            observation,
+            promised_mean=tuple(None if night is None else float(night.mean[0]) for night in known),
+            promised_noise=tuple(None if night is None else float(night.noise[0]) for night in known),
+        )
+    wealth = log.wealth.after(np.concatenate(payoffs))
+    return replace(log, wealth=wealth, observations=(*log.observations, observation), promised=promised)
+
+
+def _rates(log: DriftLog, place: int, promise: Promised) -> tuple[Night | None, FloatArray]:
+    """How a promise did on one night, and what the bets against it gained; nothing without rows."""
+    hit, weight = promise.outcomes()
+    if not weight.sum() > 0:
+        return None, np.zeros(len(STAKES))
+    target, outcome = promise.target, hit.astype(np.float64)
+    night = rate_night(outcome, weight, target.value)
+    between = log.between_promised(place, night)
+    return night, log_rate_payoffs(outcome, weight, target.value, between, at_least=target.relation == ">=")
+
+
+def _of_promise(log: DriftLog, promises: Sequence[Promised]) -> PromiseVerdict:
+    """Whether the promise is broken; of several, the one that the leading bet is about."""
+    each = " in each class" if len(promises) > 1 else ""
+    target = f"{promises[0].target}{each}"
+    if log.promised is None:
+        return PromiseVerdict(target, False, 1.0, None, None)
+    evidence = float(np.exp(min(log.promised.evidence, 700.0)))
+    if evidence < 1.0 / ALPHA:
+        return PromiseVerdict(target, False, evidence, None, None)
+    since = int(log.promised.since[log.promised.leader])
+    return PromiseVerdict(target, True, evidence, since, log.observations[since - 1].at)
 
 
 def _verdict(log: DriftLog, state: Path | Url, names: Sequence[str]) -> DriftVerdict:
     wealth = log.wealth
+    if not len(wealth.logs):
+        return DriftVerdict(False, None, wealth.nights, None, None, None, str(state))
     evidence = float(np.exp(min(wealth.evidence, 700.0)))
     if evidence < 1.0 / ALPHA:
         return DriftVerdict(False, evidence, wealth.nights, None, None, None, str(state))

@@ -8,20 +8,23 @@ from dataclasses import asdict, replace
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, Units
-from calcli.decisions.amounts import measure_intervals
-from calcli.decisions.measure import Promise, measure
-from calcli.decisions.policy import SetRule
+from calcli.decisions.amounts import Amounts, measure_intervals
+from calcli.decisions.measure import Promise, Promised, measure, promised
+from calcli.decisions.policy import IntervalRule, SetRule
 from calcli.decisions.rows import Number, Rows
-from calcli.engines.decision_columns import codes
 from calcli.engines.listener import Listener, stage
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
+from calcli.evaluation.drift import Promises, observe
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.intervals import IntervalModel, measured_amounts, opened_intervals
-from calcli.fitting.policies import asked_of
-from calcli.reports.groups import Numbered, in_units, numbers, values_of
-from calcli.reports.measuring import Measurements, data_facts, report_on
+from calcli.fitting.model import Model
+from calcli.fitting.policies import measured_rows
+from calcli.fitting.splits import Mask
+from calcli.places import folder
+from calcli.reports.groups import Numbered, in_units
+from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
 from calcli.tables.load import load
@@ -46,27 +49,28 @@ def measured_policies(
         policy = None if (model := named_scores.models.get(candidate.name)) is None else model.policy
         if model is None or policy is None:
             continue
-        rule, group, beside = policy.rule, None, dict[str, FloatArray]()
-        if isinstance(rule, SetRule):
-            group = (
-                None
-                if rule.column is None
-                else codes(values_of(source, rule.column, loaded, "the policy"), rule.groups)
-            )
-        else:
-            beside = {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
-        scale = asked_of(model).cost
-        source.find(scale, known=True)
-        paid = None if scale is None or scale not in source.columns else numbers(source, scale, loaded, "--cost")
+        group, beside = measured_rows(source, loaded, policy.rule)
         found, promise = measure(
             policy,
-            Rows(candidate.prob, rows.labels, rows.weight, units, paid, group=group),
+            Rows(candidate.prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding)),
             beside,
             replicates=request.bootstrap or REPLICATES,
             seed=request.seed,
         )
-        entries.append(_entry(candidate.name, policy.kind, found, promise))
+        entries.append(decision_entry(candidate.name, policy.kind, found, promise))
     return tuple(entries)
+
+
+def promises_of(
+    model: Model, prob: FloatArray, source: Source, rows: BufferedScores, loaded: Numbered, units: Units | None
+) -> Promises | None:
+    """What the policy of a model promises of some of the rows; None where it promises nothing."""
+    policy = model.policy
+    if policy is None or not (isinstance(policy.rule, SetRule) or policy.target is not None):
+        return None
+    group, beside = measured_rows(source, loaded, policy.rule)
+    known = Rows(prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding))
+    return lambda new: promised(policy, known.taken(new), {name: values[new] for name, values in beside.items()})
 
 
 def interval_models(request: EvaluateRequest, artifacts: Mapping[str, Artifact]) -> dict[str, IntervalModel] | None:
@@ -74,7 +78,7 @@ def interval_models(request: EvaluateRequest, artifacts: Mapping[str, Artifact])
     amounts = [artifact.manifest.holds_intervals for artifact in artifacts.values()]
     if not any(amounts):
         return None
-    if not all(amounts) or request.scores or request.drift is not None:
+    if not all(amounts) or request.scores:
         raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
     return {name: opened_intervals(artifact) for name, artifact in artifacts.items()}
 
@@ -88,19 +92,24 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
         with stage(listener, "reading"):
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
             loaded = in_units(loaded, source, request.resample_by, None)
-        entries = []
-        for name, model in models.items():
-            entries.append(
-                _entry(
-                    name, model.rule.kind, *measure_intervals(model.rule, measured_amounts(source, loaded, model.rule))
-                )
-            )
+        entries, drift = [], None
+        for place, (name, model) in enumerate(models.items()):
+            rows = measured_amounts(source, loaded, model.rule)
+            numbers, promise = measure_intervals(model.rule, rows)
+            entries.append(decision_entry(name, model.rule.kind, numbers, promise.tested()))
+            if request.drift is not None and place == request.all_artifacts.index(request.drift):
+                state = folder(request.state or f"{model.path}.drift.json")
+
+                def promises(new: Mask, rule: IntervalRule = model.rule, rows: Amounts = rows) -> list[Promised]:
+                    return [measure_intervals(rule, rows.taken(new))[1]]
+
+                drift = observe(model, source, None, loaded.row_numbers, state, (), promises).to_json()
         facts = data_facts(source, loaded, binding)
     report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
-    return replace(report, decisions=tuple(entries))
+    return replace(report, decisions=tuple(entries), drift=drift)
 
 
-def _entry(name: str, kind: str, numbers: Mapping[str, Number], promise: Promise | None) -> dict[str, Json]:
+def decision_entry(name: str, kind: str, numbers: Mapping[str, Number], promise: Promise | None) -> dict[str, Json]:
     """An entry of the report's `decisions`."""
     return as_json(
         {

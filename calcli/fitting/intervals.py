@@ -13,7 +13,7 @@ from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.decisions.amounts import Amounts
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice
+from calcli.decisions.options import Choice
 from calcli.decisions.policy import IntervalRule
 from calcli.engines.decision_columns import codes
 from calcli.errors import ArtifactError, DataError

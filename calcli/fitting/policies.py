@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, IntArray
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, choose
+from calcli.decisions.choice import choose
+from calcli.decisions.cost_rule import CostColumns, CostRule
+from calcli.decisions.costs import Costs
+from calcli.decisions.options import Choice
+from calcli.decisions.policy import AnyRule, SetRule
 from calcli.decisions.rows import Rows
+from calcli.engines.decision_columns import codes
 from calcli.engines.listener import SILENT
 from calcli.errors import DataError
 from calcli.fitting.learn import Learned, learn
@@ -22,7 +29,8 @@ from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
 from calcli.numeric.probing import damage
-from calcli.reports.groups import groups, in_units, numbers
+from calcli.places import Url
+from calcli.reports.groups import Numbered, groups, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -34,9 +42,7 @@ from calcli.version import VERSION
 
 def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, ask: Ask) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
-    scale = None if ask.cost is None else numbers(source, ask.cost, loaded, "--cost")
-    if scale is not None and not (np.isfinite(scale) & (scale >= 0.0)).all():
-        raise DataError(f"--cost: the column {ask.cost!r} has rows without a cost of 0 or more")
+    costs = None if not ask.by_rows else costs_of(source, loaded, ask.cost_columns())
     uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
@@ -44,7 +50,30 @@ def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, 
         found, group = groups(source, ask.by, loaded)
         names = tuple("" if name is None else name for name in found)
     classes = class_names(binding)
-    return Rows(prob, batch.labels, batch.weight, batch.units, scale, uncertainty, group, names, classes)
+    return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
+
+
+def costs_of(source: Source, loaded: Numbered, columns: CostColumns) -> Costs:
+    """The costs of each row; all must be known."""
+    beside = {name: numbers(source, name, loaded, "--cost") for name in columns.reads}
+    for name, values in beside.items():
+        if (unknown := int((~(np.isfinite(values) & (values >= 0.0))).sum())) > 0:
+            raise DataError(
+                f"--cost: the column {name!r} has no cost of 0 or more in {unknown:,} of {len(values):,} rows",
+                hint="leave these rows out, before, or fill them",
+            )
+    return columns.of(beside)
+
+
+def measured_rows(source: Source, loaded: Numbered, rule: AnyRule) -> tuple[IntArray | None, dict[str, FloatArray]]:
+    """The group of each row among those that sets know, and the columns of numbers that a rule reads."""
+    if isinstance(rule, SetRule):
+        if rule.column is None:
+            return None, {}
+        return codes(values_of(source, rule.column, loaded, "the policy"), rule.groups), {}
+    if isinstance(rule, CostRule):
+        costs_of(source, loaded, rule.costs)  # all must be known
+    return None, {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
 
 
 def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:
@@ -91,8 +120,13 @@ def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, s
 
 def asked_of(model: Model) -> Ask:
     """What the policy of an artifact was chosen for."""
-    with damage(model.path, "a policy"):
-        return Ask.from_json(cast("dict[str, Any]", model.manifest.recipe["decision"]))
+    return asked_in(model.manifest, model.path)
+
+
+def asked_in(manifest: Manifest, path: Path | Url | None) -> Ask:
+    """The same, where the artifact holds intervals too."""
+    with damage(path, "a policy"):
+        return Ask.from_json(cast("dict[str, Any]", manifest.recipe["decision"]))
 
 
 def _both(fitted: Any, chosen: Any) -> list[Any]:

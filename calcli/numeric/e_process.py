@@ -113,6 +113,31 @@ def log_payoffs(
     return np.array(payoffs)
 
 
+def rate_night(hit: FloatArray, weight: FloatArray, bound: float) -> Night:
+    """A night of rows that are hits or not, against the rate that they should have."""
+    ones = np.ones(len(hit))
+    return Night.of(_log_odds(bound) * ones, hit - bound, ones[None], weight)
+
+
+def log_rate_payoffs(
+    hit: FloatArray, weight: FloatArray, bound: float, between: float, *, at_least: bool
+) -> FloatArray:
+    """The logarithm of what bets against a rate of at least (or at most) `bound` multiply their wealth with.
+
+    One for each stake, as of `log_payoffs`: none can be expected to gain if the rate is as it should be.
+    """
+    ones = np.ones(len(hit))
+    margin, shared = np.zeros(1), np.array([between])
+    upward, downward = np.split(
+        log_payoffs(_log_odds(bound) * ones, hit - bound, ones[None], margin, shared, weight), 2
+    )
+    return downward if at_least else upward
+
+
+def _log_odds(rate: float) -> float:
+    return math.log(rate) - math.log1p(-rate)
+
+
 def _log_expected(p: FloatArray, x: FloatArray) -> float:
     """The logarithm of the expectation of exp(sum of x (y - p)) over independent labels; infinite if too large."""
     total = 0.0
@@ -142,9 +167,10 @@ class EProcess:
     since: IntArray
 
     @classmethod
-    def at_first(cls, bets: int) -> EProcess:
+    def at_first(cls, bets: int, nights: int = 0) -> EProcess:
+        """Before the first night, or after some on which nothing was bet yet."""
         nothing = np.full(bets, -np.inf)
-        return cls(0, nothing, nothing.copy(), np.zeros(bets, dtype=np.int64))
+        return cls(nights, nothing, nothing.copy(), np.zeros(bets, dtype=np.int64))
 
     def after(self, payoffs: FloatArray) -> EProcess:
         """After one more night."""

@@ -10,7 +10,8 @@ from calcli.diagrams.captions import amount
 from calcli.diagrams.charts import Chart
 from calcli.diagrams.decisions import decision_charts
 from calcli.diagrams.suffixes import promised
-from calcli.reporting.decisions import headline
+from calcli.reporting.decisions import headline, tables
+from calcli.reporting.markup import section, table
 from calcli.reports.measuring import class_names
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 NAMES = {
     "bayes": "from the costs",
+    "mean costs": "from the mean costs",
     "tuned": "best on these rows",
     "today": "today",
     "chosen": "for the target",
@@ -68,10 +70,27 @@ def drawn(result: DecideResult, output: str | os.PathLike[str]) -> bytes:
         from calcli.diagrams import image
 
         return image.render_charts(shown, form)
+    return _page(result, shown)
+
+
+def webpage(result: DecideResult) -> bytes:
+    """The policy in words and tables, with the pictures where there are two classes."""
+    found = [
+        section(each.title or "Options", table(each.header, each.rows, words=max(each.words, 1)))
+        for each in tables(result.choice)
+    ]
+    return _page(result, charts(result), "".join(found))
+
+
+def _page(result: DecideResult, shown: tuple[Chart, ...], words: str = "") -> bytes:
+    """A page of what is given and, where there are two classes, of a slider and the charts."""
     from calcli.diagrams import page
 
-    names, label = class_names(result.binding), result.binding.label or "label"
-    at = next(iter(chosen(result).values()), 0.5)
-    body = page.slider(result.scores[0], at, (f"{label} = {names[1]}", f"{label} = {names[0]}"))
+    body = words
+    if result.scores:
+        names, label = class_names(result.binding), result.binding.label or "label"
+        at = next(iter(chosen(result).values()), 0.5)
+        body += page.slider(result.scores[0], at, (f"{label} = {names[1]}", f"{label} = {names[0]}"))
+        body += page.charts(shown)
     about = f"{amount(result.data.rows - result.data.rows_bad)} rows. {headline(result.choice) or result.choice.why}"
-    return page.document("Decisions by a threshold", about, body + page.charts(shown)).encode()
+    return page.document("Decisions by a threshold" if result.scores else "Decisions", about, body).encode()

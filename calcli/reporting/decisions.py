@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calcli.decisions.policy import SetRule, ThresholdRule, shown
+from calcli.decisions.class_rule import ClassRule
+from calcli.decisions.cost_rule import CostRule
+from calcli.decisions.policy import MatrixRule, SetRule, ThresholdRule
+from calcli.decisions.rates import shown
 from calcli.reporting.tables import Table
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
-    from calcli.decisions.choice import Choice, Option
+    from calcli.decisions.abstention import Gap
+    from calcli.decisions.options import Choice, Option
     from calcli.decisions.policy import Policy
     from calcli.decisions.rows import Number
 
-_NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "size", "single", "empty", "width")
+_NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "error", "size", "single", "empty", "width")
 _RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
 """The rates of a table; beside costs, the last ones are left out."""
 
-_BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage")
+_BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage", "error")
 
 
 def headline(choice: Choice) -> str:
@@ -31,17 +35,47 @@ def headline(choice: Choice) -> str:
 
 def rule(policy: Policy) -> str:
     """The rule in words."""
-    if isinstance(policy.rule, SetRule):
-        return "Predict sets of classes"
-    if not isinstance(policy.rule, ThresholdRule):
-        return f"Decide between {', '.join(policy.rule.names)} by the least expected cost"
-    gap = policy.rule.gap
+    match policy.rule:
+        case SetRule():
+            return "Predict sets of classes"
+        case CostRule(costs, abstain):
+            left = "" if abstain is None else f", and nothing where both are expected to cost more than {abstain:g}"
+            return f"Decide yes where {costs}{left}"
+        case ClassRule():
+            return _classes(policy.rule)
+        case MatrixRule(names):
+            left = " or none" if None in names else ""
+            among = ", ".join(name for name in names if name is not None)
+            return f"Decide between {among}{left} by the least expected cost"
+        case ThresholdRule(gap, column):
+            return _threshold(gap, column)
+
+
+def _threshold(gap: Gap, column: str | None) -> str:
+    """The rule of one threshold or two in words."""
     at_once = f"Decide yes from a probability of {shown(gap.high)}"
     if gap.limit is not None:
-        return f"{at_once}, and nothing where {policy.rule.column} > {gap.limit:.6g}"
+        return f"{at_once}, and nothing where {column} > {gap.limit:.6g}"
     if gap.low == gap.high:
         return at_once
     return f"Decide no below a probability of {shown(gap.low)}, yes from {shown(gap.high)}, and nothing between them"
+
+
+def _classes(found: ClassRule) -> str:
+    """The rule of more classes in words."""
+    one = found.top == 1
+    limits = []
+    if len(alike := set(found.thresholds)) > 1:
+        limits.append(
+            "if it reaches the threshold of that class" if one else "that reach the thresholds of their class"
+        )
+    elif (least := alike.pop()) > 0.0:
+        limits.append(f"{'' if one else 'each '}from a probability of {shown(least)} on")
+    if found.sure > 0.0:
+        limits.append(f"where their probabilities add up to {shown(found.sure)} or more")
+    if found.limit is not None:
+        limits.append(f"where {found.column} <= {found.limit:.6g}")
+    return " ".join(["Decide the likeliest class" if one else f"Decide the {found.top} likeliest classes", *limits])
 
 
 def tables(choice: Choice) -> Iterator[Table]:
@@ -49,12 +83,15 @@ def tables(choice: Choice) -> Iterator[Table]:
     yield _options(choice)
     if choice.risks:
         header = ["decided", "no below", "yes from", "errors", "at most"]
+        of_classes = choice.policy is not None and isinstance(choice.policy.rule, ClassRule)
         if choice.risks[0].gap.limit is not None:
             header[1:3] = ["up to an uncertainty of"]
+        elif of_classes:
+            header[1:3] = ["from a probability of"]
         rows = []
         for risk in choice.risks:
             gap = risk.gap
-            limits = [shown(gap.low), shown(gap.high)] if gap.limit is None else [f"{gap.limit:.6g}"]
+            limits = [shown(gap.low), shown(gap.high)][of_classes:] if gap.limit is None else [f"{gap.limit:.6g}"]
             error = NOTHING if risk.risk is None else f"{100 * risk.risk:.2f} %"
             rows.append([f"{100 * risk.coverage:.1f} %", *limits, error, f"{100 * risk.bound:.2f} %"])
         yield Table("errors among the rows that are decided", header, rows, 0)

@@ -170,11 +170,30 @@ def _bins(one: Mapping[str, Any]) -> str:
 
 
 def drift(verdict: Mapping[str, Any]) -> str:
-    """The result of the drift test, with its evidence."""
-    nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
-    evidence = f"evidence {verdict['evidence']:.3g} after {nights}; {verdict['threshold']:.0f} is enough"
+    """The result of the drift test, with its evidence; nothing where there is no calibration to test."""
+    if verdict["evidence"] is None:
+        return ""
+    evidence = _evidence(verdict["evidence"], verdict)
     if not verdict["drifted"]:
         return f"the calibration is what it was at the fit ({evidence})"
-    return (
-        f"{verdict['what']}, most likely since night {verdict['since']}, {str(verdict['since_at'])[:10]} ({evidence})"
-    )
+    return f"{verdict['what']}, {_since(verdict)} ({evidence})"
+
+
+def promise_kept(verdict: Mapping[str, Any]) -> str:
+    """The result of the test of what a policy promises, over all nights; nothing where it promises nothing."""
+    promise = verdict.get("promise")
+    if promise is None:
+        return ""
+    evidence = _evidence(promise["evidence"], verdict)
+    if not promise["broken"]:
+        return f"no night refutes the promise {promise['target']} ({evidence})"
+    return f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
+
+
+def _evidence(evidence: float, verdict: Mapping[str, Any]) -> str:
+    nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
+    return f"evidence {evidence:.3g} after {nights}; {verdict['threshold']:.0f} is enough"
+
+
+def _since(found: Mapping[str, Any]) -> str:
+    return f"most likely since night {found['since']}, {str(found['since_at'])[:10]}"

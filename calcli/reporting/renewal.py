@@ -11,11 +11,12 @@ from calcli.reporting.verdict import DECISIVE
 
 if TYPE_CHECKING:
     from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_policy import PolicyRefit
 
 
 def opening(result: RefitResult) -> str:
     """Whether the artifact was replaced, the numbers that decided it, and what was asked of them."""
-    from calcli.verbs.refit import IN_PLACE  # not at the top: `apply` shows no report
+    from calcli.fitting.renewal import IN_PLACE  # not at the top: `apply` shows no report
 
     metric = result.guard.metric.name
     new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)
@@ -28,6 +29,12 @@ def opening(result: RefitResult) -> str:
         f"{result.evidence.evidence:+.1f}; {result.evidence.threshold:+.1f} is required, which chance reaches in at "
         "most one of twenty years of nightly refits. Against no calibration:"
     )
+
+
+def policy_opening(result: PolicyRefit) -> str:
+    """Whether a policy was replaced, and what the new rows show."""
+    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
+    return f"{first}: {result.why}. It is replaced where chance does that in at most one of twenty years of nights."
 
 
 def changes(result: RefitResult) -> list[Pair]:

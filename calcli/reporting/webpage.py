@@ -80,7 +80,12 @@ def _drift(report: Report) -> str:
     if report.drift is None:
         return ""
     answer, kind = ("Drift", "worse") if report.drift["drifted"] else ("No drift", "better")
-    return paragraph(f"{answer}: {facts.drift(report.drift)}.", kind)
+    moved, promise = facts.drift(report.drift), facts.promise_kept(report.drift)
+    page = paragraph(f"{answer}: {moved}.", kind) if moved else ""
+    broken: Any = report.drift.get("promise")
+    return page + (
+        paragraph(f"{promise[:1].upper()}{promise[1:]}.", "worse" if broken["broken"] else "better") if promise else ""
+    )
 
 
 def _gates(report: Report) -> str:

@@ -280,11 +280,18 @@ def apply(
 
 def _by_workers(rows: DataFrame, stream: Stream) -> DataFrame:
     """The rows with the columns that Python on the workers adds."""
-    from pyspark.sql.types import DoubleType, StructField, StructType
+    from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
+
+    kinds: dict[pl.DataType, DataType] = {
+        pl.String(): StringType(),
+        pl.Int64(): LongType(),
+        pl.Boolean(): BooleanType(),
+    }
 
     # The columns have plain names until the added ones are there.
     plain, names = _numbered(rows), stream.added.names
-    added = [StructField(f"added{place}", DoubleType()) for place in range(len(names))]
+    types = [kinds.get(stream.added.types.get(name, pl.Float64()), DoubleType()) for name in names]
+    added = [StructField(f"added{place}", kind) for place, kind in enumerate(types)]
     fields = StructType([*plain.schema.fields, *added])
     return plain.mapInArrow(functools.partial(_calibrated, stream, rows.columns), fields).toDF(*rows.columns, *names)
 
@@ -297,7 +304,9 @@ def _calibrated(stream: Stream, names: list[str], batches: Iterator[pa.RecordBat
         frame: Any = pl.from_arrow(named.select(list(stream.added.reads)))
         added = stream.compute(frame, levels)
         numbered = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
-        yield pa.RecordBatch.from_arrays([*batch.columns, *(column.to_arrow() for column in added)], names=numbered)
+        columns = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in added]
+        short = [one.cast(pa.string()) if pa.types.is_large_string(one.type) else one for one in columns]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *short], names=numbered)
 
 
 def partition_columns(table: DataFrame) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from calcli.errors import DataError, unknown_name
 from calcli.files import disk_errors
+from calcli.places import folder, stores
 
 Matrix = tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]
 """The actions, and their costs by class."""
@@ -20,22 +22,28 @@ def read_costs(path: str | Path, classes: Sequence[str]) -> Matrix:
     The header names the actions after an empty field, each row begins with its class. Actions are classes, or others,
     such as to leave a row to a person.
     """
-    with disk_errors(f"cannot read {path}"), Path(path).open(newline="", encoding="utf-8-sig") as file:
-        lines = [[cell.strip() for cell in line] for line in csv.reader(file) if any(line)]
+    where = folder(path)
+    with disk_errors(f"cannot read {where}"):
+        content = stores.content(where)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{where} is not UTF-8 text", hint="a matrix of costs is a CSV file") from None
+    lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text, newline="")) if any(line)]
     if len(lines) < 2 or len(lines[0]) < 2:
-        raise DataError(f"{path} has no matrix of costs", hint="a header of actions, then for each class its costs")
+        raise DataError(f"{where} has no matrix of costs", hint="a header of actions, then for each class its costs")
     actions = tuple(lines[0][1:])
     costs: dict[str, tuple[float, ...]] = {}
     for name, *cells in lines[1:]:
         if name not in classes:
-            raise DataError(f"{path}: {unknown_name('class', name, classes)}")
+            raise DataError(f"{where}: {unknown_name('class', name, classes)}")
         if name in costs or len(cells) != len(actions):
-            raise DataError(f"{path}: the class {name!r} is there twice, or has not {len(actions)} costs")
-        costs[name] = tuple(_cost(cell, f"{path}, class {name!r}") for cell in cells)
+            raise DataError(f"{where}: the class {name!r} is there twice, or has not {len(actions)} costs")
+        costs[name] = tuple(_cost(cell, f"{where}, class {name!r}") for cell in cells)
     if missing := [name for name in classes if name not in costs]:
-        raise DataError(f"{path} has no costs of the class {missing[0]!r}")
+        raise DataError(f"{where} has no costs of the class {missing[0]!r}")
     if len(set(actions)) < len(actions):
-        raise DataError(f"{path} names an action twice")
+        raise DataError(f"{where} names an action twice")
     return actions, tuple(costs[name] for name in classes)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from calcli.artifacts import store
 from calcli.artifacts.store import Artifact
@@ -17,6 +18,7 @@ from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
 from calcli.errors import DataError, UsageError
+from calcli.expressions import Term
 from calcli.fitting.model import Model, opened
 from calcli.places import place
 from calcli.tables.binding import bind
@@ -26,6 +28,9 @@ from calcli.tables.load import doubt_of_scale
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
+
+if TYPE_CHECKING:
+    from calcli.fitting.intervals import IntervalModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,9 @@ class ApplyResult:
     doubt: str | None = None
 
 
-Applied: TypeAlias = tuple[CalibratedColumns | DecisionColumns | IntervalColumns, RowsWritten, str | None]
+AnyColumns: TypeAlias = CalibratedColumns | DecisionColumns | IntervalColumns
+
+Applied: TypeAlias = tuple[AnyColumns, RowsWritten, str | None]
 """The columns, how many rows they have, and what is doubtful about the score."""
 
 
@@ -137,19 +144,15 @@ def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
 
 
 def _intervals(request: ApplyRequest, artifact: Artifact, listener: Listener) -> Applied:
-    """The ends of intervals around predicted amounts, on this machine."""
+    """The ends of intervals around predicted amounts."""
     from calcli.fitting.intervals import opened_intervals
 
-    if request.engine == "spark":
-        raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="leave out --engine")
     model = opened_intervals(artifact)
+    if request.engine == "spark":
+        return _by_cluster(request, lambda source: _interval_columns(request, model, source), lambda _: None, listener)
     output_format = promised_format(request.output, request.output_format)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        binding = bind_unscored(source, known=model.binding, need_label=False)
-        added = IntervalColumns(binding, model.rule)
-        if missing := [name for name in added.reads if name not in source.columns]:
-            raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
-        kept = kept_columns(source, request.keep, added.names, hint="leave it out with --keep, or rename it, before")
+        added, kept = _interval_columns(request, model, source)
         written = RowsWritten(0, 0)
         if not request.dry_run:
             with stage(listener, "predicting"):
@@ -158,17 +161,40 @@ def _intervals(request: ApplyRequest, artifact: Artifact, listener: Listener) ->
     return added, written, None
 
 
+def _interval_columns(request: ApplyRequest, model: IntervalModel, source: Source) -> tuple[AnyColumns, list[str]]:
+    """The ends that are added, and the columns that pass through."""
+    added = IntervalColumns(bind_unscored(source, known=model.binding, need_label=False), model.rule)
+    if missing := [name for name in added.reads if name not in source.columns]:
+        raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
+    return added, kept_columns(source, request.keep, added.names, hint="leave it out with --keep, or rename it, before")
+
+
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
     """On a cluster, over a dataset of Parquet files."""
-    from calcli.spark import session as spark
-
-    if model.policy is not None:
-        raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="see: calcli export")
     if model.calibrator.whole_table:
         raise UsageError(
             f"{request.artifact} predicts all rows of a table at once, which is not possible on a cluster",
             hint="fit it with --set apply=online",
         )
+
+    def terms(added: AnyColumns) -> Mapping[str, Term] | None:
+        if isinstance(added, CalibratedColumns) and not request.extra:
+            with suppress(UsageError):  # it has no formula
+                return added.formulas()
+        return None
+
+    return _by_cluster(request, lambda source: _columns(request, model, source), terms, listener)
+
+
+def _by_cluster(
+    request: ApplyRequest,
+    columns: Callable[[Source], tuple[AnyColumns, list[str]]],
+    terms: Callable[[AnyColumns], Mapping[str, Term] | None],
+    listener: Listener,
+) -> Applied:
+    """Columns that are added on a cluster, as terms if they have any."""
+    from calcli.spark import session as spark
+
     paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
     if str(request.output) == "-":
@@ -176,27 +202,21 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
         with open_source(spark.like(table)) as source:
-            added, kept = _columns(request, model, source)
+            added, kept = columns(source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
-        terms = None
-        if isinstance(added, CalibratedColumns) and not request.extra:
-            with suppress(UsageError):  # it has no formula
-                terms = added.terms(added.formula())
         with stage(listener, "calibrating on Spark"):
             stream = Stream(added, request.bad_rows)
-            return added, spark.apply(table, stream, kept, str(request.output), terms), None
+            return added, spark.apply(table, stream, kept, str(request.output), terms(added)), None
 
 
-def _columns(
-    request: ApplyRequest, model: Model, source: Source
-) -> tuple[CalibratedColumns | DecisionColumns, list[str]]:
+def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[AnyColumns, list[str]]:
     """The columns that are added, and those that pass through."""
     binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
     calibrated = CalibratedColumns(
         request.column, model.calibrator, binding, request.scale, request.extra, model.needs_features
     )
-    added: CalibratedColumns | DecisionColumns = calibrated
+    added: AnyColumns = calibrated
     if model.policy is not None:
         added = DecisionColumns(calibrated, model.policy)
         source.find(*model.policy.rule.reads, known=True)

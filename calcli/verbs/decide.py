@@ -10,12 +10,14 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.decisions.amounts import choose_intervals
 from calcli.decisions.ask import Ask
-from calcli.decisions.choice import Choice, choose
+from calcli.decisions.choice import choose
+from calcli.decisions.options import Choice
 from calcli.decisions.rates import decided
 from calcli.decisions.rows import Rows
 from calcli.diagrams.decisions import AtThresholds, thresholds_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
+from calcli.engines.options import Engine
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import seen_before
 from calcli.files import as_text
@@ -54,6 +56,8 @@ class DecideRequest(Ask):
         Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
     cost_file
         A CSV file with the cost of each action by class, in place of the four costs.
+    engine
+        ``local``; rows on a cluster are refused.
     """
 
     data: Data = field(kw_only=False)
@@ -65,6 +69,7 @@ class DecideRequest(Ask):
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
+    engine: Engine = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,11 @@ def _curve(score: AtThresholds) -> dict[str, Json]:
 
 def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
+    if request.engine == "spark":
+        raise UsageError(
+            "--engine spark is not for decide, which reads its rows on this machine",
+            hint="decide on a sample of them, then decide all there: calcli apply POLICY DATA --engine spark",
+        )
     if request.intervals is not None:
         return _intervals(request, listener)
     ask: Ask = request if request.cost_file is None else replace(request, costs=((), ()))
@@ -194,11 +204,7 @@ def _at_thresholds(ask: Ask, rows: Rows, choice: Choice, name: str, score: Float
         counts = decided(prob, rows.label, thresholds, rows.weight, rates=()).counts
         cost = None
         if ask.has_costs:
-            paid = (
-                counts
-                if rows.scale is None
-                else decided(prob, rows.label, thresholds, rows.mass * rows.scale, rates=()).counts
-            )
-            cost = ask.four_costs().of_counts(paid) / counts.all
+            costs = ask.four_costs() if rows.costs is None else rows.costs
+            cost = costs.at_thresholds(prob, rows.label, thresholds, rows.weight)
         found.append(AtThresholds(each, thresholds, *counts, cost=cost))
     return tuple(found)

@@ -19,8 +19,8 @@ from calcli.evaluation.compared_scores import (
     scale_checks,
     seen_before,
 )
-from calcli.evaluation.drift import observe
-from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies
+from calcli.evaluation.drift import Scored, observe
+from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
@@ -159,7 +159,7 @@ def _here(
             doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
             if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
                 doubts = (ReportWarning("scale", doubt), *doubts)
-            drift = _drift(request, named_scores, source, rows, tally, names)
+            drift = _drift(request, named_scores, source, rows, tally, names, units)
             decisions = measured_policies(request, named_scores, source, rows, tally, units)
             report = replace(report, drift=drift, decisions=decisions, warnings=(*doubts, *report.warnings))
     return report
@@ -230,12 +230,15 @@ def _drift(
     rows: BufferedScores,
     tally: Tally,
     names: Sequence[str],
+    units: Units | None,
 ) -> Mapping[str, Json] | None:
-    """Whether the calibration of the artifact of --drift has moved."""
+    """Whether the calibration of the artifact of --drift has moved, and its policy keeps its promise."""
     if request.drift is None:
         return None
     place = request.all_artifacts.index(request.drift)
     model = list(named_scores.models.values())[place]
     prob = rows.candidates[1 + place].prob  # the raw score comes first
     state = folder(request.state or f"{model.path}.drift.json")
-    return observe(model, source, rows, tally.row_numbers, prob, state, names).to_json()
+    promises = promises_of(model, prob, source, rows, tally, units)
+    scored = Scored(prob, rows.labels, rows.weight)
+    return observe(model, source, scored, tally.row_numbers, state, names, promises).to_json()

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from calcli import extras
-from calcli.decisions.policy import DECISION, YES, ThresholdRule
+from calcli.artifacts import store
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
+from calcli.engines.decision_columns import DecisionColumns, IntervalColumns
 from calcli.errors import UsageError
-from calcli.export.inputs import table_inputs
-from calcli.expressions import Term, choose
-from calcli.fitting.model import Model, load
+from calcli.expressions import Term
+from calcli.fitting.intervals import IntervalModel, opened_intervals
+from calcli.fitting.model import Model, opened
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ExportRequest:
 
 def export(request: ExportRequest) -> str:
     """The calibrator as text; ONNX is none, and has `export_onnx`."""
-    model = load(request.artifact)
+    model = _load(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
     if request.to == "json":
         from calcli.export.document import document
@@ -91,7 +92,7 @@ def export_onnx(request: ExportRequest) -> bytes:
         extras.require(package, "--to onnx")
     from calcli.export import onnx
 
-    model = load(request.artifact)
+    model = _load(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
     whole = onnx.model(outputs, f"calcli {VERSION}: {model.method}, sha256 {model.sha256}", float32=request.float32)
     rows, expected = _expected(replace(request, check=_RUN), model, outputs)
@@ -112,7 +113,7 @@ def dialects() -> Mapping[str, str]:
     return {name: dialect.tested for name, dialect in DIALECTS.items()}
 
 
-def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -> str:
+def _as_sql(request: ExportRequest, model: Model | IntervalModel, outputs: Mapping[str, Term]) -> str:
     from calcli.export import objects, sql
     from calcli.export.dialects import find
 
@@ -148,7 +149,7 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
     return _heading(model, dialect, len(text)) + before + text
 
 
-def _heading(model: Model, dialect: Dialect, size: int = 0) -> str:
+def _heading(model: Model | IntervalModel, dialect: Dialect, size: int = 0) -> str:
     """Comments on where a statement comes from, and how far its dialect is tested."""
     of = f"{model.method}, sha256 {model.sha256}" if model.path is None else f"{model.path.name}, sha256 {model.sha256}"
     lines = [
@@ -161,26 +162,21 @@ def _heading(model: Model, dialect: Dialect, size: int = 0) -> str:
 
 
 def _expected(
-    request: ExportRequest, model: Model, outputs: Mapping[str, Term]
+    request: ExportRequest, model: Model | IntervalModel, outputs: Mapping[str, Term]
 ) -> tuple[pl.DataFrame, Mapping[str, Sequence[float | None]]]:
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
     import polars as pl
 
     from calcli.export.samples import sample_rows
     from calcli.export.subexpressions import inputs
-    from calcli.tables.arrays import Levels, numbers
+    from calcli.tables.arrays import Levels
 
     rows = sample_rows(model.binding, outputs, request.check or 0)
     if request.float32:
         rows = rows.with_columns(pl.col(pl.Float64).cast(pl.Float32).cast(pl.Float64))
-    columns = CalibratedColumns(request.column, model.calibrator, model.binding, request.scale, features=True)
-    computed = columns.compute(rows, Levels())
+    computed = _columns(model, request.column, request.scale).numbers(rows, Levels())
     values = np.column_stack(computed.values)
     bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
-    if isinstance(rule := None if model.policy is None else model.policy.rule, ThresholdRule):
-        prob = replace(columns, scale="prob").compute(rows, Levels()).values[0]
-        action = rule.decide(prob, {name: numbers(rows[name]) for name in rule.reads})
-        values = np.column_stack([values, np.array(YES)[action]])
     bad = bad[:, None] | np.isnan(values)
     expected = [
         [None if gone else value for value, gone in zip(*of, strict=True)]
@@ -190,14 +186,22 @@ def _expected(
     return rows.select(read), dict(zip(outputs, expected, strict=True))
 
 
-def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
-    """The columns that `apply` adds, by name; null where it gives null; a decision is 1 for the positive class."""
-    columns = CalibratedColumns(column, model.calibrator, model.binding, scale)
-    prob = columns.formula()
-    outputs = columns.terms(prob)
-    if model.policy is not None:
-        rule = model.policy.rule
-        if not isinstance(rule, ThresholdRule):
-            raise UsageError("only policies of thresholds are exported", hint="export its calibrator")
-        outputs[DECISION] = choose(table_inputs(model.binding).valid, rule.formula(prob[0]), None)
-    return outputs
+def calibrated_terms(model: Model | IntervalModel, column: str, scale: Scale) -> Mapping[str, Term]:
+    """The columns that `apply` adds, by name, null where it gives null; a decision is 1 where a row gets it."""
+    return _columns(model, column, scale).formulas()
+
+
+def _columns(
+    model: Model | IntervalModel, column: str, scale: Scale
+) -> CalibratedColumns | DecisionColumns | IntervalColumns:
+    """The columns that the artifact adds to a table."""
+    if isinstance(model, IntervalModel):
+        return IntervalColumns(model.binding, model.rule)
+    calibrated = CalibratedColumns(column, model.calibrator, model.binding, scale, features=True)
+    return calibrated if model.policy is None else DecisionColumns(calibrated, model.policy)
+
+
+def _load(path: str | Path) -> Model | IntervalModel:
+    """A calibrator, or a policy of any kind."""
+    artifact = store.read(path)
+    return opened_intervals(artifact) if artifact.manifest.holds_intervals else opened(artifact)

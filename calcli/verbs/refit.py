@@ -6,7 +6,7 @@ worse in the guard's metric than the one in place or no calibration. So the luck
 is right by one that was fitted on fewer rows.
 
 A policy is chosen anew with its calibrator, on the held-out rows and for what it was chosen for before; if nothing
-meets its target, the artifact stays as it is.
+meets its target, the artifact stays as it is. One without a calibrator has rules of its own: see `refit_policy`.
 
 The comparison cannot detect labels that were shuffled or have not come in yet: with them, predicting the base rate for
 every row is truly better. So the artifact also stays if the scores no longer rank the labels better than chance, though
@@ -15,7 +15,6 @@ they did when it was fitted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,13 +29,14 @@ from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.fitting import contest
+from calcli.fitting.intervals import opened_intervals
 from calcli.fitting.learn import learn
 from calcli.fitting.manifest import write
-from calcli.fitting.model import Model
-from calcli.fitting.model import load as load_model
+from calcli.fitting.model import Model, opened
 from calcli.fitting.model_selection import IDENTITY
 from calcli.fitting.policies import asked_of, chosen_again, with_policy
 from calcli.fitting.recipe import Recipe
+from calcli.fitting.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before, seen_warnings
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
@@ -55,21 +55,14 @@ from calcli.reports.measuring import (
     raw_probabilities,
     report_on,
 )
-from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource
+from calcli.reports.schema import RAW, Report, ScoreSource
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
 from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Data, Source, open_source
-
-IN_PLACE = "in place"
-"""The name of the artifact's present calibrator in the report."""
-
-EVIDENCE = math.log(365 / 0.05)
-"""Nats: the artifact is replaced only if the held-out labels are exp(8.9) = 7,300 times as likely with the new
-calibrator. Were the one in place right, a prediction made beforehand would reach that in one night of 7,300 at most
-(Markov's inequality): in 5 % of all years of nights."""
+from calcli.verbs.refit_policy import PolicyRefit, refit_intervals, refit_policy
 
 MARGIN = 0.001
 """The tolerance of the guard, relative to the metric without calibration."""
@@ -169,13 +162,26 @@ class RefitResult:
     moved: tuple[float, float]
 
 
-def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
+def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | PolicyRefit:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
-    # Open the artifact, and check its recipe before any rows are read.
-    old, path = load_model(request.artifact), folder(request.artifact)
+    artifact, path = store.read(request.artifact), folder(request.artifact)
+    more = request.resample_by, request.seed, listener
+    if artifact.manifest.holds_intervals:
+        with _open(request) as source:
+            return refit_intervals(opened_intervals(artifact), path, source, *more)
+    old = opened(artifact)
     recipe = Recipe.from_json(old.manifest.recipe)
     if old.policy is not None and recipe.method == IDENTITY:
-        raise UsageError(f"{path} decides by the score as it is: there is no fit to repeat", hint="see: calcli decide")
+        with _open(request) as source:
+            return refit_policy(old, path, source, recipe.flags, *more)
+    return _refit_calibrator(old, path, recipe, request, listener)
+
+
+def _refit_calibrator(
+    old: Model, path: Path | Url, recipe: Recipe, request: RefitRequest, listener: Listener
+) -> RefitResult:
+    """A calibrator, with its policy if it has one."""
+    # Check the recipe before any rows are read.
     if (request.resample_by, request.order_by) != (None, None):
         recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)
     recipe.check_settings(request.sides)
@@ -195,7 +201,7 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
         with stage(listener, "reading"):
             loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
             loaded = in_units(loaded, source, recipe.resample_by, recipe.order_by)
-            seen = _seen_before(source, loaded, old)
+            seen = seen_before(source, loaded, old.manifest)
             side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
 
         # Learn: select a method, predict held-out rows, fit.
@@ -233,11 +239,11 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult:
             chosen=learned.spec.name,
             warnings=(
                 *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
-                *_warnings(seen, unseen),
+                *seen_warnings(seen, unseen),
             ),
         )
 
-        wrong = _label_refusal(old, learned.label_check) or _wrong_file(old, _new_files(source, loaded, seen))
+        wrong = label_refusal(old.manifest, learned.label_check) or _wrong_file(old, _new_files(source, loaded, seen))
         choice = None if wrong is not None else chosen_again(old, source, loaded, compared, request.seed)
 
     # Keep it if the labels look right, it is shown to be better and the guard agrees.
@@ -305,21 +311,6 @@ def _moved(in_place: Candidate, new: Candidate) -> tuple[float, float]:
     return float(moved.mean()), float(moved.max())
 
 
-def _label_refusal(old: Model, now: LabelCheck | None) -> str | None:
-    """Why the labels look wrong; None where the raw scores still rank them, or did not at the fit in place."""
-    before = LabelCheck.from_json(old.manifest.fit.get("ranking"))
-    if before is None or not before.beyond_chance(4):
-        return None
-    if now is None:
-        return "all labels of the new rows are of one class: have the others come in yet?"
-    if now.beyond_chance(2):
-        return None
-    return (
-        f"the scores do not tell the classes apart on the new rows (auc {now.auc:.3f}), though they did on those of "
-        f"the fit in place ({before.auc:.3f}): are these the right labels?"
-    )
-
-
 def _wrong_file(old: Model, files: Iterator[tuple[str, Batch]]) -> str | None:
     """Why the labels of a file look wrong: one night among many is not seen in the rows of all."""
     before = LabelCheck.from_json(old.manifest.fit.get("ranking"))
@@ -347,14 +338,6 @@ def _one_class(old: Model, rows: Batch) -> float:
     return float(share ** len(rows))
 
 
-def _seen_before(source: Source, loaded: Loaded, old: Model) -> Mask:
-    """The rows of files that the artifact in place was fitted on: on them it has an unfair advantage."""
-    files = old.manifest.data.get("files")
-    hashes = {str(file["sha256"]) for file in files if isinstance(file, dict)} if isinstance(files, list) else set()
-    seen = source.rows_in(hashes)
-    return seen if loaded.row_numbers is None else seen[loaded.row_numbers]
-
-
 def _new_files(source: Source, loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
     """The names and rows of files that are new, where there are several."""
     counts = source.rows_of_files()
@@ -364,15 +347,6 @@ def _new_files(source: Source, loaded: Loaded, seen: Mask) -> Iterator[tuple[str
     place = place if loaded.row_numbers is None else place[loaded.row_numbers]
     for index in np.unique(place[~seen]).tolist():
         yield str(source.paths[index]), loaded.batch.take(place == index)
-
-
-def _warnings(seen: Mask, unseen: Mask) -> tuple[ReportWarning, ...]:
-    if not seen.any():
-        return ()
-    text = f"{int(seen.sum()):,} of {len(seen):,} rows were in the files of the fit in place"
-    if unseen.any():
-        return (ReportWarning("seen-before", f"{text} and are not compared on"),)
-    return (ReportWarning("seen-before", f"{text}: it is compared on rows that it was fitted on"),)
 
 
 def _with_margin(guard: Guard, report: Report) -> Guard:

@@ -33,7 +33,7 @@ def test_there_are_such_options() -> None:
     """As many as the sources declare, so that the walk above misses none."""
     assert {one.opts[-1] for _, one in NUMBERS} == {
         *("--budget", "--folds", "--bootstrap", "--seed", "--threads"),
-        *("--cost-fp", "--cost-fn", "--cost-tp", "--cost-tn", "--abstain", "--threshold"),
+        *("--abstain", "--threshold", "--top"),
         *("--confidence", "--coverage", "--sets", "--intervals"),
         *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights"),
     }

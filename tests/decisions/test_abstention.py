@@ -8,6 +8,7 @@ from scipy import stats
 
 from calcli.decisions.abstention import by_cost, by_coverage, risks
 from calcli.decisions.costs import Costs
+from calcli.errors import DataError
 
 
 @pytest.mark.parametrize("abstain", [0.0, 0.1, 0.3, 1.0, 50.0])
@@ -46,12 +47,20 @@ def test_by_uncertainty_rows_without_it_are_left_open() -> None:
     assert gap.decides(prob, knowledge).tolist() == [False, True, True, False]
 
 
+def test_where_too_few_rows_are_known_all_of_these_are_decided() -> None:
+    knowledge = np.array([0.3, np.nan, np.nan, 0.2])
+    gap = by_coverage(Costs(1, 1), np.full(4, 0.9), 0.8, None, knowledge)
+    assert gap.decides(np.full(4, 0.9), knowledge).tolist() == [True, False, False, True]
+    with pytest.raises(DataError, match="no numbers"):
+        by_coverage(Costs(1, 1), np.full(4, 0.9), 0.8, None, np.full(4, np.nan))
+
+
 def test_bounds_are_exact_and_hold_at_once() -> None:
     rng = np.random.default_rng(1)
     prob = rng.random(400)
     label = (rng.random(400) < prob).astype(np.int64)
     gaps = [by_coverage(Costs(1, 1), prob, share, None) for share in (1.0, 0.5)]
-    for found in risks(gaps, prob, label, None, None, threshold=0.5, confidence=0.9):
+    for found in risks(gaps, prob, (prob >= 0.5) != (label > 0), None, None, confidence=0.9):
         kept = found.gap.decides(prob)
         wrong = int(((prob >= 0.5) != (label > 0))[kept].sum())
         exact = stats.binomtest(wrong, int(kept.sum()), alternative="less").proportion_ci(1 - 0.1 / 2)

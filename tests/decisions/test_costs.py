@@ -36,10 +36,23 @@ def test_the_best_threshold_is_that_of_brute_force(costs: Costs, seed: int) -> N
     for mass in (None, scale):
 
         def paid(threshold: float) -> float:
-            return float(costs.of_rows(label, prob >= threshold, mass).sum())  # noqa: B023 called within the turn
+            return float(np.average(costs.of_rows(label, prob >= threshold), weights=mass))  # noqa: B023 called within the turn
 
         found = costs.best_threshold(prob, label, mass)
         assert paid(found) == pytest.approx(min(map(paid, [*np.unique(prob), NEVER])))
+
+
+def test_one_threshold_for_rows_with_costs_of_their_own() -> None:
+    """By brute force; the curve of costs is that of each threshold."""
+    prob, label, _ = rows(4)
+    rng = np.random.default_rng(0)
+    costs = Costs(rng.exponential(1.0, 200), rng.exponential(3.0, 200), 0.0, 0.0)
+    steps = np.append(np.unique(prob), NEVER)
+    paid = np.array([costs.of_rows(label, prob >= step).mean() for step in steps])
+    np.testing.assert_allclose(costs.at_thresholds(prob, label, steps, None), paid)
+    found = costs.best_threshold(prob, label)
+    assert costs.of_rows(label, prob >= found).mean() == pytest.approx(paid.min())
+    assert costs.taken(np.zeros(200, dtype=bool)).of_rows(label[:0], prob[:0] > 0).tolist() == []
 
 
 def test_it_costs_what_the_tuned_threshold_of_scikit_learn_costs() -> None:

@@ -16,6 +16,7 @@ from calcli.artifacts import store as artifacts
 from calcli.cli.main import main
 from calcli.errors import CalcliError, DataError, FileSystemError, UsageError
 from calcli.places import Url, stores
+from calcli.tables.costs import read_costs
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
 from tests.support.artifacts import draft, same, state
@@ -85,6 +86,15 @@ def test_a_web_server_is_read_and_not_written(site: Web, tmp_path: Path) -> None
         open_source(f"{site.url}/b.csv")
     with pytest.raises(UsageError, match="only read"):
         write(ROWS.lazy(), f"{site.url}/there.csv")
+
+
+def test_a_matrix_of_costs_is_read_from_anywhere(site: Web) -> None:
+    site.pages["/costs.csv"] = b",a,person\nb,1,0.5\na,0,0.5\n"
+    assert read_costs(f"{site.url}/costs.csv?key=verysecret", ["a", "b"]) == (("a", "person"), ((0.0, 0.5), (1.0, 0.5)))
+    site.pages["/none.csv"] = b"a"
+    with pytest.raises(DataError, match="no matrix of costs") as refused:
+        read_costs(f"{site.url}/none.csv?key=verysecret", ["a", "b"])
+    assert "verysecret" not in str(refused.value)
 
 
 def test_an_option_is_told_to_the_store(s3: Web, monkeypatch: pytest.MonkeyPatch) -> None:

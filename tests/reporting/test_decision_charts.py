@@ -37,9 +37,21 @@ def test_costs_of_each_row_are_in_the_picture(tmp_path: Path, capsys: pytest.Cap
     page = tmp_path / "page.html"
     assert decide(tmp_path, *COSTS, "--cost", "hour", "--picture", str(page), "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    (bayes,) = [option for option in found["options"] if option["name"] == "bayes"]
+    (single,) = [option for option in found["options"] if option["name"] == "mean costs"]
     cells = dict(re.findall(r'data-cell="([^"]+)">([^<]*)<', page.read_text()))
-    assert cells["cost per row"] == f"{bayes['numbers']['cost']['value']:.4g}"
+    assert cells["cost per row"] == f"{single['numbers']['cost']['value']:.4g}"
+
+
+def test_a_page_with_the_tables_of_any_policy(tmp_path: Path) -> None:
+    """With pictures where there are two classes."""
+    page = tmp_path / "page.html"
+    assert decide(tmp_path, *COSTS, "--html", str(page)) == 0
+    assert '<th class="word">bayes</th>' in page.read_text()
+    assert "Net benefit" in page.read_text()
+    classes = str(ROOT / "sample_data" / "classes_train.csv")
+    assert decide(tmp_path, "--top", "1", "--html", str(page), rows=classes) == 0
+    assert '<th class="word">likeliest</th>' in page.read_text()
+    assert "Net benefit" not in page.read_text()
 
 
 def test_an_image_and_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

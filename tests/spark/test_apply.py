@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -55,6 +56,30 @@ def test_each_row_joins_the_calibration_rows_wherever_it_is(days: Path, driver: 
     one, other = ordered(here).select(names), ordered(there).select(names)
     assert one["calibrated__temperature"].n_unique() > 1000
     np.testing.assert_allclose(other.to_numpy(), one.to_numpy(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"cost_fp": 1.0, "cost_fn": 3.0, "abstain": 0.5}, {"sets": 0.9}], ids=["thresholds", "sets"]
+)
+def test_policies_decide_there_as_here(asked: dict[str, Any], days: Path, driver: Driver, tmp_path: Path) -> None:
+    kept, here, there = (tmp_path / name for name in ("kept", "here.parquet", "there"))
+    calcli.decide(days, output=kept, **asked)
+    calcli.apply(kept, days, here)
+    done = driver.run("apply", str(kept), str(days), "-o", str(there), "--engine", "spark")
+    assert done.code == 0, done.stderr
+    assert ordered(there).equals(ordered(here))
+
+
+def test_intervals_there(driver: Driver, tmp_path: Path) -> None:
+    table, kept, here, there = (str(tmp_path / name) for name in ("t.parquet", "kept", "here.parquet", "there"))
+    mean = np.linspace(-1, 1, 300)
+    truth = mean + np.random.default_rng(0).normal(size=300)
+    pl.DataFrame({"target": truth, "mean": mean, "row": range(300)}).write_parquet(table)
+    calcli.decide(table, output=kept, intervals=0.8, prediction="mean", flags=calcli.Flags(label="target"))
+    calcli.apply(kept, table, here)
+    done = driver.run("apply", kept, table, "-o", there, "--engine", "spark")
+    assert done.code == 0, done.stderr
+    assert pl.read_parquet(f"{there}/*.parquet").sort("row").equals(pl.read_parquet(here))
 
 
 def test_bad_rows_fail_by_name_or_are_null(days: Path, driver: Driver, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def decided(policy: str, table: pl.DataFrame) -> pl.DataFrame:
 ASKED = {
     "costs": {"cost_fp": 1.0, "cost_fn": 5.0},
     "each row": {"cost_fp": 1.0, "cost_fn": 5.0, "cost": "amount"},
+    "columns": {"cost_fp": "w", "cost_fn": "amount", "abstain": 0.3},
     "target": {"target": "precision >= 0.5"},
     "budget": {"budget": 300},
     "left open": {"cost_fp": 1.0, "cost_fn": 2.0, "abstain": 0.3},
@@ -80,7 +81,7 @@ def test_from_rows_to_decisions_to_what_they_are_worth(kind: str, fitted: Path) 
         return
     decision = out["decision"]
     open_rows = decision.is_null().to_numpy()
-    if kind in ("left open", "coverage"):
+    if kind in ("left open", "coverage", "columns"):
         assert numbers["coverage"] == pytest.approx(1 - open_rows.mean())
         assert numbers["error"] == pytest.approx(np.mean(decision.to_numpy()[~open_rows] != label[~open_rows]))
         assert entry["promise"]["target"].startswith("error <=")
@@ -90,7 +91,7 @@ def test_from_rows_to_decisions_to_what_they_are_worth(kind: str, fitted: Path) 
         assert numbers["recall"] == pytest.approx(yes[label > 0].mean())
     if kind in ("costs", "each row"):
         scale = table["amount"].to_numpy() if kind == "each row" else np.ones(len(label))
-        paid = scale * np.where(yes, 1.0 * (label == 0), 5.0 * (label > 0))
+        paid = np.where(yes, 1.0 * (label == 0), 5.0 * scale * (label > 0))
         assert numbers["cost"] == pytest.approx(paid.mean())
 
 
@@ -108,6 +109,43 @@ def test_costs_of_the_options(fitted: Path) -> None:
     saves = options["bayes"].numbers["saves"]
     assert saves.value == pytest.approx(options["today"].numbers["cost"].value - options["bayes"].numbers["cost"].value)
     assert saves.lo < saves.value < saves.hi
+
+
+def test_the_amount_moves_the_threshold_of_each_row(fitted: Path) -> None:
+    """Yes where p * benefit > (1 - p) * cost, which costs less on fresh rows than one threshold for all."""
+    result = run(cost_fp=1.0, cost_fn=0.5, cost="amount")
+    assert result.choice.chosen == "each row"
+    options = {option.name: option.numbers["cost"].value for option in result.choice.options}
+    table, _ = fresh()
+    prob, amount = calcli.load("m").predict(table), table["amount"].to_numpy()
+    out = decided("valid.policy", table)
+    yes = out["decision"].to_numpy() == 1
+    np.testing.assert_array_equal(yes, prob * 0.5 * amount > (1 - prob) * 1.0)
+    assert set(out["decision_reason"]) == {"p * 0.5 * amount > (1 - p) * 1", "p * 0.5 * amount <= (1 - p) * 1"}
+    known = pl.read_parquet(VALID)
+    single = 1.0 / (1.0 + 0.5 * known["amount"].mean())
+    all_at = calcli.load("m").predict(known) >= single
+    truth, at_stake = known["label"].to_numpy(), known["amount"].to_numpy()
+    paid = np.where(all_at, 1.0 * (truth == 0), 0.5 * at_stake * (truth > 0))
+    assert options["mean costs"] == pytest.approx(paid.mean())
+    assert options["each row"] < options["tuned"]
+
+
+def test_rows_without_costs_are_not_decided(fitted: Path) -> None:
+    """Null, NaN and negative costs in `apply`; `decide` and `evaluate`, which add costs up, say how many there are."""
+    run(cost_fp=1.0, cost_fn=0.5, cost="amount")
+    table = fresh(rows=5)[0].with_columns(amount=pl.Series([1.0, None, float("nan"), -1.0, 2.0]))
+    out = decided("valid.policy", table)
+    assert out["decision"].is_null().to_list() == [False, True, True, True, False]
+    assert out["decision_reason"][1] == "a cost is missing, or less than 0"
+    with pytest.raises(DataError, match="'amount' has no cost of 0 or more in 3 of 5 rows"):
+        calcli.evaluate(table, artifacts=("valid.policy",))
+    with pytest.raises(DataError, match="in 3 of 5 rows"):
+        decide(DecideRequest(table, artifact="m", cost_fp="amount", cost_fn=1.0))
+    with pytest.raises(DataError, match="not numbers"):
+        decide(DecideRequest(table.with_columns(amount=pl.lit("x")), artifact="m", cost_fp="amount", cost_fn=1.0))
+    with pytest.raises(DataError, match="'amuont'"):
+        decide(DecideRequest(table, artifact="m", cost_fp="amuont", cost_fn=1.0))
 
 
 def test_a_score_that_is_wrong_is_cut_where_it_costs_least(fitted: Path) -> None:
@@ -183,6 +221,63 @@ def test_costs_of_more_classes(here: Path) -> None:
     )
     (entry,) = calcli.evaluate(table, artifacts=("p",)).decisions
     assert entry["numbers"]["cost"]["value"] == pytest.approx(np.mean(paid))
+
+
+OF_CLASSES = {
+    "precision": {"target": "precision >= 0.6"},
+    "two of them": {"target": "accuracy >= 0.85", "top": 2},
+    "likeliest": {"top": 3},
+    "surest": {"coverage": 0.6},
+    "known": {"coverage": 0.6, "uncertainty": "knowledge"},
+    "costs": {"cost_fp": 1.0, "cost_fn": 2.0, "top": 2},
+}
+
+
+@pytest.mark.parametrize("kind", OF_CLASSES)
+def test_more_classes_from_rows_to_what_they_are_worth(kind: str, here: Path) -> None:
+    calcli.fit(breeds(), method="temperature", output="m")
+    known = pl.Series(np.random.default_rng(0).random(3000))
+    table = breeds(3000, seed=1).with_columns(knowledge=known)
+    result = decide(DecideRequest(table, artifact="m", output="p", **OF_CLASSES[kind]))  # type: ignore[arg-type]
+    jsonschema.validate(result.to_json(), ANSWERS_SCHEMA)
+    assert calcli.load("p").policy == result.choice.policy
+    fresh = breeds(2000, seed=2).with_columns(knowledge=known.head(2000))
+    out = decided("p", fresh)
+    if "top" in OF_CLASSES[kind]:
+        got = [set(text.split("|")) - {""} for text in out["set"]]
+    else:
+        got = [set() if one is None else {one} for one in out["decision"]]
+        assert out["decision_reason"].null_count() == 0
+    report = calcli.evaluate(fresh, artifacts=("p",))
+    jsonschema.validate(report.to_json(), REPORT_SCHEMA)
+    (entry,) = report.decisions
+    numbers = {name: number["value"] for name, number in entry["numbers"].items()}
+    pairs = list(zip(fresh["label"], got, strict=True))
+    some = [(truth, classes) for truth, classes in pairs if classes]
+    assert numbers["coverage"] == pytest.approx(len(some) / 2000)
+    assert numbers["error"] == pytest.approx(np.mean([truth not in classes for truth, classes in some]))
+    assert numbers["precision of b"] == pytest.approx(
+        np.mean([truth == "b" for truth, classes in some if "b" in classes])
+    )
+    if kind == "costs":
+        paid = [
+            len(classes - {truth}) + 2.0 * (truth not in classes)
+            for truth, classes in zip(fresh["label"], got, strict=True)
+        ]
+        assert numbers["cost"] == pytest.approx(np.mean(paid))
+    else:
+        assert entry["promise"]["broken"] is False
+    assert main(["inspect", "p"]) == 0
+
+
+def test_a_matrix_of_costs_may_leave_rows_open(here: Path) -> None:
+    """Where all actions are expected to cost more than that."""
+    calcli.fit(breeds(), method="temperature", output="m")
+    Path("costs.csv").write_text(",a,b,c,d\na,0,1,1,1\nb,1,0,1,1\nc,1,1,0,1\nd,1,1,1,0\n")
+    decide(DecideRequest(breeds(800, seed=1), artifact="m", cost_file="costs.csv", abstain=0.5, output="p"))
+    table = breeds(800, seed=2)
+    likely = calcli.load("m").predict(table).max(axis=1)
+    assert decided("p", table)["decision"].is_null().to_list() == (likely < 0.5).tolist()
 
 
 def test_sets_of_groups_that_were_not_there(here: Path) -> None:
@@ -282,12 +377,6 @@ def test_a_refit_whose_target_nothing_meets_changes_nothing(fitted: Path) -> Non
     assert calcli.load("valid.policy").sha256 == sha256
 
 
-def test_a_score_as_it_is_has_nothing_to_refit(fitted: Path) -> None:
-    decide(DecideRequest(VALID, budget=30, output="p"))
-    with pytest.raises(UsageError, match="calcli decide"):
-        calcli.refit("p", VALID)
-
-
 @pytest.mark.parametrize(
     ("options", "word"),
     [
@@ -303,6 +392,10 @@ def test_a_score_as_it_is_has_nothing_to_refit(fitted: Path) -> None:
         ({"coverage": 0.9, "target": "recall >= 0.9"}, "--coverage"),
         ({"uncertainty": "w", "cost_fp": 1.0, "cost_fn": 1.0}, "--coverage"),
         ({"cost": "w", "target": "recall >= 0.9"}, "--cost w"),
+        ({"cost_fn": "w"}, "--cost-fp"),
+        ({"cost_fp": "w", "cost_fn": 1.0, "coverage": 0.9}, "--coverage"),
+        ({"cost_fp": "w", "cost_fn": -1.0}, "0 or more"),
+        ({"top": 2, "cost_fp": 1.0, "cost_fn": 1.0}, "two"),
         ({"by_class": True, "budget": 5}, "--sets"),
         ({"sets": 1.5}, "between 0 and 1"),
         ({"cost_fp": 1.0, "cost_fn": 1.0, "cost_file": "x.csv"}, "--costs"),

@@ -14,9 +14,10 @@ import pytest
 import calcli
 from calcli.batch import Batch
 from calcli.errors import ArtifactError, UsageError
+from calcli.fitting.renewal import IN_PLACE
 from calcli.reports.measuring import Candidate
 from calcli.reports.schema import ScoreSource
-from calcli.verbs.refit import IN_PLACE, MARGIN, Evidence, RefitRequest, refit, rollback
+from calcli.verbs.refit import MARGIN, Evidence, RefitRequest, refit, rollback
 from tests.support.artifacts import contents
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks

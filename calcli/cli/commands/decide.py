@@ -12,6 +12,7 @@ calcli decide valid.parquet --with train.platt --target 'precision >= 0.9'
 calcli decide valid.parquet --with train.platt --budget 500
 calcli decide valid.parquet --cost-fp 1 --cost-fn 20 --abstain 0.3
 calcli decide valid.parquet --with train.ccl --costs costs.csv
+calcli decide valid.parquet --with train.ccl --top 3 --target 'accuracy >= 0.95'
 calcli decide valid.parquet --with train.ccl --sets 0.95 --by-class
 calcli decide valid.parquet --intervals 0.9 --prediction forecast --spread sd
 calcli apply valid.policy new.parquet -o decided.parquet"""
@@ -33,6 +34,7 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     decision_options.ABSTAIN,
     decision_options.COVERAGE,
     decision_options.UNCERTAINTY,
+    decision_options.TOP,
     decision_options.SETS,
     decision_options.SET_SCORE,
     decision_options.BY_CLASS,
@@ -50,13 +52,15 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.SEED,
     options.POLICY_OUTPUT,
     options.POLICY_PICTURE,
+    options.POLICY_HTML,
     options.FORMAT,
+    decision_options.NO_CLUSTER,
     *options.GENERAL,
 )
 def decide(arguments: Arguments) -> None:
     """Choose a threshold by costs or by a target, and save it as a policy.
 
-    DATA has labels, and its rows must not be those of the fit. The policy is an artifact that holds its calibrator:
+    DATA has labels, and the calibrator was not fitted on its rows. The policy is an artifact that holds its calibrator:
     `calcli apply` adds `decision` and `decision_reason`, `calcli evaluate --with` measures it. If nothing meets the
     target, nothing is saved and the exit code is 1.
     """
@@ -67,4 +71,5 @@ def decide(arguments: Arguments) -> None:
     console = arguments.console()
     result = run(arguments.request(DecideRequest), console)
     output.drawn(result, arguments["picture"], console)
+    output.decision_page(result, arguments["html"], console)
     output.decided(result, arguments["form"], console)

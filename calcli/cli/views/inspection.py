@@ -10,7 +10,9 @@ from calcli.cli.screen import Screen
 from calcli.cli.text import aligned, wrapped
 from calcli.cli.views import blocks, scores
 from calcli.cli.views.report import footnotes, headline
-from calcli.reporting import facts, findings
+from calcli.decisions.policy import Policy
+from calcli.reporting import decisions, facts, findings
+from calcli.state import State
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
@@ -31,11 +33,21 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     if numbers.scores:
         lines += ["", *headline(numbers, screen), "", *scores.table(numbers, screen)]
     holdout = facts.holdout_fact(cast("dict[str, Any]", manifest.fit)["holdout"])
-    pairs = [*_learned(inspection), *_shifted(manifest), blocks.fit_data(manifest), holdout]
+    pairs = [*_decides(manifest), *_learned(inspection), *_shifted(manifest), blocks.fit_data(manifest), holdout]
     pairs += [*facts.binding_facts(manifest.binding), *_files(manifest)]
     lines += ["", *blocks.fact_list(pairs, screen)]
     definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
     return [*lines, "", *footnotes(definitions, numbers, screen)] if numbers.scores else lines
+
+
+def _decides(manifest: Manifest) -> list[tuple[str, str]]:
+    """The rule of a policy, and why it is that one."""
+    choice = cast("dict[str, Any]", manifest.fit.get("decision", {}))
+    if not choice:
+        return []
+    kept = State(choice["policy"])
+    rule = "" if manifest.holds_intervals else f"{decisions.rule(Policy.from_state(kept))}; "
+    return [("policy", f"{rule}{choice['why']}")]
 
 
 def explained(explanation: Explanation, screen: Screen) -> list[str]:

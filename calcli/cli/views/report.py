@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calcli.fitting.requests import FitResult
     from calcli.reports.schema import Report
     from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_policy import PolicyRefit
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a table of several scores."""
@@ -40,6 +41,12 @@ def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen
 def refitted(result: RefitResult, screen: Screen) -> list[str]:
     """The report of `refit`: whether the artifact is another one now and by which rule, then the numbers."""
     return evaluated(result.report, screen, renewal.changes(result), renewal.opening(result))
+
+
+def policy_refitted(result: PolicyRefit, screen: Screen) -> list[str]:
+    """The report of `refit` of a policy: whether it is another one now, and why."""
+    lines = wrapped(renewal.policy_opening(result), screen.prose)
+    return [*lines, *policies(result.report, screen), *evaluated(result.report, screen)]
 
 
 def evaluated(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), opening: str | None = None) -> list[str]:
@@ -106,8 +113,15 @@ def policies(report: Report, screen: Screen) -> list[str]:
 
 
 def drift(report: Report, screen: Screen) -> list[str]:
-    """Whether the calibration has moved, in a sentence or two."""
+    """Whether the calibration has moved, and whether a policy keeps its promise, in a sentence each."""
     if report.drift is None:
         return []
-    answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
-    return ["", *wrapped(f"{answer}: {facts.drift(report.drift)}", screen.prose)]
+    lines: list[str] = []
+    if moved := facts.drift(report.drift):
+        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
+        lines += ["", *wrapped(f"{answer}: {moved}", screen.prose)]
+    if kept := facts.promise_kept(report.drift):
+        promise: Any = report.drift["promise"]
+        answer = screen.bad("BROKEN") if promise["broken"] else screen.good("kept")
+        lines += ["", *wrapped(f"{answer}: {kept}", screen.prose)]
+    return lines
