@@ -63,7 +63,8 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
 def test_without_calibrators_all_rows_are_measured() -> None:
     frame = keyed()
     chosen = metrics.choose("nll")
-    found = MetricsPass(rows_of(frame), "platt", {}, PLAIN, chosen, Options())(iter([frame[:7], frame[7:]]))
+    measuring = MetricsPass(rows_of(frame), {"platt": {}}, "platt", PLAIN, chosen, Options())
+    found = measuring(iter([frame[:7], frame[7:]]))
     assert found.rows == 1200
     assert not found.log_odds.sums.any()
     p = 1 / (1 + np.exp(-frame["logit"].to_numpy()))
