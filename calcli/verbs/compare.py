@@ -223,7 +223,7 @@ def _compare(
             listener,
             bad_rows=request.bad_rows,
             raw=IDENTITY,
-            against=(IDENTITY, choice.name),
+            against=tuple(dict.fromkeys((IDENTITY, choice.name))),
             kinds=kinds,
         )
         sources = [(one.name, one.source, one.seconds) for one in _candidates(outcomes, rows)]
