@@ -144,6 +144,7 @@ def test_bad_rows_fail_by_reason_or_are_left_out(days: Path, driver: Driver, tmp
     ("words", "code", "said"),
     [
         (("-m", "platt"), 2, "try: -o NAME.platt"),
+        (("-o", "x", "--resample-by", "user"), 3, "--resample-by: no column 'user'"),
         (("-o", "x", "-m", "platt", "--logit", "age", "--label", "lable"), 3, "did you mean 'label'?"),
         (("-o", "x", "-m", "platt", "--prob", "logit"), 3, "looks like logits, not probabilities"),
     ],
