@@ -58,6 +58,10 @@ class Gathered:
             _add(self._paired, name, paired)
         return self
 
+    def pair_sums(self, pair: tuple[int, int], metric: str) -> PairedSums:
+        """Of the one score of a pair less the other, in a metric that is a mean over rows."""
+        return self._paired[metric][self.pairs.index(pair)]
+
     def measured(self) -> list[dict[str, Measured]]:
         """The metrics of each score."""
         measurements = {metric.name: self._finished(metric) for metric in self._chosen}
@@ -75,11 +79,7 @@ class Gathered:
 
     def difference(self, pair: tuple[int, int], metric: str) -> Paired | None:
         """The one score of a pair less the other, in a metric that is a mean over rows; None for others."""
-        return self.sums(pair, metric).difference() if metric in self._paired else None
-
-    def sums(self, pair: tuple[int, int], metric: str) -> PairedSums:
-        """Of the one score of a pair less the other, in a metric that is a mean over rows."""
-        return self._paired[metric][self.pairs.index(pair)]
+        return self._paired[metric][self.pairs.index(pair)].difference() if metric in self._paired else None
 
 
 def _add(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:

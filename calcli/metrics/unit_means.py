@@ -68,12 +68,6 @@ class UnitMeans:
         one, other = pair
         return of_units(self.sums[metric][one] - self.sums[metric][other], self.weight)
 
-    def square(self, pair: tuple[int, int], metric: str) -> float:
-        """The sum of squares over sets of what chance adds to the difference of a pair."""
-        one, other = pair
-        total = self.sums[metric][one] - self.sums[metric][other]
-        return float(np.square(total - total.sum() / self.weight.sum() * self.weight).sum())
-
     def bootstrap(self, replicates: int, seed: int) -> Bootstrap:
         """Every mean of every score, on units drawn anew."""
         held = self.weight > 0

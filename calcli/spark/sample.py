@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import polars as pl
 
 from calcli.diagrams.curves import Kind
@@ -148,9 +149,12 @@ class Measured(NamedTuple):
 
     def evidence(self, pair: tuple[int, int]) -> Evidence:
         """How many nats likelier the labels are with the one score than with the other, by their places."""
-        rows, units = self.of.sums.gathered.sums(pair, "nll"), self.of.sums.units
-        alone = rows.about + rows.square * (rows.centre - rows.total / rows.weight) ** 2
-        together = alone if units is None else units.square(pair, "nll")
+        rows, units, (one, other) = self.of.sums.gathered.pair_sums(pair, "nll"), self.of.sums.units, pair
+        mean = rows.total / rows.weight
+        alone = together = rows.about + rows.square * (rows.centre - mean) ** 2
+        if units is not None:
+            noise = units.sums["nll"][one] - units.sums["nll"][other] - mean * units.weight
+            together = float(np.square(noise).sum())
         return Evidence.by_squares(-rows.total, alone, together)
 
     def learned(self, learned: Learned) -> Learned:
