@@ -353,6 +353,13 @@ ENGINE = output(
     kind=Literal["local", "spark"],
 )
 MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077.")
+SAMPLE = output(
+    "--sample ROWS",
+    "With --engine spark: how many rows are drawn and fitted on; all others are measured on. By default a million, and "
+    "none for methods that are fitted from sums.",
+    kind=int | None,
+    min=1,
+)
 
 # Uncertainty
 ENSEMBLE_DIR = argument("ENSEMBLE", "The directory that `calcli uncertainty fit` made.")
@@ -445,4 +452,5 @@ COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, 
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)
+SAMPLED = (ENGINE, MASTER, SAMPLE)
 GENERAL = (THREADS, QUIET, NO_COLOR, DEBUG)

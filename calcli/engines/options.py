@@ -31,7 +31,9 @@ def check_parquet(given: str | None, flag: str) -> None:
         raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
 
 
-def check_master(engine: str, master: str | None) -> None:
-    """Refuse a cluster for an engine that has none."""
+def check_master(engine: str, master: str | None, sample: int | None = None) -> None:
+    """Refuse a cluster, or a sample of its rows, for an engine that has none."""
     if master is not None and engine != "spark":
         raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
+    if sample is not None and engine != "spark":
+        raise UsageError("--sample is how many rows a Spark cluster hands over", hint="add --engine spark")

@@ -161,4 +161,9 @@ class Evidence(NamedTuple):
         noise = w * (gain - nats / w.sum())
         alone = float(np.square(noise).sum())
         together = alone if units is None else float(np.square(unit_sums(units, noise)[0]).sum())
+        return cls.by_squares(nats, alone, together)
+
+    @classmethod
+    def by_squares(cls, nats: float, alone: float, together: float) -> Evidence:
+        """From the sums of squares of what chance adds to rows, and to units."""
         return cls(nats, max(1.0, together / alone) if alone > 0 else 1.0, math.sqrt(together))

@@ -34,6 +34,29 @@ from calcli.reports.schema import RAW, Difference, ReportWarning, ScoreSource, S
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """The sample of a table on a cluster that a calibrator was fitted on.
+
+    Attributes
+    ----------
+    rows, of
+        How many rows it has, and the table.
+    by
+        The column in which it is like the table: every label has its share; or which names the units, drawn whole.
+    """
+
+    rows: int
+    of: int
+    by: str
+
+    @property
+    def warning(self) -> ReportWarning:
+        return ReportWarning(
+            "sample", f"fitted on a sample of {self.rows:,} of {self.of:,} rows, drawn at random by {self.by!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """A calibrator, with its predictions of rows that it was not fitted on.
 
@@ -54,6 +77,8 @@ class Learned:
         Of the held-out rows, where several calibrators have predicted them.
     fits
         What each of these says of all of them.
+    sampled
+        The sample of a larger table that it was fitted on.
     """
 
     spec: MethodSpec
@@ -70,6 +95,7 @@ class Learned:
     least_gain: float | None = None
     folds: Folds | None = None
     fits: FoldFits | None = None
+    sampled: Sampled | None = None
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""
@@ -87,9 +113,14 @@ class Learned:
     @property
     def candidates(self) -> list[Candidate]:
         """The held-out predictions as a score to be measured, if there are any."""
-        name = self.spec.name
-        source = ScoreSource("method", method=name)
-        return [] if self.prob is None else [Candidate(name, source, self.prob, self.seconds, fits=self.fits)]
+        if self.prob is None:
+            return []
+        return [Candidate(self.spec.name, self.source, self.prob, self.seconds, fits=self.fits)]
+
+    @property
+    def source(self) -> ScoreSource:
+        """Where its predictions come from, as reports say it."""
+        return ScoreSource("method", method=self.spec.name)
 
     def allowing_for_choice(self, differences: Sequence[Difference]) -> tuple[Difference, ...]:
         """The differences; that of the log-loss to no calibration allows for having been large enough to be chosen."""
@@ -108,6 +139,7 @@ class Learned:
         text = "on held-out rows {0.score} has a log-loss {0.value:+.6f} beside no calibration"
         worse = [each for each in differences if each.metric == "nll" and guard.worse(each)]
         return (
+            *(() if self.sampled is None else [self.sampled.warning]),
             *(() if self.choice is None else choice_warnings(self.choice)),
             *(ReportWarning("not-better", text.format(each)) for each in worse),
         )

@@ -152,7 +152,9 @@ def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
     }
     label_check, drift, units = learned.label_check, learned.drift_baseline, report.data.units
     scheme = {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all}
+    sampled = learned.sampled
     return {
+        **({} if sampled is None else {"rows": sampled.rows, "sample": asdict(sampled)}),
         "holdout": scheme if units is None else {**scheme, "units": units},
         "before": values.get(RAW, {}),
         "after": values.get(name, {}),

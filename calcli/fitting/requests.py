@@ -32,7 +32,9 @@ class FitRequest(Recipe):
     sides
         What the method may use beside the rows.
     engine, master
-        As for `apply`; on a cluster the method must be fitted from sums, and `output` must be given.
+        As for `apply`; on a cluster `output` must be given.
+    sample
+        How many rows of a cluster are fitted on, where a method needs more than sums; None for a million at most.
     check_scale
         Whether logits that look like probabilities are refused, and the reverse.
     dry_run
@@ -49,6 +51,7 @@ class FitRequest(Recipe):
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
+    sample: int | None = None
     check_scale: bool = True
     dry_run: bool = False
 

@@ -23,14 +23,14 @@ CROSS_VALIDATED_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Holdout:
-    """How rows are held out: ``cv:5``, ``0.1`` or ``none``."""
+    """How rows are held out: ``cv:5``, ``0.1``, ``none``, or ``others``: those outside a sample that is fitted on."""
 
-    kind: Literal["cv", "share", "none"]
+    kind: Literal["cv", "share", "none", "others"]
     folds: int = 0
     share: float = 0.0
 
     def __str__(self) -> str:
-        return {"cv": f"cv:{self.folds}", "share": f"{self.share:g}", "none": "none"}[self.kind]
+        return {"cv": f"cv:{self.folds}", "share": f"{self.share:g}", "none": "none", "others": "others"}[self.kind]
 
     @property
     def refit_on_all(self) -> bool:

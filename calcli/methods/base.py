@@ -14,11 +14,14 @@ from typing import Protocol, TypeAlias
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.shapley import Contributions
+from calcli.numeric.pooled import Pooled
 from calcli.state import Json, State
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
 
+LEAST = 4096
+"""Distinct scores that are kept apart in any case."""
 
 READS = "reads"
 """The parameter of a state that lists the features which `predict` reads, if it does not read all that the fit had."""
@@ -36,14 +39,31 @@ other rows of the same table, has nothing to search for.
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums over rows, by name: those of two parts of a table add up to those of the whole."""
+    """Sums over rows, by name: those of two parts of a table add up to those of the whole.
+
+    `scores` are sums for each distinct score.
+    """
 
     arrays: Mapping[str, FloatArray] = field(default_factory=dict)
+    scores: Mapping[str, Pooled] = field(default_factory=dict)
 
     def __add__(self, other: Sums) -> Sums:
         if self.arrays.keys() != other.arrays.keys():
             raise ValueError(f"sums of {sorted(self.arrays)} and of {sorted(other.arrays)} do not add up")
-        return Sums({name: self.arrays[name] + other.arrays[name] for name in self.arrays})
+        return Sums(
+            {name: self.arrays[name] + other.arrays[name] for name in self.arrays},
+            {name: self.scores[name] + other.scores[name] for name in self.scores},
+        )
+
+    def within(self, most: int) -> Sums:
+        """With so many distinct scores at most; where there are more, near ones are made one."""
+        each = max(LEAST, most // max(1, len(self.scores)))
+        return Sums(self.arrays, {name: pooled.within(each) for name, pooled in self.scores.items()})
+
+    @property
+    def step(self) -> float:
+        """The width of the widest cells within which scores were made one; 0 where they are exact."""
+        return max((pooled.step for pooled in self.scores.values()), default=0.0)
 
 
 class Method(Protocol):

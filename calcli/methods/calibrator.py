@@ -245,13 +245,13 @@ def no_features(spec: MethodSpec) -> DataError:
 def gather(spec: MethodSpec, batch: Batch, params: Params) -> Sums:
     """The sums of some of the rows, for a method that is fitted from sums."""
     sums = bound_sums(spec, batch.classes).gather(_counting(batch), params)
-    return Sums({**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
+    return replace(sums, arrays={**sums.arrays, _COUNTS: np.array([float(len(batch)), float(batch.weights.sum())])})
 
 
 def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> FittedMethod:
     """The calibrator that `fit` gives on all the rows that the sums are of."""
     rows = _rows(*sums.arrays[_COUNTS].tolist())
-    own = Sums({name: array for name, array in sums.arrays.items() if name != _COUNTS})
+    own = replace(sums, arrays={name: array for name, array in sums.arrays.items() if name != _COUNTS})
     return FittedMethod(spec, classes, rows, bound_sums(spec, classes).finish(own, params))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods.base import Method, Params, Sums, SumsMethod
 from calcli.numeric.links import one_against_rest, probabilities
+from calcli.numeric.pooled import Pooled
 from calcli.state import State, nest, prefixed, unnest, unprefixed
 
 
@@ -59,10 +60,14 @@ class OneVsRestSums(OneVsRest):
 
     def gather(self, batch: Batch, params: Params) -> Sums:
         arrays: dict[str, FloatArray] = {}
+        scores: dict[str, Pooled] = {}
         for name, part in _parts(batch):
-            arrays |= prefixed(name, self.binary.gather(part, params).arrays)
-        return Sums(arrays)
+            sums = self.binary.gather(part, params)
+            arrays |= prefixed(name, sums.arrays)
+            scores |= prefixed(name, sums.scores)
+        return Sums(arrays, scores)
 
     def finish(self, sums: Sums, params: Params) -> State:
-        names = sorted({key.split("/", 1)[0] for key in sums.arrays}, key=int)
-        return nest({name: self.binary.finish(Sums(unprefixed(name, sums.arrays)), params) for name in names})
+        names = sorted({key.split("/", 1)[0] for key in (*sums.arrays, *sums.scores)}, key=int)
+        parts = {name: Sums(unprefixed(name, sums.arrays), unprefixed(name, sums.scores)) for name in names}
+        return nest({name: self.binary.finish(part, params) for name, part in parts.items()})

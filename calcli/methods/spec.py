@@ -117,7 +117,8 @@ class MethodSpec:
     order
         Whether the order of binary scores survives: ``kept`` (ties may appear), ``kept or reversed``, ``changed``.
     sums
-        Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``no``.
+        Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``scores`` (from sums for
+        each distinct score), ``no``.
     reaches_ends
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
         Where that depends on the fit, its state has a parameter ``reaches_ends``.
@@ -172,7 +173,7 @@ class MethodSpec:
     contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
     keeps_top_class: bool = False
-    sums: Literal["yes", "binary", "no"] = "no"
+    sums: Literal["yes", "binary", "scores", "no"] = "no"
     reaches_ends: bool = False
     interval: bool = False
     auto: Literal["yes", "binary", "multiclass", "no"] = "no"
@@ -202,12 +203,12 @@ class MethodSpec:
         return cast("ExtendedMethod", self.load())
 
     def from_sums(self, classes: int) -> bool:
-        """Whether it is fitted from sums for this many classes."""
+        """Whether it is fitted from few sums for this many classes."""
         return self.sums == "yes" or (self.sums == "binary" and classes == 2)
 
     def load_sums(self, classes: int) -> SumsMethod | None:
-        """Import the method if it is fitted from sums for this many classes."""
-        return cast("SumsMethod", self.load()) if self.from_sums(classes) else None
+        """Import the method if it is fitted from sums for this many classes, be it from those of each score."""
+        return cast("SumsMethod", self.load()) if self.sums == "scores" or self.from_sums(classes) else None
 
     def resolve(self, given: Mapping[str, ParamValue] | None = None, preset: str | None = None) -> Params:
         """All parameters: the defaults, then the preset's, then those given."""

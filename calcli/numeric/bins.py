@@ -103,6 +103,15 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
     return edges
 
 
+def pooled_edges(prob: FloatArray, rows: FloatArray, weight: FloatArray, count: int) -> FloatArray:
+    """The `mass_edges` of rows that are pooled by their value, in rising order."""
+    share = np.linspace(0.0, 1.0, count + 1)
+    each = weight / rows
+    if each.min() < each.max():
+        return weighted_quantiles(prob, rows, weight, share)
+    return repeated_quantiles(prob, rows, share)
+
+
 def weighted_quantiles(
     value: FloatArray, rows: FloatArray | IntArray, weight: FloatArray, share: FloatArray, *, snap: float = 0.0
 ) -> FloatArray:

@@ -2,20 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import Batch, FloatArray, IntArray
 from calcli.numeric.support import average, supported
 
 
-class Pooled(NamedTuple):
-    """The distinct scores in rising order, with the weight of their rows and of their positive rows."""
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The distinct scores in rising order. Those of two parts of a table add up to those of the whole.
+
+    Attributes
+    ----------
+    weight, positive
+        The weight of their rows, and of their positive rows.
+    rows
+        How many rows they have.
+    step
+        Scores that differ by less were made one, and none was moved by more than half of it; 0 where all are exact.
+    """
 
     score: FloatArray
     weight: FloatArray
     positive: FloatArray
+    rows: FloatArray
+    step: float = 0.0
+
+    def __add__(self, other: Pooled) -> Pooled:
+        step = max(self.step, other.step)
+        one, two = self.at(step), other.at(step)
+        return _joined(
+            np.concatenate([one.score, two.score]),
+            np.concatenate([one.weight, two.weight]),
+            np.concatenate([one.positive, two.positive]),
+            np.concatenate([one.rows, two.rows]),
+            step,
+        )
+
+    def at(self, step: float) -> Pooled:
+        """With the scores in cells of this width, a power of two times their own; each is the middle of its cell."""
+        if step == self.step:
+            return self
+        return _joined(step * (np.floor(self.score / step) + 0.5), self.weight, self.positive, self.rows, step)
+
+    def within(self, most: int) -> Pooled:
+        """With so many scores at most, two or more, in the narrowest cells that have no more; 0 is between two."""
+        pooled = self
+        while len(pooled.score) > most:
+            pooled = pooled.at(2.0 * pooled.step if pooled.step else FINEST)
+        return pooled
+
+    def batch(self) -> Batch:
+        """Weighted rows with these scores, for a fit that asks for no more."""
+        parts = (self.weight - self.positive, self.positive)
+        score, weight = np.concatenate([self.score, self.score]), np.concatenate(parts)
+        return Batch(score, np.repeat(np.arange(2), len(self.score)), weight).take(weight > 0)
+
+
+FINEST = 2.0**-20
+"""The narrowest cells."""
 
 
 class IsotonicBlocks(NamedTuple):
@@ -38,10 +86,11 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
         score, label, weight = score[weighted], label[weighted], weight[weighted]
     order = np.argsort(score)
     score = score[order]
-    first = np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]]))
+    first = _first(score)
+    rows = np.diff(first, append=len(score)).astype(np.float64)
     is_positive = (label == 1)[order]
     if weight is None:
-        total = np.diff(first, append=len(score)).astype(np.float64)
+        total = rows
         positive = is_positive.astype(np.float64)
     else:
         weight = weight[order]
@@ -49,7 +98,21 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
         positive = np.where(is_positive, weight, 0.0)
     if len(first) < len(score):
         score, positive = score[first], np.add.reduceat(positive, first)
-    return Pooled(score, total, np.asarray(positive))
+    return Pooled(score, total, np.asarray(positive), rows)
+
+
+def _joined(score: FloatArray, weight: FloatArray, positive: FloatArray, rows: FloatArray, step: float) -> Pooled:
+    """Equal scores as one."""
+    order = np.argsort(score, kind="stable")
+    score = score[order]
+    first = _first(score)
+    weight, positive, rows = (np.add.reduceat(each[order], first) for each in (weight, positive, rows))
+    return Pooled(score[first], weight, positive, rows, step)
+
+
+def _first(score: FloatArray) -> IntArray:
+    """The places in sorted scores where a score comes for the first time."""
+    return np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]])[: len(score)])
 
 
 def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:

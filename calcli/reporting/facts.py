@@ -134,6 +134,8 @@ def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
         spans = f", in up to {scheme[3:]} spans, each" if scheme.startswith("cv:") else ""
         all_too = "; then fitted on all rows" if spans else ""
         return ("held out", f"the last {rows:,} rows by {units['column']}{spans} from those before{all_too}")
+    if scheme == "others":
+        return ("held out", f"the {rows:,} rows outside the sample that it was fitted on")
     whole = "" if units is None else f" of whole units by {units['column']}"
     if scheme.startswith("cv:"):
         return ("held out", f"all rows, in {scheme[3:]} cross-validation folds{whole}; then fitted on all rows")

@@ -1,13 +1,13 @@
-"""`fit` on a cluster, in three passes over the table: workers add up their rows, the driver finishes from the sums.
+"""`fit` from sums on a cluster, in three passes over the table: workers add up rows, the driver finishes from the sums.
 
-Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver.
+Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver. Methods that
+need more than sums are fitted on a sample (`calcli.spark.sample`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from calcli.artifacts import store
 from calcli.engines.listener import Listener, stage
@@ -26,41 +26,38 @@ from calcli.methods.spec import MethodSpec
 from calcli.places import folder
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
-from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
+from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource, Seconds
 from calcli.spark import session as spark
-from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
-from calcli.spark.table import example_of, facts_of_sums, scaled
+from calcli.spark.passes import MOST_SCORES, FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
+from calcli.spark.table import example_of, facts_of_sums, refuse_auto_bins, scaled
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-
-def fit(request: FitRequest, listener: Listener) -> FitResult:
-    """Fit a calibrator from sums, measure it on held-out rows, and keep it."""
+def fit(request: FitRequest, listener: Listener) -> FitResult | None:
+    """Fit a calibrator from sums, measure it on held-out rows, and keep it; None where it is no method of sums."""
     # What is asked, before Spark is started.
     chosen, guard = request.check()
-    spec = _spec(request.method)
-    for flag, column in (("--resample-by", request.resample_by), ("--order-by", request.order_by)):
-        if column is not None:
-            raise UsageError(f"{flag} needs all rows at once, and --engine spark fits from sums over them")
-    if request.options.bins == "auto":
-        raise UsageError(
-            "--bins auto needs the number of held-out rows before they are summed, and --engine spark counts them then",
-            hint="give a number, such as --bins 100",
-        )
-    params = request.resolve(spec)
-    paths = paths_of(request.data, request.input_format, request.delimiter)
     if request.output is None:
-        raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{spec.name}")
+        raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{request.method}")
+    refuse_auto_bins(request.options)
     target = folder(request.output)
     store.check_target(target)
+    paths = paths_of(request.data, request.input_format, request.delimiter)
+    rows_needed = request.sample or request.resample_by or request.order_by
+    if rows_needed or request.method == AUTO or catalog.find(request.method).sums == "no":
+        return None
+    spec = catalog.find(request.method)
+    params = request.resolve(spec)
     name = ", ".join(paths)
     with spark.session(request.master) as session:
         # The columns, and the fold of each row: a hash of its features and score, so that copies of a row are in one.
         table = spark.read(session, paths)
-        binding = _bound(table, name, spec, request, listener)
+        binding = bind(example_of(table, name, request.flags), request.flags, features=False)
+        if spec.load_sums(len(binding.classes)) is None:
+            return None
+        for note in binding.notes:
+            listener.note(note)
         if request.dry_run:
             return FitResult(binding, target)
         binding = scaled(table, binding, name)
@@ -73,10 +70,11 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
         with stage(listener, f"gathering the sums of {spec.name} on Spark"):
             known = spark.total(keyed, rows.reads, SumsPass(rows, spec, params), name)
         known.judge()
-        fitted, held_out = _finished(request, spec, params, rows, known)
+        fitted, held_out = _finished(request, spec, params, binding, folds, known)
         seconds = time.perf_counter() - started
         # Second pass: the metrics of held-out rows.
-        measuring = MetricsPass(rows, spec.name, held_out, fitted.post_processing, chosen, request.options)
+        calibrators = {spec.name: held_out}
+        measuring = MetricsPass(rows, calibrators, spec.name, fitted.post_processing, chosen, request.options)
         with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
             measured = spark.total(keyed, rows.reads, measuring, name)
         # Third pass: their residuals, which `evaluate --drift` compares with. It needs the log-odds of the second.
@@ -93,43 +91,13 @@ def fit(request: FitRequest, listener: Listener) -> FitResult:
     return keep(request, learned, binding, report, guard, target)
 
 
-def _bound(table: DataFrame, name: str, spec: MethodSpec, request: FitRequest, listener: Listener) -> Binding:
-    """The binding, if the method is fitted from sums for so many classes."""
-    binding = bind(example_of(table, name, request.flags), request.flags, features=False)
-    for note in binding.notes:
-        listener.note(note)
-    classes = len(binding.classes)
-    if not spec.from_sums(classes):
-        raise _only_sums(
-            f"{spec.name} is fitted from sums for two classes only, and there are {classes}",
-            [other for other in catalog.specs() if other.from_sums(classes)],
-        )
-    return binding
-
-
-def _spec(method: str) -> MethodSpec:
-    """The method, if it is fitted from sums."""
-    if method != AUTO and catalog.find(method).sums != "no":
-        return catalog.find(method)
-    what = "auto compares methods on" if method == AUTO else f"{method} needs"
-    raise _only_sums(
-        f"{what} all rows at once, and --engine spark fits from sums over them",
-        [spec for spec in catalog.specs() if spec.sums != "no"],
-    )
-
-
-def _only_sums(what: str, possible: Sequence[MethodSpec]) -> UsageError:
-    names = ", ".join(spec.name for spec in possible)
-    return UsageError(what, hint=f"choose one of {names}; or fit on a sample of the rows, on one machine")
-
-
 def _finished(
-    request: FitRequest, spec: MethodSpec, params: Params, rows: KeyedRows, known: FitSums
+    request: FitRequest, spec: MethodSpec, params: Params, binding: Binding, folds: KeyedFolds, known: FitSums
 ) -> tuple[FittedMethod, dict[int, FittedMethod]]:
     """From the sums the calibrator to keep, and for each held-out fold one that was fitted without it."""
-    holdout = rows.folds.holdout
+    holdout = folds.holdout
     post_processing = PostProcessing(
-        request.exact, prior_ratio_of(request.prior_shift, known.weight, class_names(rows.binding))
+        request.exact, prior_ratio_of(request.prior_shift, known.weight, class_names(binding))
     )
 
     def without(fold: int | None = None) -> FittedMethod:
@@ -139,7 +107,7 @@ def _finished(
         fitted = calibrator.finish(spec, sum(parts[1:], parts[0]), params, classes=len(known.weight))
         return fitted.with_post_processing(post_processing)
 
-    held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in rows.folds.tests}
+    held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in folds.tests}
     if holdout.kind == "none":
         return without(), {}
     if not held_out:
@@ -154,5 +122,15 @@ def _report(request: FitRequest, learned: Learned, rows: KeyedRows, known: FitSu
         scores.append((name, ScoreSource("method", method=name), learned.seconds))
     numbers = measured.sums.measured(scores)
     data = facts_of_sums(known.count, known.weight, binding)
-    warnings = learned.warnings(numbers.differences)
+    warnings = [*learned.warnings(numbers.differences), *_pooled(known.step)]
     return report_on("fit", request.seed, data, binding, numbers, chosen=name, warnings=warnings)
+
+
+def _pooled(step: float) -> Iterator[ReportWarning]:
+    """That scores were made one, and how far they were moved at most."""
+    if step:
+        yield ReportWarning(
+            "pooled",
+            f"the scores have more than {MOST_SCORES:,} distinct values: those within {step:g} of log-odds count as "
+            f"one, none is moved by more than {step / 2:g}",
+        )

@@ -8,7 +8,7 @@ Three passes, because each needs the total of the one before:
 
 1. `SumsPass`: the method's sums, fold by fold. From them this process fits a calibrator for each held-out fold.
 2. `MetricsPass`: the metrics of held-out rows, under the calibrator that has not seen them, and the moments of their
-   log-odds.
+   log-odds. It also measures what was fitted on a sample, on all other rows.
 3. `ResidualsPass`: the drift baseline, residuals times directions that are scaled by these moments.
 """
 
@@ -21,7 +21,8 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from calcli.batch import Batch, FloatArray, IntArray
+from calcli.batch import Batch, FloatArray, IntArray, Units
+from calcli.diagrams.curves import Kind
 from calcli.evaluation.score_buffer import SummedScores
 from calcli.fitting.learn import reweighted
 from calcli.fitting.splits import KeyedFolds
@@ -33,6 +34,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.ranking import AUC_SUMS, Cells
+from calcli.metrics.unit_means import UNITS
 from calcli.reports.drift_baseline import LogOdds, Products
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
@@ -44,19 +46,34 @@ from calcli.tables.load import encode_chunk
 from calcli.tables.row_counts import Count
 from calcli.tables.scale import Scale
 
+MOST_SCORES = 1 << 18
+"""Of so many distinct scores a fold's sums are kept apart; of more, near scores are made one."""
+
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """How rows are encoded and assigned to folds, by the key that each row carries."""
+    """How rows are encoded and assigned to folds, by the key that each row carries.
+
+    Attributes
+    ----------
+    folds
+        None where all rows are of one fold, 0.
+    features
+        Whether features are read.
+    unit
+        The column whose values the keys are drawn for, where rows that agree in it belong together.
+    """
 
     name: str
     binding: Binding
-    folds: KeyedFolds
+    folds: KeyedFolds | None
     keep_going: bool
+    features: bool = False
+    unit: str | None = None
 
     @property
     def reads(self) -> list[str]:
-        return [*bound_columns(self.binding, label=True, features=False), spark.KEY]
+        return [*bound_columns(self.binding, label=True, features=self.features), spark.KEY]
 
     def of(
         self, frames: Iterable[pl.DataFrame], count: Count | None = None, scale: Scale | None = None
@@ -64,11 +81,14 @@ class KeyedRows:
         """The good rows in chunks, and the fold of each row; only the first pass counts rows and checks the scale."""
         count = count or Count(self.name, keep_going=True)
         for frame in frames:
-            chunk = encode_chunk(frame, [self.binding], count, [scale], features=False)
+            chunk = encode_chunk(frame, [self.binding], count, [scale], features=self.features)
             if chunk is not None:
                 (batch,), places = chunk
-                folds = self.folds.of(frame[spark.KEY].to_numpy())
-                yield batch, folds if places is None else folds[places]
+                key = frame[spark.KEY].to_numpy().astype(np.int64)
+                key = key if places is None else key[places]
+                if self.unit is not None:
+                    batch = replace(batch, units=Units(key % UNITS, column=self.unit))
+                yield batch, np.zeros_like(key) if self.folds is None else self.folds.of(key)
 
 
 @dataclass(slots=True)
@@ -107,7 +127,12 @@ class FitSums:
 
     def add(self, fold: int, sums: Sums) -> None:
         """Add the sums of more rows of a fold."""
-        self.sums[fold] = self.sums[fold] + sums if fold in self.sums else sums
+        self.sums[fold] = (self.sums[fold] + sums if fold in self.sums else sums).within(MOST_SCORES)
+
+    @property
+    def step(self) -> float:
+        """The width of the cells within which scores were made one; 0 where none were."""
+        return max((sums.step for sums in self.sums.values()), default=0.0)
 
     @property
     def ranking(self) -> LabelCheck | None:
@@ -140,14 +165,20 @@ class SumsPass:
 
 @dataclass(slots=True)
 class MetricSums:
-    """Sums of the metrics and curves of held-out rows, and moments of their calibrated log-odds."""
+    """Sums of the metrics and curves of held-out rows, and moments of their calibrated log-odds.
+
+    `count` and `weight`, that of each class, are of all rows.
+    """
 
     rows: int
+    count: Count
+    weight: FloatArray
     sums: SummedScores
     log_odds: LogOdds
 
     def __iadd__(self, other: MetricSums) -> Self:
         self.rows += other.rows
+        self.count, self.weight = self.count + other.count, self.weight + other.weight
         self.sums += other.sums
         self.log_odds += other.log_odds
         return self
@@ -155,49 +186,88 @@ class MetricSums:
 
 @dataclass(frozen=True)
 class MetricsPass:
-    """The second pass: metrics of the raw and the calibrated score on held-out rows.
+    """The second pass: metrics of the raw and the calibrated scores on held-out rows.
 
-    `calibrators` are by fold. If there are none, the raw score is measured on all rows.
+    Attributes
+    ----------
+    calibrators
+        By name, and by fold. If there are none, the raw score is measured on all rows.
+    main
+        The name of the score of which the log-odds are summed up, if there is one.
+    raw
+        The name of the raw score.
+    against
+        The scores that others are compared with.
+    kinds
+        Those of the curves.
     """
 
     rows: KeyedRows
-    name: str
-    calibrators: Mapping[int, FittedMethod]
+    calibrators: Mapping[str, Mapping[int, FittedMethod]]
+    main: str | None
     post_processing: PostProcessing
     chosen: Sequence[metrics.MetricSpec]
     options: Options
+    raw: str = RAW
+    against: tuple[str, ...] = (RAW,)
+    kinds: tuple[Kind, ...] = ("reliability",)
+
+    @property
+    def tests(self) -> list[int]:
+        """The folds that are predicted."""
+        return sorted({fold for by_fold in self.calibrators.values() for fold in by_fold})
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> MetricSums:
         binding = self.rows.binding
-        scores = [RAW, self.name] if self.calibrators else [RAW]
+        scores, classes = [self.raw, *self.calibrators] if self.tests else [self.raw], class_names(binding)
         total = MetricSums(
             rows=0,
-            sums=SummedScores.nothing(scores, class_names(binding), self.chosen, self.options),
-            log_odds=LogOdds.nothing(1 if binding.binary else len(binding.classes)),
+            count=Count(self.rows.name, keep_going=self.rows.keep_going),
+            weight=np.zeros(len(classes)),
+            sums=SummedScores.nothing(
+                scores,
+                classes,
+                self.chosen,
+                self.options,
+                self.kinds,
+                against=self.against,
+                together=self.rows.unit is not None,
+            ),
+            log_odds=LogOdds.nothing(1 if binding.binary else len(classes)),
         )
-        for batch, prob, folds in self.predicted(frames):
+        for batch, probs, folds in self.predicted(frames, total):
             raw = raw_candidate(batch).scored(batch, folds=folds)
             total.rows += len(batch)
-            total.sums.add([raw] if prob is None else [raw, replace(raw, prob=prob, odds=None)])
-            if prob is not None:
-                total.log_odds += LogOdds.of(prob, batch.labels, batch.weights)
+            total.sums.add([raw, *(replace(raw, prob=prob, odds=None) for prob in probs.values())], batch.together)
+            if self.main in probs:
+                total.log_odds += LogOdds.of(probs[self.main], batch.labels, batch.weights)
         return total
 
-    def predicted(self, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[Batch, FloatArray | None, Folds | None]]:
+    def predicted(
+        self, frames: Iterator[pl.DataFrame], total: MetricSums | None = None
+    ) -> Iterator[tuple[Batch, dict[str, FloatArray], Folds | None]]:
         """The held-out rows, reweighted to the target prior, their calibrated probabilities, and their folds."""
-        for batch, fold_of in self.rows.of(frames):
-            if not self.calibrators:
-                yield reweighted(batch, self.post_processing), None, None
+        for batch, fold_of in self.rows.of(frames, None if total is None else total.count):
+            if total is not None:
+                total.weight += class_weights(batch.labels, batch.weight, len(total.weight))
+            if not self.tests:
+                yield reweighted(batch, self.post_processing), {}, None
                 continue
-            in_test = np.isin(fold_of, list(self.calibrators))
+            in_test = np.isin(fold_of, self.tests)
             held_out, folds = batch.take(in_test), fold_of[in_test]
-            prob = np.empty(held_out.score.shape)
-            for fold, fitted in self.calibrators.items():
-                prob[folds == fold] = fitted.predict(held_out.take(folds == fold))
             if len(held_out):
-                several = len(self.calibrators) > 1
-                within = Folds(folds, max(self.calibrators) + 1) if several else None
-                yield reweighted(held_out, self.post_processing), prob, within
+                probs = {name: _by_fold(held_out, folds, fitted) for name, fitted in self.calibrators.items()}
+                within = Folds(folds, max(self.tests) + 1) if len(self.tests) > 1 else None
+                yield reweighted(held_out, self.post_processing), probs, within
+
+
+def _by_fold(rows: Batch, folds: IntArray, calibrators: Mapping[int, FittedMethod]) -> FloatArray:
+    """The probabilities of rows, each by the calibrator of its fold."""
+    prob = np.empty(rows.score.shape)
+    for fold, fitted in calibrators.items():
+        here = folds == fold
+        prob[here] = fitted.predict(rows.take(here))
+    return prob
 
 
 @dataclass(frozen=True)
@@ -209,7 +279,8 @@ class ResidualsPass:
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Products:
         total = Products.nothing(len(self.log_odds.sums))
-        for batch, prob, _ in self.metrics_pass.predicted(frames):
-            if prob is not None:
+        for batch, probs, _ in self.metrics_pass.predicted(frames):
+            if (main := self.metrics_pass.main) in probs:
+                prob = probs[main]
                 total += Products.of(prob, batch.labels, batch.weights, self.log_odds)
         return total

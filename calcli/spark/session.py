@@ -177,6 +177,27 @@ def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFram
     return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
 
 
+def with_own_keys(table: DataFrame, seed: int) -> DataFrame:
+    """Other keys for rows that share one: they are numbered in the order of what is in them."""
+    from pyspark.sql import Window, functions
+
+    number = functions.row_number().over(Window.partitionBy(KEY).orderBy(*map(_column, _ordered(table))))
+    digest = functions.xxhash64(functions.lit(seed), functions.col(KEY), number)
+    return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
+
+
+def in_order(table: DataFrame, first: str) -> pl.DataFrame:
+    """All rows, on this machine: in the order of a column, and where it is the same of all others that have one."""
+    return _collected(table).sort([first, *_ordered(table)])
+
+
+def _ordered(table: DataFrame) -> list[str]:
+    """The columns whose values have an order."""
+    from pyspark.sql.types import AtomicType
+
+    return sorted(field.name for field in table.schema.fields if isinstance(field.dataType, AtomicType))
+
+
 def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: str) -> Total:
     """The total of all rows, of which only the columns `reads` are read; `name` is that of the table.
 

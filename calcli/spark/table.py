@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from calcli.batch import FloatArray
+from calcli.errors import UsageError
+from calcli.metrics.base import Options
 from calcli.reports.measuring import label_rate
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
@@ -33,6 +35,15 @@ def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None 
 def facts_of_sums(count: Count, weight: FloatArray, binding: Binding) -> DataFacts:
     """The report's `data`, from the weight of each class; files on a cluster are not hashed."""
     return DataFacts((), count.rows_counted, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
+
+
+def refuse_auto_bins(options: Options) -> None:
+    """Refuse a number of bins that follows from how many rows are held out, which are counted as they are summed."""
+    if options.bins == "auto":
+        raise UsageError(
+            "--bins auto needs the number of held-out rows before they are summed, and --engine spark counts them then",
+            hint="give a number, such as --bins 100",
+        )
 
 
 def scaled(table: DataFrame, binding: Binding, name: str) -> Binding:

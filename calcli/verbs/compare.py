@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
+from calcli.engines.options import Engine, check_master
 from calcli.errors import UsageError
 from calcli.files import as_text
 from calcli.fitting.model_selection import (
@@ -51,8 +52,11 @@ from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
-from calcli.tables.source import Data, open_source
+from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.fit import fit
+
+if TYPE_CHECKING:
+    from calcli.spark.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class CompareRequest:
         Whether the report has curves of all kinds, as a page shows them.
     select
         Where the chosen method is kept, fitted on all rows.
+    engine, master, sample
+        As for `fit`; of a cluster a sample of the rows is compared on, and all others are measured on.
     """
 
     data: Data
@@ -101,6 +107,9 @@ class CompareRequest:
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,80 +123,134 @@ class CompareResult:
 
 def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResult:
     """Predict held-out rows with every method, under the same splits."""
+    check_master(request.engine, request.master, request.sample)
     # Check the request before any rows are read.
+    asked = _asked(request)
+    if request.engine == "local":
+        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+            report, choice = _compare(request, asked, source, listener)
+    else:
+        from calcli.spark.sample import drawn
+
+        with drawn(request, request.flags, request.resample_by, listener) as sample:
+            report, choice = _compare(request, asked, sample.source, listener, sample)
+
+    # Fit the chosen method, if it is to be kept.
+    selected = None if request.select is None else fit(_fit_request(request, choice), listener)
+    return CompareResult(report, choice, selected)
+
+
+class _Asked(NamedTuple):
+    """What is compared, with which parameters, and how."""
+
+    specs: Sequence[MethodSpec]
+    params: Mapping[str, Mapping[str, ParamValue]]
+    metrics: tuple[MetricSpec, ...]
+    criterion: MetricSpec
+
+
+def _asked(request: CompareRequest) -> _Asked:
     params = params_by_method(request.params, AUTO)
     specs = _specs(request, params)
     request.sides.check(specs, request.flags)
     _installed(specs, request, params)
-    chosen, metric = metrics.choose(request.metrics), criterion(request.criterion)
-    features = any(spec.needs_features for spec in specs)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        # Bind columns to roles.
-        with stage(listener, "looking at the columns"):
-            held_out_by = request.resample_by or request.order_by
-            binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
-        asked, not_installed = _installed(specs, request, params, len(binding.features))
-        for note in binding.notes:
-            listener.note(note)
+    return _Asked(specs, params, metrics.choose(request.metrics), criterion(request.criterion))
 
-        # Load.
-        with stage(listener, "reading"):
-            loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-            loaded = in_units(loaded, source, request.resample_by, request.order_by)
-            batch = loaded.batch
-            splits = split_rows(len(batch), Holdout("cv", folds=request.folds), request.seed, batch.units)
-            side_inputs = load_side_inputs(request.sides, binding)
 
-        # Predict held-out rows with every method, and choose one.
-        outcomes = cross_validate(
-            asked,
-            loaded.batch,
-            splits,
-            budget=request.budget,
-            seed=request.seed,
-            listener=listener,
-            sides=side_inputs.sides,
-        )
-        choice = replace(choose(outcomes, loaded.batch, splits, metric), not_installed=not_installed)
+def _compare(
+    request: CompareRequest, of: _Asked, source: Source, listener: Listener, sample: Sample | None = None
+) -> tuple[Report, Choice]:
+    """Compare on these rows; if they are a sample, measure on the others."""
+    features = any(spec.needs_features for spec in of.specs)
+    # Bind columns to roles.
+    with stage(listener, "looking at the columns"):
+        held_out_by = request.resample_by or request.order_by
+        binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
+    asked, not_installed = _installed(of.specs, request, of.params, len(binding.features))
+    for note in binding.notes:
+        listener.note(note)
 
-        # Measure the predictions.
-        rows, classes = loaded.batch.take(splits.predicted), class_names(binding)
-        kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
+    # Load.
+    with stage(listener, "reading"):
+        loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
+        loaded = in_units(loaded, source, request.resample_by, request.order_by)
+        batch = loaded.batch
+        splits = split_rows(len(batch), Holdout("cv", folds=request.folds), request.seed, batch.units)
+        side_inputs = load_side_inputs(request.sides, binding)
+
+    # Predict held-out rows with every method, and choose one.
+    others = None if sample is None or request.order_by is not None or sample.others is None else sample
+    outcomes = cross_validate(
+        asked,
+        batch,
+        splits,
+        budget=request.budget,
+        seed=request.seed,
+        listener=listener,
+        sides=side_inputs.sides,
+        settle=others is not None,
+    )
+    outcomes = outcomes if others is None else tuple(map(_row_by_row, outcomes))
+    choice = replace(choose(outcomes, batch, splits, of.criterion), not_installed=not_installed)
+
+    # Measure the predictions.
+    rows, classes = batch.take(splits.predicted), class_names(binding)
+    kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
+    if others is None:
         with stage(listener, "measuring"):
             measured = measure_all(
                 _candidates(outcomes, rows),
                 rows,
-                chosen,
+                of.metrics,
                 request.options,
                 classes,
                 against=(IDENTITY, choice.name),
                 folds=splits.folds,
                 kinds=kinds,
             )
-        report = report_on(
-            "compare",
-            request.seed,
-            data_facts(source, loaded, binding),
+        data = data_facts(source, loaded, binding)
+    else:
+        sums = others.measure(
+            {
+                one.spec.name: one.fitted
+                for one in outcomes
+                if one.spec.name != IDENTITY and one.predicted is not None and one.fitted is not None
+            },
+            None,
             binding,
-            replace(
-                measured,
-                scores=(
-                    *_with_standings(measured.scores, outcomes, metric, rows, request.seed),
-                    *_without_predictions(outcomes),
-                ),
-            ),
-            artifact=None if request.select is None else as_text(request.select),
-            chosen=choice.name,
-            warnings=(
-                *score_warnings(LabelCheck.of(loaded.batch), raw_probabilities(loaded.batch), binding),
-                *unit_warnings(source, loaded, binding),
-                *choice_warnings(choice),
-            ),
+            of.metrics,
+            request.options,
+            listener,
+            bad_rows=request.bad_rows,
+            raw=IDENTITY,
+            against=tuple(dict.fromkeys((IDENTITY, choice.name))),
+            kinds=kinds,
         )
-
-    # Fit the chosen method, if it is to be kept.
-    selected = None if request.select is None else fit(_fit_request(request, choice), listener)
-    return CompareResult(report, choice, selected)
+        sources = [(one.name, one.source, one.seconds) for one in _candidates(outcomes, rows)]
+        measured, data = sums.measured(sources), sums.data(source, loaded, binding)
+    sampled = None if sample is None else sample.sampled
+    report = report_on(
+        "compare",
+        request.seed,
+        data,
+        binding,
+        replace(
+            measured,
+            scores=(
+                *_with_standings(measured.scores, outcomes, of.criterion, rows, request.seed),
+                *_without_predictions(outcomes),
+            ),
+        ),
+        artifact=None if request.select is None else as_text(request.select),
+        chosen=choice.name,
+        warnings=(
+            *([] if sampled is None else [sampled.warning]),
+            *score_warnings(LabelCheck.of(batch), raw_probabilities(batch), binding),
+            *unit_warnings(source, loaded, binding),
+            *choice_warnings(choice),
+        ),
+    )
+    return report, choice
 
 
 def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
@@ -217,6 +280,13 @@ def _installed(
         for spec, resolved in asked.items():
             catalog.require(spec, resolved, features, request.sides.roles)
     return catalog.installed(asked, features, request.sides.roles)
+
+
+def _row_by_row(outcome: Outcome) -> Outcome:
+    """The outcome, unless what its calibrator says of a row depends on the rows beside it."""
+    if outcome.fitted is None or not outcome.fitted.whole_table:
+        return outcome
+    return Outcome(outcome.spec, "skipped", reason="its predictions need all rows of a table at once")
 
 
 def _with_standings(
@@ -260,7 +330,7 @@ def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:
 
 def _fit_request(request: CompareRequest, choice: Choice) -> FitRequest:
     table = ("data", "flags", "sides", "input_format", "delimiter", "bad_rows", "resample_by", "order_by")
-    shared = (*table, "metrics", "options", "seed")
+    shared = (*table, "metrics", "options", "seed", "engine", "master", "sample")
     return FitRequest(
         method=choice.name,
         output=request.select,

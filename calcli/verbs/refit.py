@@ -15,22 +15,24 @@ they did when it was fitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
-from calcli.batch import Batch, SideInputs
+from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.engines.listener import SILENT, Listener, stage
+from calcli.engines.local import BadRows
+from calcli.engines.options import Engine, check_master
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.fitting import contest
 from calcli.fitting.intervals import opened_intervals
-from calcli.fitting.learn import learn
+from calcli.fitting.learn import Learned, learn
 from calcli.fitting.manifest import write
 from calcli.fitting.model import Model, opened
 from calcli.fitting.model_selection import IDENTITY
@@ -41,6 +43,7 @@ from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
 from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.metrics.catalog import MetricSpec
 from calcli.numeric.losses import log_loss
 from calcli.places import Url, folder
 from calcli.reports.groups import in_units
@@ -48,6 +51,7 @@ from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Candidate,
+    Measurements,
     class_names,
     data_facts,
     measure_all,
@@ -55,7 +59,7 @@ from calcli.reports.measuring import (
     raw_probabilities,
     report_on,
 )
-from calcli.reports.schema import RAW, Report, ScoreSource
+from calcli.reports.schema import RAW, DataFacts, Report, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
@@ -63,6 +67,9 @@ from calcli.tables.load import Loaded, load
 from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.refit_policy import PolicyRefit, refit_intervals, refit_policy
+
+if TYPE_CHECKING:
+    from calcli.spark.sample import Sample
 
 MARGIN = 0.001
 """The tolerance of the guard, relative to the metric without calibration."""
@@ -92,6 +99,8 @@ class RefitRequest:
         As for `fit`; None are those of the recipe.
     sides
         What the method may use beside the rows; what the artifact keeps need not be named again.
+    engine, master, sample
+        As for `fit`; of a cluster a sample of the rows is fitted on, and all others are compared on.
     """
 
     artifact: str | Path
@@ -105,6 +114,9 @@ class RefitRequest:
     input_format: str | None = None
     delimiter: str | None = None
     seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +129,11 @@ class Evidence:
     @classmethod
     def of(cls, rows: Batch, in_place: Candidate, new: Candidate) -> Evidence:
         gain = log_loss(in_place.prob, rows.labels) - log_loss(new.prob, rows.labels)
-        found = contest.Evidence.of(gain, rows.weight, rows.together)
+        return cls.asked(contest.Evidence.of(gain, rows.weight, rows.together))
+
+    @classmethod
+    def asked(cls, found: contest.Evidence) -> Evidence:
+        """With what is asked for."""
         return cls(found.nats, max(EVIDENCE * found.effect, STANDARD_ERRORS * found.error))
 
     def lacking(self, name: str) -> str | None:
@@ -164,6 +180,7 @@ class RefitResult:
 
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | PolicyRefit:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
+    check_master(request.engine, request.master, request.sample)
     artifact, path = store.read(request.artifact), folder(request.artifact)
     more = request.resample_by, request.seed, listener
     if artifact.manifest.holds_intervals:
@@ -185,70 +202,96 @@ def _refit_calibrator(
     if (request.resample_by, request.order_by) != (None, None):
         recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)
     recipe.check_settings(request.sides)
+    recipe.check_installed({*request.sides.roles, *old.calibrator.sides.roles})
+    Guard.of(request.guard, metrics.choose(f"{recipe.metrics},{request.guard}"))
+    if request.engine == "local":
+        with _open(request) as source:
+            return _refit(request, old, path, recipe, source, listener)
+
+    from calcli.spark.sample import drawn
+
+    if request.pool_nights is not None:
+        raise UsageError("--pool-nights counts files, and a cluster reads directories", hint="name the directories")
+    with drawn(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding) as sample:
+        return _refit(request, old, path, recipe, sample.source, listener, sample)
+
+
+def _refit(
+    request: RefitRequest,
+    old: Model,
+    path: Path | Url,
+    recipe: Recipe,
+    source: Source,
+    listener: Listener,
+    sample: Sample | None = None,
+) -> RefitResult:
+    """Fit on these rows; if they are a sample, compare on the others."""
     sides = {*request.sides.roles, *old.calibrator.sides.roles}
-    recipe.check_installed(sides)
-    chosen = metrics.choose(f"{recipe.metrics},{request.guard}")
+    chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + ("" if sample is None else ",nll"))
     guard = Guard.of(request.guard, chosen)
     features = recipe.needs_features or old.needs_features
-    with _open(request) as source:
-        # Bind columns to roles as the artifact does.
-        with stage(listener, "looking at the columns"):
-            binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
-        recipe.check_installed(sides, len(binding.features))
-        classes = class_names(binding)
+    # Bind columns to roles as the artifact does.
+    with stage(listener, "looking at the columns"):
+        binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
+    recipe.check_installed(sides, len(binding.features))
+    classes = class_names(binding)
 
-        # Load.
-        with stage(listener, "reading"):
-            loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
-            loaded = in_units(loaded, source, recipe.resample_by, recipe.order_by)
-            seen = seen_before(source, loaded, old.manifest)
-            side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
+    # Load.
+    with stage(listener, "reading"):
+        loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
+        loaded = in_units(loaded, source, recipe.resample_by, recipe.order_by)
+        seen = seen_before(source, loaded, old.manifest)
+        side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
 
-        # Learn: select a method, predict held-out rows, fit.
-        learned = learn(recipe, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
-        for remark in learned.calibrator.remarks():
-            listener.note(remark)
-        if learned.rows is None:
-            raise UsageError(
-                f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
-                hint="fit it again with another --holdout",
-            )
-
-        # Measure no calibration, the calibrator in place and the new one on held-out rows, new ones if there are any.
-        unseen = learned.rows & ~seen
-        compared = learned.restricted_to(unseen) if unseen.any() else learned
-        rows = compared.held_out(loaded.batch)
-        edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
-        in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
-        with stage(listener, "measuring"):
-            candidates = [
-                raw_candidate(rows),
-                Candidate(IN_PLACE, in_place, old.calibrator.predict(rows, edges)),
-                *compared.candidates,
-            ]
-            measured = measure_all(
-                candidates, rows, chosen, request.options, classes, against=(RAW, IN_PLACE), folds=compared.folds
-            )
-        report = report_on(
-            "refit",
-            request.seed,
-            data_facts(source, loaded, binding),
-            binding,
-            measured,
-            artifact=as_text(path),
-            chosen=learned.spec.name,
-            warnings=(
-                *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
-                *seen_warnings(seen, unseen),
-            ),
+    # Learn: select a method, predict held-out rows, fit.
+    others = None if sample is None or not _by_row(old) or not sample.measures(recipe) else sample
+    asked = recipe if others is None else replace(recipe, holdout="none")
+    learned = learn(asked, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
+    learned = learned if sample is None else replace(learned, sampled=sample.sampled)
+    for remark in learned.calibrator.remarks():
+        listener.note(remark)
+    if learned.rows is None and others is None:
+        raise UsageError(
+            f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
+            hint="fit it again with another --holdout",
         )
 
-        wrong = label_refusal(old.manifest, learned.label_check) or _wrong_file(old, _new_files(source, loaded, seen))
-        choice = None if wrong is not None else chosen_again(old, source, loaded, compared, request.seed)
+    # Measure no calibration, the calibrator in place and the new one on held-out rows, new ones if there are any.
+    edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
+    in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
+    unseen = seen if learned.rows is None else learned.rows & ~seen
+    with stage(listener, "measuring"):
+        if others is not None:
+            there = (others, chosen, request.options, recipe.bad_rows)
+            comparison = _on_others(old, learned, in_place, source, loaded, binding, there, listener)
+        else:
+            compared = learned.restricted_to(unseen) if unseen.any() else learned
+            old_prob = old.calibrator.predict(compared.held_out(loaded.batch), edges)
+            place = Candidate(IN_PLACE, in_place, old_prob)
+            data = data_facts(source, loaded, binding)
+            comparison = _on_held_out(place, compared, loaded.batch, data, chosen, request.options, classes)
+    compared = comparison.learned
+    report = report_on(
+        "refit",
+        request.seed,
+        comparison.data,
+        binding,
+        comparison.measured,
+        artifact=as_text(path),
+        chosen=learned.spec.name,
+        warnings=(
+            *([] if compared.sampled is None else [compared.sampled.warning]),
+            *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
+            *seen_warnings(seen, unseen),
+        ),
+    )
+
+    wrong = label_refusal(old.manifest, learned.label_check) or _wrong_file(old, _new_files(source, loaded, seen))
+    choice = None if wrong is not None else chosen_again(old, source, loaded, compared, request.seed)
 
     # Keep it if the labels look right, it is shown to be better and the guard agrees.
     name, guard = learned.spec.name, _with_margin(guard, report)
-    evidence = Evidence.of(rows, *candidates[1:])
+    evidence = comparison.evidence
     unshown = evidence.lacking(name)
     undecided = choice.why if choice is not None and choice.policy is None else None
     why = wrong or unshown or _refusal(guard, report, name) or undecided
@@ -263,7 +306,55 @@ def _refit_calibrator(
             model = Model.of(path, manifest, binding, None, compared.calibrator)
             with_policy(model, asked_of(old), choice, report.data).save(path)
     kept, usual = why and f"{why}; nothing was changed", why is not None and why == unshown
-    return RefitResult(path, report, kept, usual, name, evidence, guard, _moved(*candidates[1:]))
+    return RefitResult(path, report, kept, usual, name, evidence, guard, comparison.moved)
+
+
+class _Comparison(NamedTuple):
+    """The calibrator in place and the new one on the same rows; the attributes are those of `RefitResult`."""
+
+    learned: Learned
+    measured: Measurements
+    data: DataFacts
+    evidence: Evidence
+    moved: tuple[float, float]
+
+
+def _on_held_out(
+    in_place: Candidate,
+    learned: Learned,
+    batch: Batch,
+    data: DataFacts,
+    chosen: Sequence[MetricSpec],
+    options: Options,
+    classes: tuple[str, ...],
+) -> _Comparison:
+    """On the rows that were held out."""
+    rows, (new,) = learned.held_out(batch), learned.candidates
+    candidates = [raw_candidate(rows), in_place, new]
+    measured = measure_all(candidates, rows, chosen, options, classes, against=(RAW, IN_PLACE), folds=learned.folds)
+    evidence, moved = Evidence.of(rows, in_place, new), _moved(in_place.prob, new.prob)
+    return _Comparison(learned, measured, data, evidence, moved)
+
+
+def _on_others(
+    old: Model,
+    learned: Learned,
+    in_place: ScoreSource,
+    source: Source,
+    loaded: Loaded,
+    binding: Binding,
+    there: tuple[Sample, Sequence[MetricSpec], Options, BadRows],
+    listener: Listener,
+) -> _Comparison:
+    """On the rows of a cluster outside the sample; how far probabilities moved is that of the sample's rows."""
+    (sample, chosen, options, bad_rows), name, new = there, learned.spec.name, learned.calibrator
+    calibrators, against = {IN_PLACE: old.calibrator, name: new}, (RAW, IN_PLACE)
+    sums = sample.measure(calibrators, name, binding, chosen, options, listener, bad_rows=bad_rows, against=against)
+    sources = [(RAW, ScoreSource("raw")), (IN_PLACE, in_place), (name, learned.source)]
+    measured = sums.measured([(*each, Seconds()) for each in sources])
+    moved = _moved(old.calibrator.predict(loaded.batch), new.predict(loaded.batch))
+    data, evidence = sums.data(source, loaded, binding), Evidence.asked(sums.evidence((2, 1)))
+    return _Comparison(sums.learned(learned), measured, data, evidence, moved)
 
 
 def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path | Url:
@@ -280,6 +371,11 @@ def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path | Url:
 
 def _open(request: RefitRequest) -> Source:
     """The table: of its files, the nights that are asked for."""
+    if request.engine != "local":
+        raise UsageError(
+            "--engine spark renews calibrators, and not policies without one",
+            hint="take a sample of the rows, and leave out --engine",
+        )
     nights = request.pool_nights
     if nights is not None and nights < 1:
         raise UsageError(f"--pool-nights {nights}: at least one night is needed")
@@ -305,9 +401,14 @@ def _of_fit(manifest: Manifest) -> str:
     return f"of {manifest.created[:19].replace('T', ' ')} UTC on {rows:,} rows"
 
 
-def _moved(in_place: Candidate, new: Candidate) -> tuple[float, float]:
+def _by_row(old: Model) -> bool:
+    """Whether the artifact can be measured on rows that are not all here: it decides nothing, and takes each alone."""
+    return old.policy is None and not old.calibrator.whole_table
+
+
+def _moved(in_place: FloatArray, new: FloatArray) -> tuple[float, float]:
     """The mean and the largest difference of the probabilities of a row; of its classes, the largest."""
-    moved = np.abs(new.prob - in_place.prob).reshape(len(new.prob), -1).max(axis=1)
+    moved = np.abs(new - in_place).reshape(len(new), -1).max(axis=1)
     return float(moved.mean()), float(moved.max())
 
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from calcli.numeric.pooled import Running, by_score, isotonic_blocks
+from calcli.numeric.pooled import FINEST, Running, by_score, isotonic_blocks
 
 
 def test_equal_scores_are_one() -> None:
@@ -88,3 +88,34 @@ def test_what_a_bin_holds_is_what_its_rows_weigh(rows: list[tuple[int, int, floa
             np.testing.assert_allclose(held[place], expected, rtol=1e-9, atol=1e-12 * weight.sum())
             if expected == 0:
                 assert held[place] == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3000, 3000), st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=80),
+    st.integers(2, 40),
+    st.integers(0, 79),
+)
+def test_scores_are_made_one_in_cells_however_rows_are_parted(
+    rows: list[tuple[int, int, int]], most: int, cut: int
+) -> None:
+    """Cells of the narrowest width that leaves so few; each score lies in the cell that stands for it."""
+    place, label, weight = np.array(rows, dtype=float).T
+    score, label = place * 2.0**-22 * 1.25, label.astype(np.int64)
+    whole = by_score(score, label, weight)
+    pooled = whole.within(most)
+    cut = cut % len(rows)
+    one, two = (by_score(score[part], label[part], weight[part]).within(most) for part in (np.s_[:cut], np.s_[cut:]))
+    parted = (one + two).within(most)
+    for name in ("score", "weight", "positive", "rows", "step"):
+        np.testing.assert_array_equal(getattr(parted, name), getattr(pooled, name))
+    if len(whole.score) <= most:
+        assert pooled.step == 0.0
+        return
+    assert len(pooled.score) <= most
+    assert pooled.step == FINEST or len(np.unique(np.floor(score / (pooled.step / 2)))) > most
+    near = np.abs(score[:, None] - pooled.score).min(axis=1)
+    assert near.max() <= pooled.step / 2
+    cell = np.floor(score / pooled.step)
+    expected = [weight[cell == each].sum() for each in np.unique(cell)]
+    np.testing.assert_array_equal(pooled.weight, expected)
+    assert pooled.rows.sum() == len(rows)

@@ -18,6 +18,9 @@ from tests.support.samples import clicks
         ("fit", "days.parquet", "-m", "platt", "-o", "there"),
         ("apply", "kept", "days.parquet", "-o", "there"),
         ("evaluate", "days.parquet", "--with", "kept"),
+        ("fit", "days.parquet", "-o", "there"),
+        ("compare", "days.parquet", "--select", "there"),
+        ("refit", "kept", "days.parquet"),
     ],
 )
 def test_the_line_names_the_extra(

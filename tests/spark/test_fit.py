@@ -125,9 +125,6 @@ def test_more_classes(driver: Driver, tmp_path: Path) -> None:
     assert done.code == 0, done.stderr
     here = calcli.fit(table, method="platt", output=tmp_path / "here").model
     np.testing.assert_allclose(calcli.load(kept).predict(table), here.predict(table), rtol=0, atol=1e-10)
-    done = driver.run("fit", table, "-m", "temperature", "-o", kept, "--engine", "spark")
-    assert done.code == 2
-    assert "two classes only" in done.stderr
 
 
 def test_bad_rows_fail_by_reason_or_are_left_out(days: Path, driver: Driver, tmp_path: Path) -> None:
@@ -146,10 +143,9 @@ def test_bad_rows_fail_by_reason_or_are_left_out(days: Path, driver: Driver, tmp
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("-o", "x"), 2, "auto compares methods on all rows at once"),
-        (("-o", "x", "-m", "isotonic"), 2, "identity, temperature, platt, quadratic, beta, spline"),
         (("-o", "x", "-m", "platt", "--bins", "auto"), 2, "--bins auto needs the number of held-out rows"),
         (("-m", "platt"), 2, "try: -o NAME.platt"),
+        (("-o", "x", "--resample-by", "user"), 3, "--resample-by: no column 'user'"),
         (("-o", "x", "-m", "platt", "--logit", "age", "--label", "lable"), 3, "did you mean 'label'?"),
         (("-o", "x", "-m", "platt", "--prob", "logit"), 3, "looks like logits, not probabilities"),
     ],

@@ -12,11 +12,28 @@ import pytest
 import calcli
 from tests.support.samples import clicks
 from tests.support.shell import HANGS
-from tests.support.spark import Cluster, Driver
+from tests.support.spark import Cluster, Driver, launch_worker, wait_for, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
 FILES = 40
+
+
+def test_a_sample_is_the_same(tmp_path: Path, cluster: Cluster, driver: Driver) -> None:
+    """Killed whenever it may be."""
+    many = write_days(tmp_path / "days")
+    words = ["fit", str(many), "-m", "isotonic", "--sample", "2000", "--engine", "spark", "-o"]
+    assert driver.run(*words, str(tmp_path / "before")).code == 0
+    driver.begin(words=[*words, str(tmp_path / "after")])
+    time.sleep(1)
+    cluster.kill_worker()
+    done = driver.answer()
+    cluster.workers.append(launch_worker(tmp_path, "another", cluster.url))
+    wait_for(tmp_path / "another.log", "Successfully registered with master")
+    assert done["code"] == 0, done["stderr"]
+    before, after = (calcli.load(tmp_path / name).manifest for name in ("before", "after"))
+    assert [one.sha256 for one in before.payloads] == [one.sha256 for one in after.payloads]
+    assert before.fit == after.fit
 
 
 def test_every_row_comes_once(tmp_path: Path, cluster: Cluster, driver: Driver) -> None:

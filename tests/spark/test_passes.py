@@ -8,12 +8,16 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calcli
+from calcli.batch import Batch
 from calcli.errors import DataError
 from calcli.fitting.splits import Holdout, KeyedFolds
-from calcli.methods import catalog
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import LEAST
 from calcli.methods.calibrator import PLAIN
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.spark import passes
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
 from calcli.spark.session import KEY, KEYS
 from calcli.spark.table import _sums
@@ -60,10 +64,28 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
     assert parts.ranking.auc == pytest.approx(whole.ranking.auc, abs=1e-12)
 
 
+def test_near_scores_are_one_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fit is that of rows whose scores are the middles of their cells, and the report says how wide these are."""
+    monkeypatch.setattr(passes, "MOST_SCORES", LEAST)
+    frame, isotonic = keyed(3 * LEAST), catalog.find("isotonic")
+    whole = KeyedRows("days", rows_of(frame).binding, None, keep_going=False)
+    adding = SumsPass(whole, isotonic, {})
+    one, two = (adding(iter([part])) for part in (frame[:5000], frame[5000:]))
+    one += two
+    (step,) = {one.step} - {0.0}
+    assert frame["logit"].n_unique() > LEAST >= len(one.sums[0].scores["all"].score)
+    moved = frame.with_columns(logit=((frame["logit"] / step).floor() + 0.5) * step)
+    found = calibrator.finish(isotonic, one.sums[0], {}, classes=2)
+    expected = calcli.fit(moved, method="isotonic", holdout="none", flags=Flags(weight="w", features=())).model
+    scores = moved["logit"].to_numpy()
+    np.testing.assert_allclose(found.predict(Batch(scores)), expected.predict(moved), rtol=0, atol=1e-12)
+
+
 def test_without_calibrators_all_rows_are_measured() -> None:
     frame = keyed()
     chosen = metrics.choose("nll")
-    found = MetricsPass(rows_of(frame), "platt", {}, PLAIN, chosen, Options())(iter([frame[:7], frame[7:]]))
+    measuring = MetricsPass(rows_of(frame), {"platt": {}}, "platt", PLAIN, chosen, Options())
+    found = measuring(iter([frame[:7], frame[7:]]))
     assert found.rows == 1200
     assert not found.log_odds.sums.any()
     p = 1 / (1 + np.exp(-frame["logit"].to_numpy()))

@@ -163,6 +163,7 @@ BAD = {
     "no such holdout": ({"method": "platt", "holdout": "five"}, UsageError, "cv:5"),
     "more folds than rows": ({"method": "platt", "holdout": "cv:9999"}, UsageError, "2,000 rows"),
     "no such guard": ({"method": "platt", "guard": "nil"}, UsageError, "'nll'"),
+    "sample of no cluster": ({"method": "platt", "sample": 9}, UsageError, "--sample is how many rows"),
     "one fold": ({"method": "platt", "holdout": "cv:1"}, UsageError, "at least 2"),
 }
 

@@ -31,6 +31,7 @@ calcli compare train.parquet --budget 60 --select best"""
     options.SELECT,
     options.HTML,
     options.FORMAT,
+    *options.SAMPLED,
     *options.GENERAL,
 )
 def compare(arguments: Arguments) -> None:

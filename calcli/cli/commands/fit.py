@@ -35,7 +35,7 @@ calcli fit days/ -m platt -o nightly --engine spark"""
     options.SEED,
     options.ARTIFACT_OUTPUT,
     options.FORMAT,
-    *options.CLUSTER,
+    *options.SAMPLED,
     options.DRY_RUN,
     *options.GENERAL,
 )

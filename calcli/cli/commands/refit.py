@@ -29,6 +29,7 @@ calcli refit clicks.platt --rollback"""
     options.SEED,
     options.ROLLBACK,
     options.FORMAT,
+    *options.SAMPLED,
     *options.GENERAL,
 )
 def refit(arguments: Arguments) -> None:

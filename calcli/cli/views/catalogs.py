@@ -19,7 +19,12 @@ _ORDER = {
     "kept or reversed": "kept, or reversed if the scores rank worse than chance",
     "changed": "may change",
 }
-_SUMS = {"yes": "sums over rows", "binary": "sums over rows, for two classes", "no": "rows"}
+_SUMS = {
+    "yes": "sums over rows",
+    "binary": "sums over rows, for two classes",
+    "scores": "sums over the rows of each score",
+    "no": "rows",
+}
 
 
 def method_list(specs: Sequence[methods.MethodSpec], screen: Screen) -> list[str]:

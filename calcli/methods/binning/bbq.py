@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params
+from calcli.methods.base import Params, Sums
 from calcli.numeric.bins import edges_just_above, width_edges
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.pooled import Running, by_score
@@ -60,6 +60,14 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         levels += part * np.stack([histogram.level[place], histogram.held[place]])
     level, held = np.clip(levels, 0.0, 1.0)
     return State(arrays={"cuts": cuts, "level": level, SUPPORTED: held})
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+
+def finish(sums: Sums, params: Params) -> State:
+    return fit(sums.scores["all"].batch(), NO_SIDE_INPUTS, params, 0)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params, number
+from calcli.methods.base import Params, Sums, number
 from calcli.methods.scaling import platt
 from calcli.numeric.links import sigmoid
 from calcli.numeric.pooled import Running, by_score
@@ -34,6 +34,14 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         fits.append(own if own.number("a") * everyone.number("a") > 0 else everyone)
     coefficients = {name: np.array([own.number(name) for own in fits]) for name in ("a", "b")}
     return State(arrays={"cuts": cuts, **coefficients})
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+
+def finish(sums: Sums, params: Params) -> State:
+    return fit(sums.scores["all"].batch(), NO_SIDE_INPUTS, params, 0)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

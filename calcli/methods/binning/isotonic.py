@@ -12,13 +12,21 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params
+from calcli.methods.base import Params, Sums
 from calcli.numeric.pooled import by_score, isotonic_blocks, supported_levels
 from calcli.state import SUPPORTED, State
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    pooled = by_score(batch.score, batch.labels, batch.weight)
+    return finish(gather(batch, params), params)
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+
+def finish(sums: Sums, params: Params) -> State:
+    pooled = sums.scores["all"]
     first, last, level = blocks = isotonic_blocks(pooled)
     held = supported_levels(pooled, blocks)
     # The two ends of each block: interpolation needs no others. A block of one score has one end.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params, number
+from calcli.methods.base import Params, Sums, number
 from calcli.methods.scaling import platt
 from calcli.numeric.pooled import Running, by_score
 from calcli.state import State, nest, unnest
@@ -25,6 +25,14 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     place = np.searchsorted(cuts, pooled.score, side="left")
     mean = np.bincount(place, pooled.weight * pooled.score) / np.bincount(place, pooled.weight)
     return nest({"platt": scaling, "bins": State(arrays={"cuts": cuts, "mean": mean})})
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+
+def finish(sums: Sums, params: Params) -> State:
+    return fit(sums.scores["all"].batch(), NO_SIDE_INPUTS, params, 0)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

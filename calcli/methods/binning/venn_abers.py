@@ -19,7 +19,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params
+from calcli.methods.base import Params, Sums
 from calcli.numeric.bins import just_above, just_below
 from calcli.numeric.links import one_against_rest
 from calcli.numeric.pooled import by_score
@@ -27,7 +27,15 @@ from calcli.state import State, unnest
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    pooled = by_score(batch.score, batch.labels, batch.weight)
+    return finish(gather(batch, params), params)
+
+
+def gather(batch: Batch, params: Params) -> Sums:
+    return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+
+def finish(sums: Sums, params: Params) -> State:
+    pooled = sums.scores["all"]
     p1 = np.append(_with_one_more(pooled.weight, pooled.positive), 1.0)  # above all scores
     mirrored = _with_one_more(pooled.weight[::-1], (pooled.weight - pooled.positive)[::-1])
     p0 = np.append(0.0, 1.0 - mirrored[::-1])  # below all scores

@@ -12,6 +12,7 @@ SPECS = (
         "isotonic regression (PAV), interpolated between its steps",
         order="kept",
         reaches_ends=True,
+        sums="scores",
     ),
     _spec(
         "histogram",
@@ -23,6 +24,7 @@ SPECS = (
             integer("bins", 15, "number of bins", 1, 100_000),
             choice("binning", "mass", "equal-mass or equal-width bins", "mass", "width"),
         ),
+        sums="scores",
     ),
     _spec(
         "isotonic-centered",
@@ -31,6 +33,7 @@ SPECS = (
         "isotonic regression without flat steps, strictly increasing between block centres",
         auto="binary",
         order="kept",
+        sums="scores",
     ),
     _spec(
         "venn-abers",
@@ -39,6 +42,7 @@ SPECS = (
         "isotonic regression with the row added under each label: an interval and its merged probability",
         interval=True,
         order="kept",
+        sums="scores",
     ),
     _spec(
         "scaling-binning",
@@ -47,6 +51,7 @@ SPECS = (
         "Platt scaling, then the mean of the equal-mass bin that the result falls into",
         order="kept or reversed",
         params=(integer("bins", 30, "number of bins", 1, 100_000),),
+        sums="scores",
     ),
     _spec(
         "histogram-platt",
@@ -57,6 +62,7 @@ SPECS = (
             integer("bins", 3, "number of bins", 1, 10_000),
             number("rows", 20.0, "the least weight of either class for a bin's own fit", 1, 1e9),
         ),
+        sums="scores",
     ),
     _spec(
         "bbq",
@@ -69,5 +75,6 @@ SPECS = (
             choice("score", "aic", "how histograms are weighted", "aic", "bic", "bayes"),
         ),
         presets={"paper": {"score": "bayes"}},
+        sums="scores",
     ),
 )
