@@ -8,12 +8,12 @@ is learned from the nights so far. Those, and the wealth of the bets, are kept i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -22,13 +22,27 @@ from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.errors import FileSystemError, UsageError
+from calcli.evaluation.compared_scores import NamedScores
+from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.model import Model
-from calcli.numeric.e_process import BETS, DIRECTIONS, STAKES, EProcess, Night, between_nights, directions, log_payoffs
-from calcli.places import Url, stores
+from calcli.numeric.e_process import (
+    BETS,
+    DIRECTIONS,
+    STAKES,
+    EProcess,
+    Night,
+    NightSums,
+    between_nights,
+    directions,
+    log_expected,
+    payoffs_of,
+    strengths,
+)
+from calcli.places import Url, folder, stores
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
-from calcli.tables.source import FileFact, Source
+from calcli.tables.source import Source
 
 SCHEMA = "calcli.drift/2"
 _FORMER = "calcli.drift/1"
@@ -59,6 +73,13 @@ _WORDS = {
 def drift_baseline_of(model: Model) -> DriftBaseline | None:
     """The residuals at the fit of an artifact; None where no rows were held out."""
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
+
+
+def drift_asked(request: EvaluateRequest, drift: str, named_scores: NamedScores) -> tuple[int, Model, Path | Url]:
+    """The place of the artifact of --drift among the scores, which the raw one leads, the artifact, and its log."""
+    place = request.all_artifacts.index(drift)
+    model = list(named_scores.models.values())[place]
+    return 1 + place, model, folder(request.state or f"{model.path}.drift.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +203,54 @@ class DriftVerdict:
         return as_json({**asdict(self), "threshold": 1.0 / ALPHA})
 
 
+class NewRows(Protocol):
+    """The rows of an observation that were not tested before, wherever they are."""
+
+    @property
+    def files(self) -> Sequence[tuple[str, str]]:
+        """The files that they are in, and the hash of each."""
+        ...
+
+    def nights(self, baseline: DriftBaseline) -> list[NightSums]:
+        """The sums over residuals, of each class; of no weight where there are none."""
+        ...
+
+    def log_expected(
+        self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """What `e_process.log_expected` sums up, of each class, given the sums over all rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHere:
+    """New rows in arrays."""
+
+    prob: FloatArray
+    label: LabelArray
+    weight: FloatArray
+    files: Sequence[tuple[str, str]] = ()
+
+    def nights(self, baseline: DriftBaseline) -> list[NightSums]:
+        return [NightSums.of(z, residual, along, self.weight) for z, residual, along in self._each(baseline)]
+
+    def log_expected(
+        self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        return [
+            log_expected(z, along, self.weight / night.weight, theta)
+            for (z, _, along), night, theta in zip(self._each(baseline), nights, strengths, strict=True)
+        ]
+
+    def _each(self, baseline: DriftBaseline) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Of each class the log-odds, the residuals, and how far these count in each direction."""
+        scales = zip(baseline.centre.tolist(), baseline.spread.tolist(), strict=True)
+        for (z, residual), (centre, spread) in zip(each_class(self.prob, self.label), scales, strict=True):
+            yield z, residual, directions(z, centre, spread)
+
+
 def observe(
-    model: Model,
-    source: Source,
-    rows: BufferedScores,
-    row_numbers: IntArray | None,
-    prob: FloatArray,
-    state: Path | Url,
-    names: Sequence[str],
+    model: Model, state: Path | Url, names: Sequence[str], new_rows: Callable[[frozenset[str]], NewRows | None]
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
 
@@ -199,14 +260,12 @@ def observe(
     ----------
     model
         Whose calibration is tested.
-    source, rows, row_numbers
-        The table, its rows with labels and weights, and their numbers in the table; None if they are all of it.
-    prob
-        The model's predictions for the rows.
     state
         The file of the log.
     names
         Of the classes.
+    new_rows
+        Given the hashes of the files that were tested before, the rows of all others; None without any.
     """
     baseline = drift_baseline_of(model)
     if baseline is None:
@@ -216,15 +275,28 @@ def observe(
         )
     with _alone(state) as version:
         log = DriftLog.read(state, model, len(names))
-        new = ~source.rows_in(log.known_files)
-        new = new if row_numbers is None else new[row_numbers]
-        if new.any():
-            weight = np.ones(len(new)) if rows.weight is None else rows.weight
-            if weight[new].sum() > 0:
-                fresh = [file for file in source.files() if file.sha256 not in log.known_files]
-                log = _after(log, baseline, prob[new], rows.labels[new], weight[new], fresh)
-                log.write(state, version)
+        rows = new_rows(log.known_files)
+        if rows is not None and (nights := rows.nights(baseline))[0].weight > 0:
+            log = _after(log, baseline, rows, nights)
+            log.write(state, version)
     return _verdict(log, state, names)
+
+
+def rows_of(
+    source: Source, rows: BufferedScores, row_numbers: IntArray | None, prob: FloatArray
+) -> Callable[[frozenset[str]], NewRows | None]:
+    """The new rows of a table in memory: `row_numbers` are those of the rows in it, None if they are all of it."""
+
+    def new_rows(known: frozenset[str]) -> NewRows | None:
+        new = source.rows_in(known)
+        new = ~(new if row_numbers is None else new[row_numbers])
+        if not new.any():
+            return None
+        weight = np.ones(len(new)) if rows.weight is None else rows.weight
+        fresh = [(file.path or "-", file.sha256) for file in source.files() if file.sha256 not in known]
+        return RowsHere(prob[new], rows.labels[new], weight[new], fresh)
+
+    return new_rows
 
 
 @contextmanager
@@ -238,31 +310,22 @@ def _alone(state: Path | Url) -> Iterator[stores.Version | None]:
         yield None
 
 
-def _after(
-    log: DriftLog,
-    baseline: DriftBaseline,
-    prob: FloatArray,
-    label: LabelArray,
-    weight: FloatArray,
-    facts: Sequence[FileFact],
-) -> DriftLog:
+def _after(log: DriftLog, baseline: DriftBaseline, rows: NewRows, sums: Sequence[NightSums]) -> DriftLog:
     """The log after these rows: the residuals of each class, in each direction, against those at the fit."""
-    problems = [
-        (z, residual, directions(z, centre, spread))
-        for (z, residual), centre, spread in zip(
-            each_class(prob, label), baseline.centre.tolist(), baseline.spread.tolist(), strict=True
-        )
-    ]
-    nights = [Night.of(*problem, weight) for problem in problems]
+    nights = [of_class.night for of_class in sums]
+    allowed = log.between_nights(nights)
+    theta = [strengths(night, between) for night, between in zip(nights, allowed, strict=True)]
     payoffs = [
-        log_payoffs(*problem, margin, between, weight)
-        for problem, margin, between in zip(problems, baseline.margin, log.between_nights(nights), strict=True)
+        payoffs_of(*of_class)
+        for of_class in zip(
+            nights, baseline.margin, allowed, theta, rows.log_expected(baseline, sums, theta), strict=True
+        )
     ]
     observation = Observation(
         datetime.now(UTC).isoformat(timespec="seconds"),
-        tuple(file.path or "-" for file in facts),
-        tuple(file.sha256 for file in facts),
-        len(label),
+        tuple(path for path, _ in rows.files),
+        tuple(sha256 for _, sha256 in rows.files),
+        sums[0].rows,
         tuple(np.concatenate([night.mean for night in nights]).tolist()),
         tuple(np.concatenate([night.noise for night in nights]).tolist()),
     )

@@ -17,11 +17,13 @@ from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Clusters, Options, Scored
+from calcli.metrics.bootstrap import Bootstrap
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered
+from calcli.metrics.unit_means import UnitMeans
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
-from calcli.reports.schema import ScoreSource, Seconds
+from calcli.reports.schema import Difference, ScoreSource, Seconds, finite
 from calcli.tables.load import join_batches
 
 HELD = 50_000_000
@@ -48,13 +50,16 @@ class BufferedScores:
 class SummedScores:
     """Sums over rows that are not kept, for the metrics and the curves of several scores.
 
-    `classes` are the names of the classes. Sums over other rows of the same scores are added with ``+=``.
+    `classes` are the names of the classes. Sums over other rows of the same scores are added with ``+=``. The means
+    of `units` give intervals where rows belong together (`together`), and what a bootstrap draws.
     """
 
     classes: tuple[str, ...]
     chosen: Sequence[MetricSpec]
     gathered: Gathered
     tracing: CurveBuilder
+    units: UnitMeans | None = None
+    together: bool = False
 
     @classmethod
     def nothing(
@@ -64,45 +69,80 @@ class SummedScores:
         chosen: Sequence[MetricSpec],
         options: Options,
         kinds: Sequence[Kind] = ("reliability",),
+        *,
+        against: Sequence[str] = (),
+        by_unit: bool = False,
+        together: bool = False,
     ) -> Self:
-        """Without rows."""
-        gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores])
+        """Without rows. The default of `against`, from which differences are wanted, is the first score."""
+        places = [list(scores).index(name) for name in against] or [0]
+        gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores], places)
         return cls(
             classes,
             chosen,
             gathered,
-            CurveBuilder(scores, classes, kinds, bins=options.bins, judged=not options.in_sample),
+            # A diagnosis takes rows for independent of each other.
+            CurveBuilder(scores, classes, kinds, bins=options.bins, judged=not options.in_sample and not together),
+            UnitMeans.nothing(chosen, len(scores)) if by_unit or together else None,
+            together,
         )
 
-    def add(self, scored: Sequence[Scored]) -> None:
-        """More rows, under each score."""
+    def add(self, scored: Sequence[Scored], units: IntArray | None = None) -> None:
+        """More rows, under each score, and the set of each one's unit where these are added up."""
         self.gathered.add(scored)
         self.tracing.add(scored)
+        if self.units is not None and units is not None:
+            self.units.add(scored, self.chosen, units)
 
     def __iadd__(self, other: SummedScores) -> Self:
         self.gathered += other.gathered
         self.tracing += other.tracing
+        if self.units is not None and other.units is not None:
+            self.units += other.units
         return self
 
-    def measured(self, sources: Sequence[tuple[str, ScoreSource, Seconds]]) -> Measurements:
+    def measured(
+        self, sources: Sequence[tuple[str, ScoreSource, Seconds]], replicates: Bootstrap | None = None
+    ) -> Measurements:
         """The report's numbers as far as sums give them; `sources` says what each score is."""
         measured = self.gathered.measured()
+        if replicates is not None:
+            measured = [
+                {name: replicates.complete(place, name, value) for name, value in values.items()}
+                for place, values in enumerate(measured)
+            ]
         scores = tuple(
             score_row(name, source, values, self.classes, seconds)
             for (name, source, seconds), values in zip(sources, measured, strict=True)
         )
         differences = tuple(
-            normal_difference(
-                (scores[place].name, scores[0].name),
+            self._difference(
+                pair,
+                (scores[pair[0]].name, scores[pair[1]].name),
                 metric.name,
-                less(measured[place][metric.name], measured[0][metric.name]),
-                self.gathered.difference(place, metric.name),
+                less(measured[pair[0]][metric.name], measured[pair[1]][metric.name]),
+                replicates,
             )
-            for place in range(1, len(scores))
+            for pair in self.gathered.pairs
             for metric in self.chosen
         )
         definitions = {name: value.definition for name, value in measured[0].items()}
         return Measurements(definitions, scores, differences, self.tracing.curves())
+
+    def _difference(
+        self,
+        pair: tuple[int, int],
+        names: tuple[str, str],
+        metric: str,
+        value: float | None,
+        replicates: Bootstrap | None,
+    ) -> Difference:
+        """As in `measure_all`: by unit where rows belong together, else of the replicates, else by normal theory."""
+        found = self.units.difference(pair, metric) if self.together and self.units is not None else None
+        if found is None and replicates is not None and value is not None:
+            return Difference(*names, metric, value, *map(finite, replicates.difference(*pair, metric)))
+        by_row = None if self.together else self.gathered.difference(pair, metric)
+        return normal_difference(names, metric, value, found or by_row)
 
 
 class ScoreBuffer:

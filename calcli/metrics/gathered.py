@@ -22,10 +22,19 @@ class Gathered:
         The metrics, and how they are computed.
     nothing
         A `Scored` without rows for each score.
+    against
+        The scores, by their places, from which the differences of the others are wanted.
     """
 
-    def __init__(self, chosen: Sequence[MetricSpec], options: Options, nothing: Sequence[Scored]) -> None:
+    def __init__(
+        self,
+        chosen: Sequence[MetricSpec],
+        options: Options,
+        nothing: Sequence[Scored],
+        against: Sequence[int] = (0,),
+    ) -> None:
         self._chosen, self._options, self._nothing = chosen, options, nothing
+        self.pairs = [(one, other) for other in against for one in range(len(nothing)) if one != other]
         self._weight = 0.0
         self._sums: dict[str, list[Any]] = {}
         self._paired: dict[str, list[PairedSums]] = {}
@@ -38,7 +47,7 @@ class Gathered:
             if additive is not None:
                 _add(self._sums, metric.name, [additive.gather(one, self._options) for one in scored])
             if per_row is not None:
-                _add(self._paired, metric.name, [paired_sums(one, scored[0], per_row) for one in scored[1:]])
+                _add(self._paired, metric.name, [paired_sums(scored[a], scored[b], per_row) for a, b in self.pairs])
 
     def __iadd__(self, other: Gathered) -> Self:
         """Add the sums over other rows of the same metrics and scores."""
@@ -64,9 +73,9 @@ class Gathered:
         reason = MANY if self._weight > 0 else "the weights add up to zero"
         return [replace(metric.load()(none, self._options), reason=reason) for none in self._nothing]
 
-    def difference(self, score: int, metric: str) -> Paired | None:
-        """The score at a place from 1 less the first, in a metric that is a mean over rows; None for others."""
-        return self._paired[metric][score - 1].difference() if metric in self._paired else None
+    def difference(self, pair: tuple[int, int], metric: str) -> Paired | None:
+        """The one score of a pair less the other, in a metric that is a mean over rows; None for others."""
+        return self._paired[metric][self.pairs.index(pair)].difference() if metric in self._paired else None
 
 
 def _add(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:

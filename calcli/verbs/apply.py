@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -161,14 +160,9 @@ def _intervals(request: ApplyRequest, artifact: Artifact, listener: Listener) ->
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
     """On a cluster, over a dataset of Parquet files."""
     from calcli.spark import session as spark
+    from calcli.spark.columns import check_row_by_row, terms_of
 
-    if model.policy is not None:
-        raise UsageError(f"{request.artifact} is a policy: not for --engine spark", hint="see: calcli export")
-    if model.calibrator.whole_table:
-        raise UsageError(
-            f"{request.artifact} predicts all rows of a table at once, which is not possible on a cluster",
-            hint="fit it with --set apply=online",
-        )
+    check_row_by_row(request.artifact, model)
     paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
     if str(request.output) == "-":
@@ -179,10 +173,7 @@ def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applie
             added, kept = _columns(request, model, source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
-        terms = None
-        if isinstance(added, CalibratedColumns) and not request.extra:
-            with suppress(UsageError):  # it has no formula
-                terms = added.terms(added.formula())
+        terms = terms_of(added) if isinstance(added, CalibratedColumns) else None
         with stage(listener, "calibrating on Spark"):
             stream = Stream(added, request.bad_rows)
             return added, spark.apply(table, stream, kept, str(request.output), terms), None

@@ -18,13 +18,12 @@ from calcli.evaluation.compared_scores import (
     scale_checks,
     seen_before,
 )
-from calcli.evaluation.drift import observe
+from calcli.evaluation.drift import drift_asked, observe, rows_of
 from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
-from calcli.places import folder
 from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
@@ -66,7 +65,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if request.engine == "spark":
         from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
-        report = evaluate_on_spark(request, named_scores, chosen, listener)
+        report = evaluate_on_spark(request, named_scores, chosen, against, listener)
     else:
         report = _here(request, named_scores, chosen, against, listener)
     # What follows from them: the changes since the baseline, and the gates.
@@ -106,7 +105,7 @@ def _here(
         with stage(listener, "reading"):
             # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
             clusters = _clustering(request, source, scores, named_scores, chosen)
-            buffer = _read(request, source, scores, tally, chosen, clusters)
+            buffer = _read(request, source, scores, tally, chosen, clusters, against)
             units = _units(request, source, tally)
             resampling = Resampling(request.bootstrap, request.seed, None if units is None else units.rank)
             groupings = [(column, groups(source, column, tally)) for column in request.by]
@@ -198,10 +197,12 @@ def _read(
     tally: Tally,
     chosen: tuple[metrics.MetricSpec, ...],
     clusters: Clustering | None,
+    against: Sequence[str],
 ) -> ScoreBuffer:
     """The probabilities of every good row, and its cluster. Features are read in chunks, and never kept."""
     names = [score.name for score in scores]
-    sums = SummedScores.nothing(names, class_names(scores[0].binding), chosen, request.options, request.kinds)
+    classes = class_names(scores[0].binding)
+    sums = SummedScores.nothing(names, classes, chosen, request.options, request.kinds, against=against)
     buffer = ScoreBuffer(scores, sums, clusters, whole_for=request.whole_for(scores))
     bindings, suspect = [score.binding for score in scores], scale_checks(scores)
     if clusters is not None:
@@ -230,8 +231,6 @@ def _drift(
     """Whether the calibration of the artifact of --drift has moved."""
     if request.drift is None:
         return None
-    place = request.all_artifacts.index(request.drift)
-    model = list(named_scores.models.values())[place]
-    prob = rows.candidates[1 + place].prob  # the raw score comes first
-    state = folder(request.state or f"{model.path}.drift.json")
-    return observe(model, source, rows, tally.row_numbers, prob, state, names).to_json()
+    place, model, state = drift_asked(request, request.drift, named_scores)
+    prob = rows.candidates[place].prob
+    return observe(model, state, names, rows_of(source, rows, tally.row_numbers, prob)).to_json()

@@ -49,7 +49,7 @@ def test_what_was_gathered_apart_adds_up(classes):
         assert {name: value.definition for name, value in one.items()} == {
             name: value.definition for name, value in other.items()
         }
-    assert apart.difference(1, "nll") == pytest.approx(whole.difference(1, "nll"), rel=1e-9)
+    assert apart.difference((1, 0), "nll") == pytest.approx(whole.difference((1, 0), "nll"), rel=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -120,8 +120,8 @@ def test_differences_are_those_of_all_rows(weighted):
     found = gathered(scores, SUMMED, Options(), [500, 501])
     for name in ("nll", "brier"):
         whole = paired_sums(scores[1], scores[0], catalog.find(name).load_rows()).difference()
-        assert found.difference(1, name) == pytest.approx(whole, rel=1e-9)
-    assert found.difference(1, "auc") is None
+        assert found.difference((1, 0), name) == pytest.approx(whole, rel=1e-9)
+    assert found.difference((1, 0), "auc") is None
 
 
 def test_what_needs_all_rows_is_null_with_its_reason():
