@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from calcli import errors, extras
 from calcli.engines.local import REFUSED, Stream
+from calcli.engines.options import TABLE
 from calcli.engines.passthrough import RowsWritten
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.expressions import Term
@@ -105,16 +106,17 @@ def _without_spark(error: Exception) -> CalcliError:
 
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """A dataset of Parquet files: directories, files, globs; partition columns are texts."""
+    """A dataset of Parquet files (directories, files, globs; partition columns are texts), or a table by its name."""
     from pyspark.errors import AnalysisException
 
     try:
-        table: DataFrame = spark.read.parquet(*paths)
+        if paths[0].startswith(TABLE):
+            return spark.table(paths[0].removeprefix(TABLE))
+        return spark.read.parquet(*paths)
     except AnalysisException as error:
-        if "PATH_NOT_FOUND" in str(error):
+        if "PATH_NOT_FOUND" in str(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
             raise DataError(f"Spark finds nothing at {', '.join(paths)}") from None
         raise DataError(f"Spark cannot read {', '.join(paths)}: {_first_line(error)}") from None
-    return table
 
 
 def like(table: DataFrame, complete: Mapping[str, int] = MappingProxyType({})) -> pl.DataFrame:
@@ -224,6 +226,8 @@ def files_of(table: DataFrame) -> list[tuple[str, str]]:
     """The files of a table, and a hash of the rows of each, which is the same wherever a copy of it lies."""
     from pyspark.sql import functions
 
+    if not table.inputFiles():
+        raise UsageError("--drift knows rows again by their file, and this table has no files of its own")
     path = functions.col("_metadata.file_path")
     hashes = [functions.xxhash64(functions.lit(seed), *_hashable(table)) for seed in range(2)]
     digests = [functions.sum(one.cast("decimal(38,0)")).alias(f"d{place}") for place, one in enumerate(hashes)]
@@ -342,7 +346,11 @@ def apply(
     scored = scored.observe(counted, functions.count(functions.lit(1)).alias("rows"), missing.alias("bad"))
     partitions = [name for name in partition_columns(table) if name in kept]
     with _failures(output):
-        scored.write.partitionBy(*partitions).parquet(output)
+        writer = scored.write.partitionBy(*partitions)
+        if output.startswith(TABLE):
+            writer.saveAsTable(output.removeprefix(TABLE))
+        else:
+            writer.parquet(output)
     return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
 
 
@@ -399,8 +407,8 @@ def _failures(output: str = "") -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
-        if "PATH_ALREADY_EXISTS" in text:
-            raise FileSystemError(f"{output} exists already", hint="choose another directory") from None
+        if "PATH_ALREADY_EXISTS" in text or "TABLE_OR_VIEW_ALREADY_EXISTS" in text:
+            raise FileSystemError(f"{output} exists already", hint="choose another name") from None
         ours = _OURS.search(text)
         if ours is None:
             raise DataError(f"Spark could not finish: {_of_worker(text) or _first_line(error)}") from error

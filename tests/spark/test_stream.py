@@ -1,4 +1,4 @@
-"""A calibrator is a function of DataFrames: of tables, and of streams that go on."""
+"""A session that runs already: calibrators are functions of its DataFrames and streams, and verbs read its tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 
 import calcli
 import calcli.spark
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.spark import session as spark
 from tests.support.samples import clicks
+from tests.support.shell import ROOT, blocks
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -30,25 +31,19 @@ def session() -> Iterator[Any]:
 def test_a_stream_of_files_is_calibrated_as_they_come(
     session: Any, tmp_path: Path, method: str, params: dict[str, Any]
 ) -> None:
-    """By a formula, and by Arrow batches where there is none; what came is not calibrated twice."""
+    """As the page says: by a formula, and by Arrow batches where there is none; no row is calibrated twice."""
     kept, coming = tmp_path / "kept", tmp_path / "coming"
     calcli.fit(clicks(), method=method, params=params, output=kept, holdout="none")
     coming.mkdir()
-    schema = None
+    schema, (page,) = None, blocks((ROOT / "docs/growing.md").read_text(), "python")
+    for name, place in (("nightly.platt", "kept"), ("coming",) * 2, ("checkpoint",) * 2, ("scored",) * 2):
+        page = page.replace(f'"{name}"', repr(str(tmp_path / place)))
     parts = [clicks(200, seed=seed).with_columns(row_id=pl.int_range(pl.len()) + 200 * seed) for seed in range(3)]
     bad = parts[0].with_columns(logit=pl.when(pl.col("row_id") != 7).then(pl.col("logit")))
     for place, part in enumerate([bad, *parts[1:]]):
         part.write_parquet(coming / f"{place}.parquet")
         schema = schema or session.read.parquet(str(coming)).schema
-        rows = session.readStream.schema(schema).parquet(str(coming))
-        query = (
-            rows.transform(calcli.spark.calibrator(kept))
-            .writeStream.trigger(availableNow=True)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .start(str(tmp_path / "scored"))
-        )
-        query.awaitTermination()
-        assert query.exception() is None
+        exec(page, {"spark": session, "schema": schema})
     found = pl.read_parquet(tmp_path / "scored" / "*.parquet").sort("row_id")
     rows_all = pl.concat([bad, *parts[1:]])
     assert found.drop("calibrated").equals(rows_all)
@@ -74,3 +69,26 @@ def test_a_table_under_other_names_and_a_bad_row_that_ends_the_query(session: An
         frame.transform(calcli.spark.calibrator(kept, column="z", flags=calcli.Flags(logit="z")))
     with pytest.raises(UsageError):
         frame.transform(calcli.spark.calibrator(kept))
+
+
+def test_tables_are_read_and_written_by_name(session: Any, tmp_path: Path) -> None:
+    kept, rows = tmp_path / "kept", clicks(3000)
+    rows.write_parquet(tmp_path / "rows.parquet")
+    session.sql(f"CREATE DATABASE shop LOCATION '{tmp_path / 'shop'}'")
+    session.read.parquet(str(tmp_path / "rows.parquet")).write.saveAsTable("shop.clicks")
+    session.table("shop.clicks").createOrReplaceTempView("some")
+    calcli.fit("table:shop.clicks", method="platt", output=kept, holdout="none", engine="spark")
+    calcli.apply(kept, "table:some", "table:shop.scored", engine="spark")
+    found = pl.DataFrame(session.table("shop.scored").toArrow()).sort("row_id")
+    assert found.drop("calibrated").equals(rows)
+    expected = calcli.load(kept).predict(rows)
+    np.testing.assert_allclose(found["calibrated"].to_numpy(), expected, rtol=0, atol=1e-12)
+    for table in ("table:shop.clicks", "table:some"):
+        report = calcli.evaluate(table, artifacts=(kept,), metrics="nll", bootstrap=20, engine="spark")
+        local = calcli.evaluate(rows, artifacts=(kept,), metrics="nll")
+        assert report.differences[0].value == pytest.approx(local.differences[0].value, rel=1e-9)
+        assert report.differences[0].lo < report.differences[0].value < report.differences[0].hi
+    with pytest.raises(FileSystemError, match="exists already"):
+        calcli.apply(kept, "table:shop.clicks", "table:shop.scored", engine="spark")
+    with pytest.raises(DataError, match="Spark finds nothing at table:shop"):
+        calcli.evaluate("table:shop.none", engine="spark")
