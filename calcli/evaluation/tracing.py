@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from calcli.batch import Batch, FloatArray
 from calcli.evaluation.clusters import Clustering
@@ -18,7 +17,7 @@ from calcli.tables.scale import Scale
 
 @dataclass(slots=True)
 class Tracing:
-    """Takes in chunks of rows; those that another one has taken in are added with ``+=``.
+    """Takes in chunks of rows.
 
     Attributes
     ----------
@@ -59,8 +58,3 @@ class Tracing:
             for group in range(part.count)
         ]
         self.builder.add([one.take(rows) for rows in groups for one in scored] if self.parts else scored)
-
-    def __iadd__(self, other: Tracing) -> Self:
-        self.builder += other.builder
-        self.share = self.share + other.share
-        return self

@@ -9,7 +9,9 @@ from typing import Self
 
 import polars as pl
 
+from calcli.batch import FloatArray
 from calcli.evaluation.tracing import Tracing
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
 from calcli.spark.table import example_of, facts_of_sums, scaled
@@ -42,16 +44,18 @@ def trace(
         if scale is not None:
             scale.judge()
     total.count.judge()
-    return total.tracing, facts_of_sums(total.count, total.tracing.share, tracing.bindings[0])
+    tracing.builder, tracing.share = total.builder, total.share
+    return tracing, facts_of_sums(total.count, total.share, tracing.bindings[0])
 
 
 @dataclass(slots=True)
 class _Traced:
-    """The curves of some rows, how many these are, and the scale of their scores."""
+    """How many rows there are, the scale of their scores, their curves, and the weight of each class."""
 
     count: Count
     suspect: list[Scale | None]
-    tracing: Tracing
+    builder: CurveBuilder
+    share: FloatArray
 
     def __iadd__(self, other: _Traced) -> Self:
         self.count = self.count + other.count
@@ -59,7 +63,8 @@ class _Traced:
             None if here is None or there is None else here + there
             for here, there in zip(self.suspect, other.suspect, strict=True)
         ]
-        self.tracing += other.tracing
+        self.builder += other.builder
+        self.share = self.share + other.share
         return self
 
 
@@ -73,9 +78,10 @@ class _Pass:
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> _Traced:
         count = Count(self.name, keep_going=self.keep_going)
-        total = _Traced(count, self.nothing.scale_checks, copy.deepcopy(self.nothing))
+        tracing = copy.deepcopy(self.nothing)
+        suspect = tracing.scale_checks
         for frame in frames:
-            chunk = encode_chunk(frame, total.tracing.bindings, total.count, total.suspect)
+            chunk = encode_chunk(frame, tracing.bindings, count, suspect)
             if chunk is not None:
-                total.tracing.add(chunk.batches)
-        return total
+                tracing.add(chunk.batches)
+        return _Traced(count, suspect, tracing.builder, tracing.share)
