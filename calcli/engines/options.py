@@ -14,15 +14,22 @@ Engine: TypeAlias = Literal["local", "spark"]
 """Where the work is done: on this machine, or on a cluster."""
 
 
+TABLE = "table:"
+"""Before the name of a table that Spark knows: `table:db.scores`."""
+
+
 def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> list[str]:
     """The paths of a table that Spark can read."""
     given = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(given, Sequence) or any(str(path) == "-" or isinstance(place(path), Database) for path in given):
-        raise UsageError("--engine spark reads directories and files of Parquet")
+        raise UsageError(f"--engine spark reads directories and files of Parquet, or a table by name: {TABLE}db.scores")
     check_parquet(input_format, "--input-format")
     if delimiter is not None:
         raise UsageError("--engine spark reads Parquet, which has no delimiter", hint="leave out --delimiter")
-    return [str(path) for path in given]
+    paths = [str(path) for path in given]
+    if len(paths) > 1 and any(path.startswith(TABLE) for path in paths):
+        raise UsageError("--engine spark reads one table by name, and nothing else beside it")
+    return paths
 
 
 def check_parquet(given: str | None, flag: str) -> None:

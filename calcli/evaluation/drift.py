@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import FileSystemError, UsageError
+from calcli.evaluation.compared_scores import NamedScores
+from calcli.evaluation.request import EvaluateRequest
 from calcli.fitting.intervals import IntervalModel
 from calcli.fitting.model import Model
 from calcli.fitting.splits import Mask
@@ -35,16 +37,19 @@ from calcli.numeric.e_process import (
     STAKES,
     EProcess,
     Night,
+    NightSums,
     between_nights,
     directions,
-    log_payoffs,
+    log_expected,
     log_rate_payoffs,
+    payoffs_of,
     rate_night,
+    strengths,
 )
-from calcli.places import Url, stores
+from calcli.places import Url, folder, stores
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
-from calcli.tables.source import FileFact, Source
+from calcli.tables.source import Source
 
 SCHEMA = "calcli.drift/2"
 _FORMER = "calcli.drift/1"
@@ -75,6 +80,13 @@ _WORDS = {
 def drift_baseline_of(model: Model) -> DriftBaseline | None:
     """The residuals at the fit of an artifact; None where no rows were held out."""
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
+
+
+def drift_asked(request: EvaluateRequest, drift: str, named_scores: NamedScores) -> tuple[int, Model, Path | Url]:
+    """The place of the artifact of --drift among the scores, which the raw one leads, the artifact, and its log."""
+    place = request.all_artifacts.index(drift)
+    model = list(named_scores.models.values())[place]
+    return 1 + place, model, folder(request.state or f"{model.path}.drift.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,27 +258,84 @@ class PromiseVerdict:
     since_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The rows of a night with the predictions of the calibrator that is tested."""
-
-    prob: FloatArray
-    label: LabelArray
-    weight: FloatArray | None
-
-
 Promises: TypeAlias = Callable[[Mask], list[Promised]]
 """What a policy promises of some of the rows; always as many promises."""
 
 
+def of_no_rows(promises: Promises | None, rows: int) -> Sequence[Promised]:
+    """What is promised, whatever the rows; `rows` is how many the table has."""
+    return () if promises is None else promises(np.zeros(rows, dtype=np.bool_))
+
+
+class NewRows(Protocol):
+    """The rows of an observation that were not tested before, wherever they are."""
+
+    @property
+    def files(self) -> Sequence[tuple[str, str]]:
+        """The files that they are in, and the hash of each."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
+    def nights(self, baseline: DriftBaseline) -> list[NightSums]:
+        """The sums over residuals, of each class; of no weight where there are none."""
+        ...
+
+    def log_expected(
+        self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """What `e_process.log_expected` sums up, of each class, given the sums over all rows."""
+        ...
+
+    def promised(self) -> list[Promised]:
+        """What a policy promises of them; empty where nothing is promised."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHere:
+    """New rows in arrays, with what a policy promises of them."""
+
+    prob: FloatArray
+    label: LabelArray
+    weight: FloatArray
+    files: Sequence[tuple[str, str]] = ()
+    promises: Sequence[Promised] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.label)
+
+    def nights(self, baseline: DriftBaseline) -> list[NightSums]:
+        return [NightSums.of(z, residual, along, self.weight) for z, residual, along in self._each(baseline)]
+
+    def log_expected(
+        self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        return [
+            log_expected(z, along, self.weight / night.weight, theta)
+            for (z, _, along), night, theta in zip(self._each(baseline), nights, strengths, strict=True)
+        ]
+
+    def promised(self) -> list[Promised]:
+        return list(self.promises)
+
+    def _each(self, baseline: DriftBaseline) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Of each class the log-odds, the residuals, and how far these count in each direction."""
+        scales = zip(baseline.centre.tolist(), baseline.spread.tolist(), strict=True)
+        for (z, residual), (centre, spread) in zip(each_class(self.prob, self.label), scales, strict=True):
+            yield z, residual, directions(z, centre, spread)
+
+
 def observe(
     model: Model | IntervalModel,
-    source: Source,
-    scored: Scored | None,
-    row_numbers: IntArray | None,
     state: Path | Url,
     names: Sequence[str],
-    promises: Promises | None = None,
+    new_rows: Callable[[frozenset[str]], NewRows | None],
+    promises: Sequence[Promised] = (),
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
 
@@ -276,19 +345,17 @@ def observe(
     ----------
     model
         Whose calibration is tested.
-    source, row_numbers
-        The table, and the numbers of the rows in it; None if they are all of it.
-    scored
-        The rows, if a calibrator is tested.
     state
         The file of the log.
     names
         Of the classes.
+    new_rows
+        Given the hashes of the files that were tested before, the rows of all others; None without any.
     promises
-        What a policy promises of the rows, if that is tested.
+        What a policy promises, of whatever rows; empty where nothing is promised.
     """
-    baseline = None if scored is None or isinstance(model, IntervalModel) else drift_baseline_of(model)
-    if baseline is None and promises is None:
+    baseline = None if isinstance(model, IntervalModel) else drift_baseline_of(model)
+    if baseline is None and not promises:
         raise UsageError(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
             hint="fit it again, with a --holdout other than none",
@@ -296,15 +363,35 @@ def observe(
     bets = 0 if baseline is None else BETS * (1 if len(names) == 2 else len(names))
     with _alone(state) as version:
         log = DriftLog.read(state, model, bets)
-        new = ~source.rows_in(log.known_files)
-        new = new if row_numbers is None else new[row_numbers]
-        weight = None if scored is None else scored.weight
-        if new.any() and (weight is None or weight[new].sum() > 0):
-            fresh = [file for file in source.files() if file.sha256 not in log.known_files]
-            log = _after(log, baseline, scored, promises, new, fresh)
-            log.write(state, version)
-    promise = None if promises is None else _of_promise(log, promises(np.zeros(len(new), dtype=np.bool_)))
-    return replace(_verdict(log, state, names), promise=promise)
+        rows = new_rows(log.known_files)
+        if rows is not None:
+            sums = [] if baseline is None else rows.nights(baseline)
+            if not sums or sums[0].weight > 0:
+                log = _after(log, baseline, rows, sums)
+                log.write(state, version)
+    return replace(_verdict(log, state, names), promise=_of_promise(log, promises) if promises else None)
+
+
+def rows_of(
+    source: Source,
+    row_numbers: IntArray | None,
+    prob: FloatArray,
+    label: LabelArray,
+    weight: FloatArray | None,
+    promises: Promises | None = None,
+) -> Callable[[frozenset[str]], NewRows | None]:
+    """The new rows of a table in memory: `row_numbers` are those of the rows in it, None if they are all of it."""
+
+    def new_rows(known: frozenset[str]) -> NewRows | None:
+        new = source.rows_in(known)
+        new = ~(new if row_numbers is None else new[row_numbers])
+        if not new.any():
+            return None
+        counts = np.ones(int(new.sum())) if weight is None else weight[new]
+        fresh = [(file.path or "-", file.sha256) for file in source.files() if file.sha256 not in known]
+        return RowsHere(prob[new], label[new], counts, fresh, () if promises is None else promises(new))
+
+    return new_rows
 
 
 @contextmanager
@@ -318,44 +405,28 @@ def _alone(state: Path | Url) -> Iterator[stores.Version | None]:
         yield None
 
 
-def _after(
-    log: DriftLog,
-    baseline: DriftBaseline | None,
-    scored: Scored | None,
-    promises: Promises | None,
-    new: Mask,
-    facts: Sequence[FileFact],
-) -> DriftLog:
+def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: Sequence[NightSums]) -> DriftLog:
     """The log after these rows: the residuals of each class, in each direction, against those at the fit."""
-    nights: list[Night] = []
-    payoffs: list[FloatArray] = [np.empty(0)]
-    if baseline is not None and scored is not None:
-        weight = np.ones(int(new.sum())) if scored.weight is None else scored.weight[new]
-        problems = [
-            (z, residual, directions(z, centre, spread))
-            for (z, residual), centre, spread in zip(
-                each_class(scored.prob[new], scored.label[new]),
-                baseline.centre.tolist(),
-                baseline.spread.tolist(),
-                strict=True,
-            )
-        ]
-        nights = [Night.of(*problem, weight) for problem in problems]
+    nights = [of_class.night for of_class in sums]
+    payoffs = [np.empty(0)]
+    if baseline is not None:
+        allowed = log.between_nights(nights)
+        theta = [strengths(night, between) for night, between in zip(nights, allowed, strict=True)]
+        expected = rows.log_expected(baseline, sums, theta)
         payoffs = [
-            log_payoffs(*problem, margin, between, weight)
-            for problem, margin, between in zip(problems, baseline.margin, log.between_nights(nights), strict=True)
+            payoffs_of(*of_class) for of_class in zip(nights, baseline.margin, allowed, theta, expected, strict=True)
         ]
     observation = Observation(
         datetime.now(UTC).isoformat(timespec="seconds"),
-        tuple(file.path or "-" for file in facts),
-        tuple(file.sha256 for file in facts),
-        int(new.sum()),
+        tuple(path for path, _ in rows.files),
+        tuple(sha256 for _, sha256 in rows.files),
+        sums[0].rows if sums else rows.count,
         tuple(value for night in nights for value in night.mean.tolist()),
         tuple(value for night in nights for value in night.noise.tolist()),
     )
     promised = log.promised
-    if promises is not None:
-        found = [_rates(log, place, one) for place, one in enumerate(promises(new))]
+    if promises := rows.promised():
+        found = [_rates(log, place, one) for place, one in enumerate(promises)]
         before = promised or EProcess.at_first(len(STAKES) * len(found), nights=log.wealth.nights)
         promised = before.after(np.concatenate([gained for _, gained in found]))
         known = [night for night, _ in found]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
+import numpy as np
+
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, Units
@@ -15,7 +17,7 @@ from calcli.decisions.rows import Number, Rows
 from calcli.engines.listener import Listener, stage
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
-from calcli.evaluation.drift import Promises, observe
+from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
 from calcli.fitting.intervals import IntervalModel, measured_amounts, opened_intervals
@@ -103,7 +105,9 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
                 def promises(new: Mask, rule: IntervalRule = model.rule, rows: Amounts = rows) -> list[Promised]:
                     return [measure_intervals(rule, rows.taken(new))[1]]
 
-                drift = observe(model, source, None, loaded.row_numbers, state, (), promises).to_json()
+                labels = loaded.batch.labels
+                new_rows = rows_of(source, loaded.row_numbers, np.zeros(len(labels)), labels, None, promises)
+                drift = observe(model, state, (), new_rows, of_no_rows(promises, len(labels))).to_json()
         facts = data_facts(source, loaded, binding)
     report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
     return replace(report, decisions=tuple(entries), drift=drift)

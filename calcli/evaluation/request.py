@@ -108,7 +108,6 @@ class EvaluateRequest:
             "--by": self.by,
             "--drift": self.drift,
             "--resample-by": self.resample_by,
-            "--versus": self.versus,
         }
         needs |= {score.name: score.whole_table for score in scores}
         return next((name for name, whole in needs.items() if whole), None)

@@ -22,7 +22,7 @@ from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.binned import UNBINNED, block_sums, definition_of, edges_of
 from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention
-from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, cell_of, rounded_up
+from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, Merged, cell_of, rounded_up
 from calcli.metrics.reduce import Reduction
 from calcli.numeric.sums import totals
 
@@ -52,11 +52,12 @@ class Masses:
     heaviest: float
 
     def __add__(self, other: Masses) -> Masses:
+        merged = Merged(self.cells.cell, other.cells.cell)
         return Masses(
             self.cells + other.cells,
-            self.rows + other.rows,
-            self.prob + other.prob,
-            self.square + other.square,
+            merged.all(self.rows, other.rows),
+            merged.all(self.prob, other.prob),
+            merged.all(self.square, other.square),
             max(self.heaviest, other.heaviest),
         )
 
@@ -66,11 +67,13 @@ class Masses:
         scored = replace(scored, odds=None)
         cell = cell_of(scored)
         of_label = cell + CELLS * scored.label.astype(np.int64, copy=False)
+        cells = Cells.of(scored)
+        held = cells.cell
         return cls(
-            Cells.of(scored),
-            totals(cell, (weight > 0).astype(np.float64), CELLS),
-            totals(of_label, weight * scored.prob, 2 * CELLS).reshape(2, CELLS),
-            totals(cell, weight**2, CELLS),
+            cells,
+            totals(cell, (weight > 0).astype(np.float64), CELLS)[held],
+            totals(of_label, weight * scored.prob, 2 * CELLS).reshape(2, CELLS)[:, held],
+            totals(cell, weight**2, CELLS)[held],
             float(weight.max(initial=0.0)),
         )
 
@@ -81,7 +84,7 @@ class Masses:
         positive = self.cells.positive[filled]
         weight = positive + self.cells.negative[filled]
         mean = self.prob[:, filled].sum(axis=0) / weight
-        prob = np.where(self.cells.mixed[filled], mean, self.cells.value[filled])
+        prob = np.where(self.cells.mixed[filled], mean, self.cells.lowest[filled])
         return Blocks(prob, self.rows[filled], weight, positive, self.square[filled])
 
     @property

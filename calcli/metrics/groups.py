@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from calcli.batch import IntArray
 from calcli.metrics.base import Scored
+from calcli.metrics.joint_test import GapSums
 from calcli.metrics.paired import of_units, unit_sums
-from calcli.numeric.poisson_binomial import TailTest, sum_test
+from calcli.numeric.poisson_binomial import TailTest, cell_test, sum_test
 from calcli.numeric.sums import totals
 
 POWER = 1.959963984540054 + 0.8416212335729143
@@ -85,6 +86,19 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
         )
         for group in range(count)
     )
+
+
+def of_cells(gaps: GapSums) -> Detectable:
+    """One group from sums over its rows on narrow cells, in which each row counts as the mean of its cell."""
+    gaps = replace(gaps, cell=gaps.cell[gaps.sums[2] > 0], sums=gaps.sums[:, gaps.sums[2] > 0])
+    rows, mass, square = gaps.sums[:3]
+    if not len(rows):
+        return Detectable(0, None, None, None)
+    count, weight = mass**2 / square, square / mass  # as many rows of one weight as those of the cell are worth
+    test = cell_test(np.clip(gaps.prob, 0.0, 1.0), weight, count, float(gaps.positive.sum()))
+    variance = float((square * gaps.sums[3] * gaps.sums[4] / mass**2).sum())
+    detectable = POWER * math.sqrt(variance) / gaps.total if variance > 0 else None
+    return Detectable(int(rows.sum()), detectable, *test)
 
 
 def _test(rows: Scored, place: IntArray) -> TailTest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,53 +147,94 @@ def cell_of(scored: Scored) -> IntArray:
     return cell
 
 
+class Merged:
+    """Cells in rising order, each once, that occur here or there, and sums over them."""
+
+    def __init__(self, cell: IntArray, more: IntArray) -> None:
+        together = np.concatenate([cell, more])
+        self._order = np.argsort(together, kind="stable")  # two runs that rise are merged in linear time
+        together = together[self._order]
+        self._first = np.flatnonzero(np.diff(together, prepend=-1))
+        self.cell: IntArray = together[self._first]
+
+    def all(self, values: NDArray[Any], more: NDArray[Any], how: np.ufunc = np.add) -> NDArray[Any]:
+        """The sum of the last axis over the cells, or what else `how` says."""
+        if not len(self.cell):
+            return values
+        together = np.concatenate([values, more], axis=-1)[..., self._order]
+        return np.asarray(how.reduceat(together, self._first, axis=-1))
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
     """The weight of each class in each cell of the log-odds, fold after fold where there are folds.
 
     Attributes
     ----------
+    cell
+        Which cells hold rows, rising.
     positive, negative
         The weight of the rows of either label.
-    value, mixed
-        A score that stands there, NaN where none does, and whether others do: if not, the rows do tie.
+    lowest, highest
+        The least and the greatest score in the cell if they agree, so that its rows do tie; else -inf and inf.
     """
 
+    cell: IntArray
     positive: FloatArray
     negative: FloatArray
-    value: FloatArray
-    mixed: NDArray[np.bool_]
+    lowest: FloatArray
+    highest: FloatArray
 
     def __add__(self, other: Cells) -> Cells:
-        return Cells(
-            self.positive + other.positive,
-            self.negative + other.negative,
-            np.where(np.isnan(self.value), other.value, self.value),
-            self.mixed | other.mixed | (np.abs(self.value - other.value) > 0),
-        )
+        merged = Merged(self.cell, other.cell)
+        positive, negative = (merged.all(getattr(self, one), getattr(other, one)) for one in ("positive", "negative"))
+        lowest = merged.all(self.lowest, other.lowest, np.minimum)
+        highest = merged.all(self.highest, other.highest, np.maximum)
+        return Cells(merged.cell, positive, negative, *_unless_mixed(lowest, highest))
 
     @classmethod
     def of(cls, scored: Scored) -> Cells:
-        cell, ranked, count = cell_of(scored), scored.ranked.prob, CELLS
+        cell, ranked = cell_of(scored), scored.ranked.prob
         if scored.folds is not None:
-            cell, count = cell + CELLS * scored.folds.place, CELLS * scored.folds.count
-        value, mixed = np.full(count, np.nan), np.zeros(count, dtype=np.bool_)
-        value[cell] = ranked
-        mixed[cell[ranked != value[cell]]] = True
+            cell = cell + CELLS * scored.folds.place
+        first = int(cell.min()) if len(cell) else 0
+        cell -= first
+        count = int(cell.max(initial=-1)) + 1
+        held = np.flatnonzero(np.bincount(cell, minlength=count))
+        lowest, highest = np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(lowest, cell, ranked)
+        np.maximum.at(highest, cell, ranked)
         cell += count * scored.label.astype(np.int64, copy=False)
         sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
-        return cls(sums[count:], sums[:count], value, mixed)
+        scores_there = _unless_mixed(lowest[held], highest[held])
+        return cls(first + held, sums[count + held], sums[held], *scores_there)
+
+    @property
+    def mixed(self) -> NDArray[np.bool_]:
+        """Whether several scores stand in a cell."""
+        return np.asarray(self.lowest < self.highest)
+
+    @property
+    def _folds(self) -> Iterator[slice]:
+        """The cells of each fold."""
+        ends = np.searchsorted(self.cell, np.arange(0, int(self.cell.max(initial=0)) + CELLS, CELLS))
+        return (slice(start, end) for start, end in zip(ends, [*ends[1:], len(self.cell)], strict=True))
 
     @property
     def pairs(self) -> float:
         """The weight of the pairs of a positive and a negative row of one fold."""
-        return dot(self.positive.reshape(-1, CELLS).sum(axis=1), self.negative.reshape(-1, CELLS).sum(axis=1))
+        return math.fsum(float(self.positive[fold].sum()) * float(self.negative[fold].sum()) for fold in self._folds)
 
     @property
     def area(self) -> float | None:
         """The area under the ROC curve, as if the rows of a cell tied."""
-        below = np.cumsum(self.negative.reshape(-1, CELLS), axis=1).ravel()
-        return dot(self.positive, below - self.negative / 2.0) / self.pairs if self.pairs > 0 else None
+        pairs = self.pairs
+        if not pairs > 0:
+            return None
+        areas = (
+            dot(self.positive[fold], np.cumsum(self.negative[fold]) - self.negative[fold] / 2.0) for fold in self._folds
+        )
+        return math.fsum(areas) / pairs
 
     @property
     def bound(self) -> float:
@@ -201,10 +243,16 @@ class Cells:
         return within / 2.0 / self.pairs if self.pairs > 0 else 0.0
 
 
+def _unless_mixed(lowest: FloatArray, highest: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The ends of each cell; those of several scores say nothing more, and are packed into next to nothing."""
+    mixed = lowest < highest
+    return np.where(mixed, -np.inf, lowest), np.where(mixed, np.inf, highest)
+
+
 def _in_cells(scores: Sequence[OfProblems[Cells]], options: Options) -> Definition:
     bound = max(part.bound for score in scores for part in score.parts)
     text = f"histogram: log-odds within 1/{CELLS_PER_UNIT} (far out more) count as ties, right to {rounded_up(bound)}"
-    if any(len(part.value) > CELLS for score in scores for part in score.parts):
+    if any(part.cell.max(initial=0) >= CELLS for score in scores for part in score.parts):
         text = f"{WITHIN_FOLDS}; {text}"
     return Definition("higher", reduction=reduction_text(scores[0], "macro", options), approximation=text)
 

@@ -63,10 +63,31 @@ class Night:
 
     @classmethod
     def of(cls, z: FloatArray, residual: FloatArray, along: FloatArray, weight: FloatArray) -> Night:
-        share = weight / weight.sum()
+        return NightSums.of(z, residual, along, weight).night
+
+
+@dataclass(frozen=True, slots=True)
+class NightSums:
+    """How many rows a night has, and sums over them: of w, and of what `Night` is made of, shape (3, directions)."""
+
+    rows: int
+    weight: float
+    sums: FloatArray
+
+    def __add__(self, other: NightSums) -> NightSums:
+        return NightSums(self.rows + other.rows, self.weight + other.weight, self.sums + other.sums)
+
+    @classmethod
+    def of(cls, z: FloatArray, residual: FloatArray, along: FloatArray, weight: FloatArray) -> NightSums:
         p = sigmoid(z)
         chance = p * (1.0 - p)
-        return cls((along * residual) @ share, along**2 @ (share**2 * chance), np.abs(along) @ (share * chance))
+        sums = [(along * residual) @ weight, along**2 @ (weight**2 * chance), np.abs(along) @ (weight * chance)]
+        return cls(len(z), float(weight.sum()), np.stack(sums))
+
+    @property
+    def night(self) -> Night:
+        mean, noise, lean = self.sums / self.weight
+        return Night(mean, noise / self.weight, lean)
 
 
 def between_nights(mean: FloatArray, noise: FloatArray) -> FloatArray:
@@ -92,25 +113,43 @@ def log_payoffs(
     between: FloatArray,
     weight: FloatArray,
 ) -> FloatArray:
-    """The logarithm of what each bet multiplies its wealth with on these rows, shape (BETS,).
+    """The logarithm of what each bet multiplies its wealth with on these rows, shape (BETS,); see `payoffs_of`."""
+    night = Night.of(z, residual, along, weight)
+    theta = strengths(night, between)
+    return payoffs_of(night, margin, between, theta, log_expected(z, along, weight / weight.sum(), theta))
+
+
+def strengths(night: Night, between: FloatArray) -> FloatArray:
+    """How strongly is bet in each direction, shape (directions, STAKES)."""
+    spread = np.sqrt(night.noise + between)[:, None]
+    theta: FloatArray = np.divide(STAKES, spread, out=np.zeros((len(spread), len(STAKES))), where=spread > 0.0)
+    return theta
+
+
+def payoffs_of(
+    night: Night, margin: FloatArray, between: FloatArray, theta: FloatArray, expected: FloatArray
+) -> FloatArray:
+    """The logarithm of what each bet multiplies its wealth with.
 
     Direction by direction, upward before downward, the smallest stake first. A bet of strength theta pays exp(theta S)
     over its expectation, for the sum S of the residuals in its direction beyond the margin: of independent labels with
     the predicted probabilities that is exact, of rare positives too, and a normal effect with the variance `between`,
-    which the rows of a night share, is allowed for.
+    which the rows of a night share, is allowed for. `expected` are the logarithms of these expectations.
     """
-    share = weight / weight.sum()
+    gain = np.stack([night.mean, -night.mean], axis=1) - margin[:, None]
+    shared = theta**2 * between[:, None] / 2.0
+    payoffs: FloatArray = theta[:, None, :] * gain[:, :, None] - expected - shared[:, None, :]
+    return payoffs.ravel()
+
+
+def log_expected(z: FloatArray, along: FloatArray, share: FloatArray, theta: FloatArray) -> FloatArray:
+    """The sums over rows in `payoffs_of`, shape (directions, 2, STAKES); those over parts of the rows add up."""
     p = sigmoid(z)
-    payoffs: list[float] = []
-    for one, edge, shared in zip(along, margin.tolist(), between.tolist(), strict=True):
-        spread = math.sqrt(float(((one * share) ** 2) @ (p * (1.0 - p))) + shared)
-        for sign in (1.0, -1.0):
-            toward = sign * one * share
-            gain = float(toward @ residual) - edge
-            for stake in STAKES.tolist():
-                theta = stake / spread if spread > 0.0 else 0.0
-                payoffs.append(theta * gain - _log_expected(p, theta * toward) - theta**2 * shared / 2.0)
-    return np.array(payoffs)
+    sums = [
+        [[_log_expected(p, strength * sign * one * share) for strength in of_direction] for sign in (1.0, -1.0)]
+        for one, of_direction in zip(along, theta.tolist(), strict=True)
+    ]
+    return np.array(sums)
 
 
 def rate_night(hit: FloatArray, weight: FloatArray, bound: float) -> Night:

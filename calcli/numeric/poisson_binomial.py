@@ -59,8 +59,26 @@ def sum_test(prob: FloatArray, label: LabelArray, weight: FloatArray | None = No
     elif weight is not None and len(label) <= EXACT_WEIGHTED:
         lower, upper = _on_a_grid(prob, label, weight)
     else:
-        lower, upper = _approximate(prob, label, weight)
+        w = np.ones(len(prob)) if weight is None else weight
+        lower, upper = _approximate(prob, float(w @ label), w, np.ones(len(prob)), lattice=weight is None)
     return TailTest(min(1.0, 2.0 * min(lower, upper)), least)
+
+
+def cell_test(prob: FloatArray, weight: FloatArray, count: FloatArray, value: float) -> TailTest:
+    """The test of a sum over cells, each of `count` rows of one probability and weight, that is `value`."""
+    with np.errstate(divide="ignore"):
+        least = min(1.0, 2.0 * math.exp(min(_total(count, np.log1p(-prob)), _total(count, np.log(prob)))))
+    rows, ones = round(float(count.sum())), round(value)
+    lattice = bool((weight == 1.0).all())
+    if lattice and rows * min(ones, rows - ones) <= EXACT:
+        lower, upper = _counted(np.repeat(prob, np.rint(count).astype(np.int64)), ones)
+    else:
+        lower, upper = _approximate(prob, value, weight, count, lattice=lattice)
+    return TailTest(min(1.0, 2.0 * min(lower, upper)), least)
+
+
+def _total(count: FloatArray, values: FloatArray) -> float:
+    return float((count * values).sum())
 
 
 def _counted(prob: FloatArray, ones: int) -> tuple[float, float]:
@@ -97,33 +115,38 @@ def _on_a_grid(prob: FloatArray, label: LabelArray, weight: FloatArray) -> tuple
     return float(mass[: place + 1].sum()), float(mass[place:].sum())
 
 
-def _approximate(prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> tuple[float, float]:
-    """P(S <= s) and P(S >= s) by the saddlepoint; rows whose label is certain only move the sum."""
-    w = np.ones(len(prob)) if weight is None else weight / weight.mean()
-    value = float(w @ label) - float(w[prob >= 1.0].sum())
+def _approximate(
+    prob: FloatArray, value: float, weight: FloatArray, count: FloatArray, *, lattice: bool
+) -> tuple[float, float]:
+    """P(S <= s) and P(S >= s) by the saddlepoint; rows whose label is certain only move the sum.
+
+    Each place stands for `count` rows of its probability and weight.
+    """
+    mean = _total(count, weight) / float(count.sum())
+    w, value = weight / mean, value / mean
+    value -= _total(count[prob >= 1.0], w[prob >= 1.0])
     doubtful = (prob > 0.0) & (prob < 1.0)
-    odds, w = np.log(prob[doubtful]) - np.log1p(-prob[doubtful]), w[doubtful]
-    total, rounding = float(w.sum()), 1e-9 * len(w)
+    odds, w, n = np.log(prob[doubtful]) - np.log1p(-prob[doubtful]), w[doubtful], count[doubtful]
+    total, rounding = float(n @ w), 1e-9 * float(n.sum())
     if value < -rounding or value > total + rounding:
         return 0.0, 0.0
     if value < rounding:
-        return float(np.exp(-np.logaddexp(0.0, odds).sum())), 1.0
+        return float(np.exp(-(n @ np.logaddexp(0.0, odds)))), 1.0
     if value > total - rounding:
-        return 1.0, float(np.exp(-np.logaddexp(0.0, -odds).sum()))
-    lattice = weight is None
-    return _saddlepoint(-odds, w, total - value, lattice=lattice), _saddlepoint(odds, w, value, lattice=lattice)
+        return 1.0, float(np.exp(-(n @ np.logaddexp(0.0, -odds))))
+    return _saddlepoint(-odds, w, n, total - value, lattice=lattice), _saddlepoint(odds, w, n, value, lattice=lattice)
 
 
-def _saddlepoint(odds: FloatArray, w: FloatArray, value: float, *, lattice: bool) -> float:
+def _saddlepoint(odds: FloatArray, w: FloatArray, n: FloatArray, value: float, *, lattice: bool) -> float:
     """P(S >= value) from log-odds; the value is neither end of what S can be."""
-    prob = _sigmoid(odds)
-    variance = float(np.square(w) @ (prob * _sigmoid(-odds)))
-    gap = value - float(w @ prob)
+    prob, mass, mass_square = _sigmoid(odds), n * w, n * np.square(w)
+    variance = float(mass_square @ (prob * _sigmoid(-odds)))
+    gap = value - float(mass @ prob)
     if abs(gap) <= _NEAR * math.sqrt(variance):
         return 0.5  # twice the smaller tail is then close to 1
-    t = _root(odds, w, value, gap / variance)
-    bend = float(np.square(w) @ (_sigmoid(odds + t * w) * _sigmoid(-odds - t * w)))
-    cumulant = float((np.logaddexp(0.0, odds + t * w) - np.logaddexp(0.0, odds)).sum())
+    t = _root(odds, w, n, value, gap / variance)
+    bend = float(mass_square @ (_sigmoid(odds + t * w) * _sigmoid(-odds - t * w)))
+    cumulant = float((n * (np.logaddexp(0.0, odds + t * w) - np.logaddexp(0.0, odds))).sum())
     r = math.copysign(math.sqrt(max(0.0, 2.0 * (t * value - cumulant))), t)
     u = (-math.expm1(-t) if lattice else t) * math.sqrt(bend)
     if abs(r) <= _NEAR:
@@ -132,14 +155,15 @@ def _saddlepoint(odds: FloatArray, w: FloatArray, value: float, *, lattice: bool
     return min(1.0, max(0.0, 0.5 * math.erfc(r / math.sqrt(2.0)) + density * (1.0 / u - 1.0 / r)))
 
 
-def _root(odds: FloatArray, w: FloatArray, value: float, start: float) -> float:
+def _root(odds: FloatArray, w: FloatArray, n: FloatArray, value: float, start: float) -> float:
     """The tilt t under which the sum's mean is its value: Newton's method within a bracket."""
     low, high, t = -math.inf, math.inf, start
+    mass, mass_square = n * w, n * np.square(w)
     for _ in range(100):
         tilted = _sigmoid(odds + t * w)
-        gap = float(w @ tilted) - value
+        gap = float(mass @ tilted) - value
         low, high = (low, t) if gap > 0 else (t, high)
-        bend = float(np.square(w) @ (tilted * (1.0 - tilted)))
+        bend = float(mass_square @ (tilted * (1.0 - tilted)))
         step = gap / bend if bend > 0 else math.copysign(1.0, gap)
         if abs(step) <= 1e-12 * (1.0 + abs(t)):
             return t

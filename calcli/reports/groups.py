@@ -64,17 +64,32 @@ def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
 def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
     """The distinct values of a column, null included, and for each row the index of its value."""
     values = values_of(source, column, loaded, "--by")
-    names = values.unique().sort(nulls_last=True)
-    check_years(names)
-    if len(names) > MOST_GROUPS:
+    distinct = distinct_groups(values, column)
+    return group_names(distinct), group_codes(values, distinct)
+
+
+def distinct_groups(values: pl.Series, column: str) -> pl.Series:
+    """The distinct values in their order, null last; an error where they are too many."""
+    distinct = values.unique().sort(nulls_last=True)
+    check_years(distinct)
+    if len(distinct) > MOST_GROUPS:
         raise DataError(
-            f"--by: the column {column!r} has {len(names):,} different values, the maximum is {MOST_GROUPS:,}",
+            f"--by: the column {column!r} has {len(distinct):,} different values, the maximum is {MOST_GROUPS:,}",
             hint="group its values, before",
         )
-    place = pl.DataFrame({"value": names, "place": np.arange(len(names))})
+    return distinct
+
+
+def group_names(distinct: pl.Series) -> tuple[str | None, ...]:
+    """The groups as text, None for rows without a value."""
+    return tuple(None if name is None else str(name) for name in distinct.cast(pl.String).to_list())
+
+
+def group_codes(values: pl.Series, distinct: pl.Series) -> IntArray:
+    """For each value its place among the distinct ones."""
+    place = pl.DataFrame({"value": distinct, "place": np.arange(len(distinct))})
     codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")
-    texts = tuple(None if name is None else str(name) for name in names.cast(pl.String).to_list())
-    return texts, codes["place"].to_numpy().astype(np.int64)
+    return codes["place"].to_numpy().astype(np.int64)
 
 
 def codes(source: Source, column: str, loaded: Numbered) -> IntArray:

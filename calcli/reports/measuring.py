@@ -15,7 +15,7 @@ from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.fold_fits import FoldFits, missing
-from calcli.metrics.groups import adjusted, by_group
+from calcli.metrics.groups import Detectable, adjusted, by_group
 from calcli.metrics.paired import Paired, paired, widened
 from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
@@ -215,12 +215,24 @@ def measure_groups(
     names, codes = groups
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
     measured = [_measure_subset(scored, chosen, options, codes == code) for code in range(len(names))]
+    tests = [by_group(score, codes, len(names)) for score in scored]
+    return group_entries(by, names, [candidate.name for candidate in candidates], measured, tests, classes)
+
+
+def group_entries(
+    by: str,
+    names: Sequence[str | None],
+    scores: Sequence[str],
+    measured: Sequence[tuple[int, Sequence[Mapping[str, Measured]]]],
+    tests: Sequence[Sequence[Detectable]],
+    classes: tuple[str, ...],
+) -> list[dict[str, Json]]:
+    """The entries of groups: of each its rows and the metrics of each score, and by score the test of each."""
     entries: list[dict[str, Json]] = []
-    for index, candidate in enumerate(candidates):
-        tests = by_group(scored[index], codes, len(names))
-        for name, test, (count, values) in zip(names, tests, measured, strict=True):
+    for index, score in enumerate(scores):
+        for name, test, (count, values) in zip(names, tests[index], measured, strict=True):
             metrics = {metric: asdict(MetricValue.of(value, classes)) for metric, value in values[index].items()}
-            entry = {"by": by, "group": name, "rows": count, "score": candidate.name, "metrics": metrics}
+            entry = {"by": by, "group": name, "rows": count, "score": score, "metrics": metrics}
             numbers = {"detectable": test.detectable, "p": test.p, "p_least": test.least}
             entries.append(as_json(entry | {key: finite(value) for key, value in numbers.items()}))
     return entries

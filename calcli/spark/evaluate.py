@@ -2,81 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import partial
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
 
 from calcli.batch import FloatArray
-from calcli.diagrams.curves import Kind
+from calcli.decisions.measure import Promised
 from calcli.engines.listener import Listener, stage
 from calcli.engines.options import paths_of
 from calcli.errors import UsageError
-from calcli.evaluation.clusters import Clustering, clustering_of_artifacts
+from calcli.evaluation.clusters import Clustering, by_column, clustering_of_artifacts
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
+from calcli.evaluation.drift import RowsHere, drift_asked, observe
+from calcli.evaluation.grouped_sums import GroupedSums
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import SummedScores
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
-from calcli.reports.measuring import class_names, class_weights, report_on
+from calcli.numeric.e_process import NightSums
+from calcli.reports.drift_baseline import DriftBaseline
+from calcli.reports.groups import distinct_groups, values_of
+from calcli.reports.measuring import class_names, class_weights, report_on, with_adjusted
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
 from calcli.spark.table import example_of, facts_of_sums, scaled
+from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
-from calcli.tables.row_counts import Count
+from calcli.tables.row_counts import Count, Tally
 from calcli.tables.scale import Scale
+from calcli.tables.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def evaluate(
-    request: EvaluateRequest, named_scores: NamedScores, chosen: tuple[metrics.MetricSpec, ...], listener: Listener
+    request: EvaluateRequest,
+    named_scores: NamedScores,
+    chosen: tuple[metrics.MetricSpec, ...],
+    against: Sequence[str],
+    listener: Listener,
 ) -> Report:
     """Measure every score, in the metrics that follow from sums over the rows."""
-    # Flags that need all rows in one place.
-    more = {"--clusters-from": request.clusters_from, "--edges": request.edges}
-    _refuse(request.whole_for() or next((flag for flag, value in more.items() if value is not None), None))
+    if request.edges is not None:
+        raise _whole("--edges")
+    if request.by and request.resample_by is not None:
+        raise UsageError(
+            "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
+            hint="give one of them, or evaluate a sample of the rows on one machine",
+        )
+    deciding = next((name for name, model in named_scores.models.items() if model.policy is not None), None)
+    if deciding is not None:
+        raise _whole(f"the policy of {deciding}")
     paths = paths_of(request.data, request.input_format, request.delimiter)
     name = ", ".join(paths)
     with spark.session(request.master) as session:
         table = spark.read(session, paths)
-        # Binding looks at a small table with the same columns and labels.
+        # Binding looks at a small table with the same columns, labels and groups.
         known = next((model.binding for model in named_scores.models.values()), None)
-        example = example_of(table, name, request.flags, known)
+        columns = [*request.by, *([] if request.clusters_from is None else [request.clusters_from])]
+        example = example_of(table, name, request.flags, known, columns)
         scores = bind_scores(example, request.flags, named_scores, listener)
-        _refuse(request.whole_for(scores))
+        if (whole := next((score.name for score in scores if score.whole_table), None)) is not None:
+            raise _whole(whole)
         scores = (replace(scores[0], binding=scaled(table, scores[0].binding, name)), *scores[1:])
-        by_cluster = any(metric.clusters for metric in chosen)
-        clusters = clustering_of_artifacts(scores, named_scores.models) if by_cluster else None
+        clusters = _clusters(request, example, scores, named_scores, chosen)
+        rows = ScoredRows(name, scores, clusters, keep_going=request.bad_rows == "null")
+        units = _units(request, table)
         # A pass that counts rows, if the number of bins follows from it; then the only pass over all columns.
-        keep_going, options = request.bad_rows == "null", request.options
+        options = request.options
         if options.bins == "auto":
-            bindings = [score.binding for score in scores]
-            counting, reads = CountingRows(name, bindings, keep_going), columns_of(bindings, features=False)
+            counting = CountingRows(name, rows.bindings, rows.keep_going)
             with stage(listener, "counting rows on Spark"):
-                options = options.of_rows(spark.total(table, reads, counting, name))
-        evaluating = Evaluating(name, scores, clusters, chosen, options, request.kinds, keep_going)
+                options = options.of_rows(spark.total(table, columns_of(rows.bindings, features=False), counting, name))
+        evaluating = Evaluating(rows, *_nothing(request, options, example, scores, chosen, against))
         with stage(listener, "measuring on Spark"):
-            total = spark.total(table, columns_of(evaluating.bindings), evaluating, name)
-    # Bad rows are known only now.
-    for scale in total.suspect:
-        if scale is not None:
-            scale.judge()
-    total.count.judge()
+            numbered = table
+            if evaluating.units is not None:
+                numbered = spark.with_units(table, request.resample_by, request.seed)
+            total = spark.total(numbered, evaluating.reads, evaluating, name)
+        # Bad rows are known only now.
+        for scale in total.suspect:
+            if scale is not None:
+                scale.judge()
+        total.count.judge()
+        drift = None
+        if request.drift is not None:
+            with stage(listener, "testing for drift on Spark"):
+                place, model, state = drift_asked(request, request.drift, named_scores)
+                new_rows = partial(RowsThere.of, table, rows, place)
+                drift = observe(model, state, class_names(scores[0].binding), new_rows).to_json()
     binding = scores[0].binding
-    measured = total.sums.measured([(score.name, score.source, Seconds()) for score in scores])
-    data = facts_of_sums(total.count, total.weight, binding)
-    return report_on("evaluate", request.seed, data, replace(binding, features=all_features(scores)), measured)
+    replicates = None
+    if request.bootstrap and total.sums.units is not None:
+        replicates = total.sums.units.bootstrap(request.bootstrap, request.seed)
+    measured = total.sums.measured([(score.name, score.source, Seconds()) for score in scores], replicates)
+    report = report_on(
+        "evaluate",
+        request.seed,
+        facts_of_sums(total.count, total.weight, binding, units),
+        replace(binding, features=all_features(scores)),
+        measured,
+        groups=with_adjusted([entry for grouped in total.groups for entry in grouped.entries()]),
+    )
+    return replace(report, drift=drift)
 
 
-def _refuse(what: str | None) -> None:
-    """Refuse a flag or a score for which sums are not enough."""
-    if what is not None:
-        raise UsageError(
-            f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
-            hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
-        )
+def _whole(what: str) -> UsageError:
+    """A flag or a score for which sums are not enough."""
+    return UsageError(
+        f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
+        hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
+    )
+
+
+def _clusters(
+    request: EvaluateRequest,
+    example: Source,
+    scores: Sequence[ComparedScore],
+    named_scores: NamedScores,
+    chosen: Sequence[metrics.MetricSpec],
+) -> Clustering | None:
+    if not any(metric.clusters for metric in chosen):
+        return None
+    if request.clusters_from is not None:
+        return by_column(example, scores[0].binding, request.clusters_from, "--clusters-from")[1]
+    return clustering_of_artifacts(scores, named_scores.models)
+
+
+def _units(request: EvaluateRequest, table: DataFrame) -> dict[str, Json] | None:
+    """The report's `data.units`."""
+    if request.resample_by is None:
+        return None
+    count = spark.distinct_values(table, request.resample_by)
+    return {"column": request.resample_by, "count": count, "in_order": False}
+
+
+def _nothing(
+    request: EvaluateRequest,
+    options: Options,
+    example: Source,
+    scores: Sequence[ComparedScore],
+    chosen: Sequence[metrics.MetricSpec],
+    against: Sequence[str],
+) -> tuple[SummedScores, list[GroupedSums]]:
+    """The sums over no rows: of all, and of the groups of each column of --by."""
+    names, classes = [score.name for score in scores], class_names(scores[0].binding)
+    sums = SummedScores.nothing(
+        names,
+        classes,
+        chosen,
+        options,
+        request.kinds,
+        against=against,
+        by_unit=request.bootstrap > 0,
+        together=request.resample_by is not None,
+    )
+    groups = [
+        GroupedSums(column, distinct_groups(values, column), names, classes, chosen, options)
+        for column in request.by
+        for values in [values_of(example, column, Tally(example.name, keep_going=True), "--by")]
+    ]
+    return sums, groups
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """The rows of the table under each score, on a worker. It is pickled, with the calibrators in it."""
+
+    name: str
+    scores: Sequence[ComparedScore]
+    clusters: Clustering | None
+    keep_going: bool
+
+    @property
+    def bindings(self) -> list[Binding]:
+        """Of the scores, and last that of the clusters."""
+        clusters = [] if self.clusters is None else [self.clusters.binding]
+        return [score.binding for score in self.scores] + clusters
+
+    def of(
+        self, frames: Iterator[pl.DataFrame], count: Count, suspect: Sequence[Scale | None]
+    ) -> Iterator[tuple[list[Scored], pl.DataFrame]]:
+        """The good rows in chunks, under each score and as they are; the driver judges the counts of all tasks."""
+        for frame in frames:
+            chunk = encode_chunk(frame, self.bindings, count, suspect)
+            if chunk is None:
+                continue
+            batches = chunk.batches
+            label, weight = batches[0].labels, batches[0].weight
+            clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))
+            scored = [
+                Scored(label, score.predict(batch), weight, clusters, odds=score.odds(batch))
+                for score, batch in zip(self.scores, batches, strict=False)
+            ]
+            yield scored, frame if chunk.places is None else frame[chunk.places]
 
 
 @dataclass(frozen=True)
@@ -101,6 +228,7 @@ class Evaluated:
     suspect: list[Scale | None]
     weight: FloatArray
     sums: SummedScores
+    groups: list[GroupedSums]
 
     def __iadd__(self, other: Evaluated) -> Self:
         self.count = self.count + other.count
@@ -110,48 +238,99 @@ class Evaluated:
         ]
         self.weight = self.weight + other.weight
         self.sums += other.sums
+        for place, there in enumerate(other.groups):
+            self.groups[place] += there
         return self
 
 
 @dataclass(frozen=True)
 class Evaluating:
-    """On a worker, the sums over the rows of one task. It is pickled, with the calibrators in it."""
+    """On a worker, the sums over the rows of one task, from those over none."""
 
-    name: str
-    scores: Sequence[ComparedScore]
-    clusters: Clustering | None
-    chosen: Sequence[metrics.MetricSpec]
-    options: Options
-    kinds: tuple[Kind, ...]
-    keep_going: bool
+    rows: ScoredRows
+    sums: SummedScores
+    groups: list[GroupedSums]
 
     @property
-    def bindings(self) -> list[Binding]:
-        """Of the scores, and last that of the clusters."""
-        clusters = [] if self.clusters is None else [self.clusters.binding]
-        return [score.binding for score in self.scores] + clusters
+    def units(self) -> str | None:
+        """The column that says which unit a row is of, if there is one."""
+        return None if self.sums.units is None else spark.KEY
+
+    @property
+    def reads(self) -> list[str]:
+        units = [] if self.units is None else [self.units]
+        return list(dict.fromkeys([*columns_of(self.rows.bindings), *(one.by for one in self.groups), *units]))
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Evaluated:
-        classes = class_names(self.bindings[0])
-        total = Evaluated(
-            Count(self.name, keep_going=self.keep_going),
-            scale_checks(self.scores) + ([] if self.clusters is None else [None]),
-            np.zeros(len(classes)),
-            SummedScores.nothing([score.name for score in self.scores], classes, self.chosen, self.options, self.kinds),
-        )
-        for frame in frames:
-            # Rows are checked, and bad ones left out; the driver judges the counts of all tasks.
-            chunk = encode_chunk(frame, self.bindings, total.count, total.suspect)
-            if chunk is None:
-                continue
-            batches = chunk.batches
-            label, weight = batches[0].labels, batches[0].weight
-            clusters = None if self.clusters is None else self.clusters.clusters(self.clusters.place(batches[-1]))
-            total.weight += class_weights(label, weight, len(classes))
-            total.sums.add(
-                [
-                    Scored(label, score.predict(batch), weight, clusters, odds=score.odds(batch))
-                    for score, batch in zip(self.scores, batches, strict=False)
-                ]
-            )
+        rows = self.rows
+        suspect = scale_checks(rows.scores) + ([] if rows.clusters is None else [None])
+        classes = len(class_names(rows.bindings[0]))
+        sums, groups = copy.deepcopy((self.sums, self.groups))
+        total = Evaluated(Count(rows.name, keep_going=rows.keep_going), suspect, np.zeros(classes), sums, groups)
+        for scored, frame in rows.of(frames, total.count, suspect):
+            total.weight += class_weights(scored[0].label, scored[0].weight, classes)
+            total.sums.add(scored, None if self.units is None else frame[self.units].to_numpy())
+            for grouped in total.groups:
+                grouped.add(scored, frame[grouped.by])
         return total
+
+
+@dataclass(frozen=True)
+class RowsThere:
+    """The rows of --drift on a cluster: those of files that were not tested before."""
+
+    table: DataFrame
+    rows: ScoredRows
+    place: int
+    files: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, table: DataFrame, rows: ScoredRows, place: int, known: frozenset[str]) -> Self | None:
+        """The rows under the score at a place."""
+        files = [(path, sha256) for path, sha256 in spark.files_of(table) if sha256 not in known]
+        return cls(spark.of_files(table, [path for path, _ in files]), rows, place, files) if files else None
+
+    @property
+    def count(self) -> int:
+        return spark.rows(self.table)
+
+    def nights(self, baseline: DriftBaseline) -> list[NightSums]:
+        return self._summed(methodcaller("nights", baseline))
+
+    def log_expected(
+        self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        return self._summed(methodcaller("log_expected", baseline, nights, strengths))
+
+    def promised(self) -> list[Promised]:
+        return []
+
+    def _summed(self, sums: Callable[[RowsHere], list[Any]]) -> list[Any]:
+        """The sums of each class, in a pass over the rows."""
+        adding = partial(_of_classes, self.rows, self.place, sums)
+        return spark.total(self.table, columns_of(self.rows.bindings), adding, self.rows.name).sums
+
+
+@dataclass
+class _OfClasses:
+    """Sums for each class."""
+
+    sums: list[Any]
+
+    def __iadd__(self, other: _OfClasses) -> Self:
+        self.sums = [one + more for one, more in zip(self.sums, other.sums, strict=True)]
+        return self
+
+
+def _of_classes(
+    rows: ScoredRows, place: int, sums: Callable[[RowsHere], list[Any]], frames: Iterator[pl.DataFrame]
+) -> _OfClasses:
+    """On a worker, the sums over the rows of one task under the score at a place; bad rows were judged before."""
+    nothing = Scored.nothing_of(len(class_names(rows.bindings[0])))
+    total = _OfClasses(sums(RowsHere(nothing.prob, nothing.label, np.zeros(0))))
+    for scored, _ in rows.of(frames, Count(rows.name, keep_going=True), [None] * len(rows.bindings)):
+        one = scored[place]
+        total += _OfClasses(
+            sums(RowsHere(one.prob, one.label, np.ones(len(one)) if one.weight is None else one.weight))
+        )
+    return total

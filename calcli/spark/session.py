@@ -10,6 +10,7 @@ applied without (`calcli.spark.formula`).
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import operator
 import os
@@ -21,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -29,12 +31,13 @@ import pyarrow as pa
 
 from calcli import errors, extras
 from calcli.engines.local import REFUSED, Stream
+from calcli.engines.options import TABLE
 from calcli.engines.passthrough import RowsWritten
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.expressions import Term
+from calcli.metrics.unit_means import UNITS
 from calcli.spark.formula import HUGE_METHOD, is_short, with_outputs
 from calcli.tables.arrays import Levels
-from calcli.tables.labels import MOST
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -103,31 +106,45 @@ def _without_spark(error: Exception) -> CalcliError:
 
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """A dataset of Parquet files: directories, files, globs; partition columns are texts."""
+    """A dataset of Parquet files (directories, files, globs; partition columns are texts), or a table by its name."""
     from pyspark.errors import AnalysisException
 
     try:
-        table: DataFrame = spark.read.parquet(*paths)
+        if paths[0].startswith(TABLE):
+            return spark.table(paths[0].removeprefix(TABLE))
+        return spark.read.parquet(*paths)
     except AnalysisException as error:
-        if "PATH_NOT_FOUND" in str(error):
+        if "PATH_NOT_FOUND" in str(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
             raise DataError(f"Spark finds nothing at {', '.join(paths)}") from None
         raise DataError(f"Spark cannot read {', '.join(paths)}: {_first_line(error)}") from None
-    return table
 
 
-def like(table: DataFrame, label: str | None = None) -> pl.DataFrame:
-    """A small table with the same columns, for binding: some of the rows, and every value of the label."""
+def like(table: DataFrame, complete: Mapping[str, int] = MappingProxyType({})) -> pl.DataFrame:
+    """A small table with the same columns, for binding: some of the rows.
+
+    Of the columns that are `complete` every value is there, as far as there are no more than so many.
+    """
     sample = _collected(table.limit(SAMPLE))
-    if label is None or not len(sample) or sample.schema[label].is_nested():
+    complete = {name: most for name, most in complete.items() if name in sample.columns}
+    if not len(sample):
         return sample
-    values = _collected(table.select(_column(label)).distinct().limit(MOST + 1))[label].sort()
-    place = np.arange(max(len(sample), len(values)))
-    return sample[place % len(sample)].with_columns(values[place % len(values)])
+    values = [
+        _collected(table.select(_column(name)).distinct().limit(most + 1))[name].sort()
+        for name, most in complete.items()
+        if not sample.schema[name].is_nested()
+    ]
+    place = np.arange(max(len(sample), *map(len, values), 0))
+    return sample[place % len(sample)].with_columns(column[place % len(column)] for column in values)
 
 
 def _collected(table: DataFrame) -> pl.DataFrame:
     with _failures():
         return cast("pl.DataFrame", pl.from_arrow(table.toArrow()))
+
+
+def schema_of(table: DataFrame) -> pl.Schema:
+    """The columns of a table, a streaming one too, as they arrive on the workers."""
+    return _collected(table.sparkSession.createDataFrame([], table.schema)).schema
 
 
 def _column(name: str) -> Column:
@@ -166,6 +183,71 @@ def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFram
     is in the same fold in each pass, however Spark reads the table.
     """
     from pyspark.sql import functions
+
+    digest = functions.xxhash64(functions.lit(seed), *_hashable(table, leaving))
+    return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
+
+
+def with_units(table: DataFrame, column: str | None, seed: int) -> DataFrame:
+    """The table with a column `KEY`: for rows that agree in the column, or else for each row, one of `UNITS` at random.
+
+    A row is known by its file and its place in it, however Spark splits the files; rows of no file by their partition.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions
+
+    def numbered(*parts: Column) -> DataFrame:
+        digest = functions.xxhash64(functions.lit(seed), *parts)
+        return table.withColumn(KEY, functions.pmod(digest, functions.lit(UNITS)).cast("int"))
+
+    if column is not None:
+        return numbered(_column(column))
+    try:
+        return numbered(functions.col("_metadata.file_path"), functions.col("_metadata.row_index"))
+    except AnalysisException:
+        return numbered(functions.monotonically_increasing_id())
+
+
+def distinct_values(table: DataFrame, column: str) -> int:
+    """How many values a column of units has; null is refused."""
+    from pyspark.sql import functions
+
+    with _failures():
+        (found,) = table.agg(
+            functions.count_distinct(_column(column)).alias("values"),
+            functions.count_if(_column(column).isNull()).alias("missing"),
+        ).collect()
+    if found["missing"]:
+        raise DataError(f"--resample-by: the column {column!r} is null in {found['missing']:,} rows")
+    return int(found["values"])
+
+
+def files_of(table: DataFrame) -> list[tuple[str, str]]:
+    """The files of a table, and a hash of the rows of each, which is the same wherever a copy of it lies."""
+    from pyspark.sql import functions
+
+    if not table.inputFiles():
+        raise UsageError("--drift knows rows again by their file, and this table has no files of its own")
+    path = functions.col("_metadata.file_path")
+    hashes = [functions.xxhash64(functions.lit(seed), *_hashable(table)) for seed in range(2)]
+    digests = [functions.sum(one.cast("decimal(38,0)")).alias(f"d{place}") for place, one in enumerate(hashes)]
+    with _failures():
+        counted = functions.count(functions.lit(1)).alias("rows")
+        found = table.groupBy(path.alias("path")).agg(counted, *digests).orderBy("path").collect()
+    return [
+        (row["path"], hashlib.sha256(f"{row['rows']} {row['d0']} {row['d1']}".encode()).hexdigest()) for row in found
+    ]
+
+
+def of_files(table: DataFrame, paths: Sequence[str]) -> DataFrame:
+    """The rows in these files."""
+    from pyspark.sql import functions
+
+    return table.filter(functions.col("_metadata.file_path").isin(list(paths)))
+
+
+def _hashable(table: DataFrame, leaving: Collection[str] = ()) -> list[Column]:
+    """The columns of which a hash can be made."""
     from pyspark.sql.types import AtomicType
 
     names = sorted(
@@ -173,8 +255,7 @@ def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFram
         for field in table.schema.fields
         if isinstance(field.dataType, AtomicType) and field.name not in leaving
     )
-    digest = functions.xxhash64(functions.lit(seed), *map(_column, names))
-    return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
+    return [_column(name) for name in names]
 
 
 def with_own_keys(table: DataFrame, seed: int) -> DataFrame:
@@ -279,24 +360,33 @@ def apply(
     _refuse_paths(table, stream.added.reads)
     names = stream.added.names
     needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
-    rows = table.select(*map(_column, needed))
-    if outputs is None or not is_short(outputs):
-        scored = _by_workers(rows, stream)
-    else:
-        scored = with_outputs(rows, outputs)
-        if stream.bad_rows == "fail":
-            refused = functions.raise_error(functions.lit(f"calcli.errors.DataError: {REFUSED}"))
-            first = _column(names[0])
-            scored = scored.withColumn(names[0], functions.when(first.isNull(), refused).otherwise(first))
-    scored = scored.select(*map(_column, (*kept, *names)))
+    scored = with_added(table.select(*map(_column, needed)), stream, outputs).select(*map(_column, (*kept, *names)))
     # Rows are counted as they are written; bad ones are those in which the first added column is null.
     counted = Observation("calcli")
     missing = functions.count_if(_column(names[0]).isNull())
     scored = scored.observe(counted, functions.count(functions.lit(1)).alias("rows"), missing.alias("bad"))
     partitions = [name for name in partition_columns(table) if name in kept]
     with _failures(output):
-        scored.write.partitionBy(*partitions).parquet(output)
+        writer = scored.write.partitionBy(*partitions)
+        if output.startswith(TABLE):
+            writer.saveAsTable(output.removeprefix(TABLE))
+        else:
+            writer.parquet(output)
     return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
+
+
+def with_added(rows: DataFrame, stream: Stream, outputs: Mapping[str, Term] | None) -> DataFrame:
+    """The rows with the calibrated columns, by their formulas or else by Python on the workers."""
+    from pyspark.sql import functions
+
+    if outputs is None or not is_short(outputs):
+        return _by_workers(rows, stream)
+    scored = with_outputs(rows, outputs)
+    if stream.bad_rows == "null":
+        return scored
+    refused = functions.raise_error(functions.lit(f"calcli.errors.DataError: {REFUSED}"))
+    first = _column(stream.added.names[0])
+    return scored.withColumn(stream.added.names[0], functions.when(first.isNull(), refused).otherwise(first))
 
 
 def _by_workers(rows: DataFrame, stream: Stream) -> DataFrame:
@@ -347,8 +437,8 @@ def _failures(output: str = "") -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
-        if "PATH_ALREADY_EXISTS" in text:
-            raise FileSystemError(f"{output} exists already", hint="choose another directory") from None
+        if "PATH_ALREADY_EXISTS" in text or "TABLE_OR_VIEW_ALREADY_EXISTS" in text:
+            raise FileSystemError(f"{output} exists already", hint="choose another name") from None
         ours = _OURS.search(text)
         if ours is None:
             raise DataError(f"Spark could not finish: {_of_worker(text) or _first_line(error)}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,15 @@ import polars as pl
 from calcli.batch import FloatArray
 from calcli.errors import UsageError
 from calcli.metrics.base import Options
+from calcli.reports.groups import MOST_GROUPS
 from calcli.reports.measuring import label_rate
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
+from calcli.state import Json
 from calcli.tables.arrays import numbers
 from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.labels import MOST
 from calcli.tables.row_counts import Count
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightSums
@@ -25,16 +28,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def example_of(table: DataFrame, name: str, flags: Flags, known: Binding | None = None) -> Source:
-    """A small table on this machine with the same columns and all labels, so that it is bound as the whole one."""
+def example_of(
+    table: DataFrame, name: str, flags: Flags, known: Binding | None = None, groups: Iterable[str] = ()
+) -> Source:
+    """A small table on this machine with the same columns and all labels, so that it is bound as the whole one.
+
+    The values of the columns `groups` are all there too, or more of them than there may be.
+    """
     names = [column for column in table.columns if column not in flags.ignore]
     label = label_column(names, flags, known, need=True)
-    return Source(spark.like(table, label if label in table.columns else None).lazy(), name=name)
+    complete = dict.fromkeys(groups, MOST_GROUPS) | ({} if label is None else {label: MOST})
+    return Source(spark.like(table, complete).lazy(), name=name)
 
 
-def facts_of_sums(count: Count, weight: FloatArray, binding: Binding) -> DataFacts:
+def facts_of_sums(
+    count: Count, weight: FloatArray, binding: Binding, units: Mapping[str, Json] | None = None
+) -> DataFacts:
     """The report's `data`, from the weight of each class; files on a cluster are not hashed."""
-    return DataFacts((), count.rows_counted, count.rows_bad, float(weight.sum()), label_rate(weight, binding))
+    rate = label_rate(weight, binding)
+    return DataFacts((), count.rows_counted, count.rows_bad, float(weight.sum()), rate, units)
 
 
 def refuse_auto_bins(options: Options) -> None:

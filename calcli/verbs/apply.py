@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,7 +17,6 @@ from calcli.engines.local import BadRows, Stream
 from calcli.engines.options import Engine, check_master, check_parquet, paths_of
 from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
 from calcli.errors import DataError, UsageError
-from calcli.expressions import Term
 from calcli.fitting.model import Model, opened
 from calcli.places import place
 from calcli.tables.binding import bind
@@ -149,7 +147,7 @@ def _intervals(request: ApplyRequest, artifact: Artifact, listener: Listener) ->
 
     model = opened_intervals(artifact)
     if request.engine == "spark":
-        return _by_cluster(request, lambda source: _interval_columns(request, model, source), lambda _: None, listener)
+        return _by_cluster(request, lambda source: _interval_columns(request, model, source), listener)
     output_format = promised_format(request.output, request.output_format)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         added, kept = _interval_columns(request, model, source)
@@ -171,29 +169,18 @@ def _interval_columns(request: ApplyRequest, model: IntervalModel, source: Sourc
 
 def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
     """On a cluster, over a dataset of Parquet files."""
-    if model.calibrator.whole_table:
-        raise UsageError(
-            f"{request.artifact} predicts all rows of a table at once, which is not possible on a cluster",
-            hint="fit it with --set apply=online",
-        )
+    from calcli.spark.columns import check_row_by_row
 
-    def terms(added: AnyColumns) -> Mapping[str, Term] | None:
-        if isinstance(added, CalibratedColumns) and not request.extra:
-            with suppress(UsageError):  # it has no formula
-                return added.formulas()
-        return None
-
-    return _by_cluster(request, lambda source: _columns(request, model, source), terms, listener)
+    check_row_by_row(request.artifact, model)
+    return _by_cluster(request, lambda source: _columns(request, model, source), listener)
 
 
 def _by_cluster(
-    request: ApplyRequest,
-    columns: Callable[[Source], tuple[AnyColumns, list[str]]],
-    terms: Callable[[AnyColumns], Mapping[str, Term] | None],
-    listener: Listener,
+    request: ApplyRequest, columns: Callable[[Source], tuple[AnyColumns, list[str]]], listener: Listener
 ) -> Applied:
-    """Columns that are added on a cluster, as terms if they have any."""
+    """Columns that are added on a cluster, by formulas where they have any."""
     from calcli.spark import session as spark
+    from calcli.spark.columns import terms_of
 
     paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
@@ -205,9 +192,10 @@ def _by_cluster(
             added, kept = columns(source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
+        terms = terms_of(added) if isinstance(added, CalibratedColumns) else None
         with stage(listener, "calibrating on Spark"):
             stream = Stream(added, request.bad_rows)
-            return added, spark.apply(table, stream, kept, str(request.output), terms(added)), None
+            return added, spark.apply(table, stream, kept, str(request.output), terms), None
 
 
 def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[AnyColumns, list[str]]:

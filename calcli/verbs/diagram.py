@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -16,13 +17,14 @@ from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
+from calcli.engines.options import Engine, check_master, paths_of
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
-from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
-from calcli.metrics.base import Scored
+from calcli.evaluation.compared_scores import NamedScores, all_features, bind_scores
+from calcli.evaluation.tracing import Tracing
 from calcli.numeric.bins import BINS, BinCount, check_bins
 from calcli.reports.curves import CurveBuilder
-from calcli.reports.measuring import class_names, class_weights, facts_of
+from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding_types import Binding, Flags
@@ -70,6 +72,8 @@ class DiagramRequest:
     bands
         ``consistency``: where 95 % of a calibrated score's points would be; ``bootstrap``: where those of as many rows
         drawn anew would be; ``none``.
+    engine, master
+        As for `apply`.
     """
 
     data: Data
@@ -87,6 +91,8 @@ class DiagramRequest:
     input_format: str | None = None
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
+    engine: Engine = "local"
+    master: str | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("kind", Kind), ("binning", Binning), ("bands", Bands)):
@@ -150,18 +156,20 @@ class DiagramResult:
 
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
+    check_master(request.engine, request.master)
     form = form_of(request.output, request.output_format)
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
     named = NamedScores.parse(request.artifacts, request.scores)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        # Bind columns to roles, once for each score.
-        scores = bind_scores(source, request.flags, named, listener)
-        binding, name = replace(scores[0].binding, features=all_features(scores)), source.name
-
-        # Sum up the rows for the curves, in one pass.
-        with stage(listener, "reading"):
-            curves, data = _traced(request, source, scores, every_kind=form == "html")
+    begin = partial(_begin, request, named, listener, every_kind=form == "html")
+    if request.engine == "spark":
+        tracing, data, name = _on_spark(request, named, begin, listener)
+    else:
+        tracing, data, name = _here(request, begin, listener)
+    curves = tracing.builder.curves()
+    if request.by:
+        curves = tuple(curve for curve in curves if curve.points)
+    binding = replace(tracing.scores[0].binding, features=all_features(tracing.scores))
     result = DiagramResult(request, curves, binding.label or "label", data, binding)
 
     # Draw.
@@ -173,10 +181,45 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     return result
 
 
-def _traced(
-    request: DiagramRequest, source: Source, scores: Sequence[ComparedScore], *, every_kind: bool
-) -> tuple[tuple[Curve, ...], DataFacts]:
-    """The curves and the facts about the rows; rows are only kept where the edges of bins follow from all of them."""
+def _here(
+    request: DiagramRequest, begin: Callable[[Source], Tracing], listener: Listener
+) -> tuple[Tracing, DataFacts, str]:
+    """The curves on this machine, the facts about the rows, and the name of the table."""
+    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        tracing = begin(source)
+        tally = Tally(source.name, keep_going=request.bad_rows == "null")
+        with stage(listener, "reading"):
+            for batches in read_batches(source, tracing.bindings, tally, tracing.scale_checks):
+                tracing.add(batches)
+        binding = tracing.scores[0].binding
+        return tracing, facts_of(source, binding, tally.rows_counted, tally.rows_bad, tracing.share), source.name
+
+
+def _on_spark(
+    request: DiagramRequest, named: NamedScores, begin: Callable[[Source], Tracing], listener: Listener
+) -> tuple[Tracing, DataFacts, str]:
+    """The same on a cluster."""
+    from calcli.spark.diagram import trace
+
+    asked = {"--binning mass": request.binning == "mass", "--bins auto": request.bins == "auto"}
+    if flag := next((flag for flag, given in asked.items() if given), None):
+        raise UsageError(
+            f"{flag} needs all rows at once, and --engine spark has only sums over parts of them",
+            hint="leave it out, or draw a sample of the rows on one machine",
+        )
+    paths = paths_of(request.data, request.input_format, request.delimiter)
+    known = next((model.binding for model in named.models.values()), None)
+    keep_going = request.bad_rows == "null"
+    with stage(listener, "reading on Spark"):
+        tracing, data = trace(paths, request.master, request.flags, known, request.by, begin, keep_going=keep_going)
+    return tracing, data, ", ".join(paths)
+
+
+def _begin(
+    request: DiagramRequest, named: NamedScores, listener: Listener, source: Source, *, every_kind: bool
+) -> Tracing:
+    """The curves of no rows, with columns bound to roles, once for each score."""
+    scores = bind_scores(source, request.flags, named, listener)
     binding = scores[0].binding
     kinds: list[Kind] = [request.kind]
     if every_kind:
@@ -192,23 +235,7 @@ def _traced(
         binning=request.binning,
         bands=request.bands,
     )
-    tally = Tally(source.name, keep_going=request.bad_rows == "null")
-    share = np.zeros(len(binding.classes))
-    bindings = [*(score.binding for score in scores), *(part.binding for _, part in parts)]
-    for batches in read_batches(source, bindings, tally, [*scale_checks(scores), *[None] * len(parts)]):
-        label, weight = batches[0].labels, batches[0].weight
-        share += class_weights(label, weight, len(share))
-        pairs = zip(scores, batches[: len(scores)], strict=True)
-        scored = [Scored(label, score.predict(batch), weight) for score, batch in pairs]
-        of_column = [part.place(batch) for (_, part), batch in zip(parts, batches[len(scores) :], strict=True)]
-        groups = [
-            place == group for (_, part), place in zip(parts, of_column, strict=True) for group in range(part.count)
-        ]
-        builder.add(scored if not parts else [one.take(rows) for rows in groups for one in scored])
-    curves = builder.curves()
-    if parts:
-        curves = tuple(curve for curve in curves if curve.points)
-    return curves, facts_of(source, binding, tally.rows_counted, tally.rows_bad, share)
+    return Tracing(scores, [part for _, part in parts], builder, np.zeros(len(binding.classes)))
 
 
 def _group_names(

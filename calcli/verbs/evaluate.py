@@ -19,13 +19,12 @@ from calcli.evaluation.compared_scores import (
     scale_checks,
     seen_before,
 )
-from calcli.evaluation.drift import Scored, observe
+from calcli.evaluation.drift import drift_asked, observe, of_no_rows, rows_of
 from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
 from calcli.metrics import catalog as metrics
-from calcli.places import folder
 from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
@@ -61,6 +60,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
     artifacts, columns = read_named(request.all_artifacts, request.scores)
     if (intervals := interval_models(request, artifacts)) is not None:
+        if request.engine != "local":
+            raise UsageError("--engine spark measures scores, and not intervals", hint="evaluate a sample of the rows")
         return evaluate_intervals(request, intervals, listener)
     named_scores = NamedScores.of(artifacts, columns)
     against = _against(request, named_scores)
@@ -68,7 +69,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if request.engine == "spark":
         from calcli.spark.evaluate import evaluate as evaluate_on_spark
 
-        report = evaluate_on_spark(request, named_scores, chosen, listener)
+        report = evaluate_on_spark(request, named_scores, chosen, against, listener)
     else:
         report = _here(request, named_scores, chosen, against, listener)
     # What follows from them: the changes since the baseline, and the gates.
@@ -108,7 +109,7 @@ def _here(
         with stage(listener, "reading"):
             # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
             clusters = _clustering(request, source, scores, named_scores, chosen)
-            buffer = _read(request, source, scores, tally, chosen, clusters)
+            buffer = _read(request, source, scores, tally, chosen, clusters, against)
             units = _units(request, source, tally)
             resampling = Resampling(request.bootstrap, request.seed, None if units is None else units.rank)
             groupings = [(column, groups(source, column, tally)) for column in request.by]
@@ -201,10 +202,12 @@ def _read(
     tally: Tally,
     chosen: tuple[metrics.MetricSpec, ...],
     clusters: Clustering | None,
+    against: Sequence[str],
 ) -> ScoreBuffer:
     """The probabilities of every good row, and its cluster. Features are read in chunks, and never kept."""
     names = [score.name for score in scores]
-    sums = SummedScores.nothing(names, class_names(scores[0].binding), chosen, request.options, request.kinds)
+    classes = class_names(scores[0].binding)
+    sums = SummedScores.nothing(names, classes, chosen, request.options, request.kinds, against=against)
     auto = "--bins auto" if request.options.bins == "auto" else None
     buffer = ScoreBuffer(scores, sums, clusters, whole_for=request.whole_for(scores) or auto)
     bindings, suspect = [score.binding for score in scores], scale_checks(scores)
@@ -235,10 +238,8 @@ def _drift(
     """Whether the calibration of the artifact of --drift has moved, and its policy keeps its promise."""
     if request.drift is None:
         return None
-    place = request.all_artifacts.index(request.drift)
-    model = list(named_scores.models.values())[place]
-    prob = rows.candidates[1 + place].prob  # the raw score comes first
-    state = folder(request.state or f"{model.path}.drift.json")
+    place, model, state = drift_asked(request, request.drift, named_scores)
+    prob = rows.candidates[place].prob
     promises = promises_of(model, prob, source, rows, tally, units)
-    scored = Scored(prob, rows.labels, rows.weight)
-    return observe(model, source, scored, tally.row_numbers, state, names, promises).to_json()
+    new_rows = rows_of(source, tally.row_numbers, prob, rows.labels, rows.weight, promises)
+    return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()

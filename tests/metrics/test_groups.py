@@ -3,7 +3,8 @@ import pytest
 from scipy import stats
 
 from calcli.metrics.base import Scored
-from calcli.metrics.groups import adjusted, by_group, holm
+from calcli.metrics.groups import adjusted, by_group, holm, of_cells
+from calcli.metrics.joint_test import GapSums
 
 
 def test_by_hand():
@@ -93,3 +94,26 @@ def test_more_classes_are_judged_by_the_predicted_one_and_scale_does_not_matter(
     top = Scored((prob.argmax(1) == label).astype(np.int64), prob.max(1), 1e200 * weight)
     for one, other in zip(found, by_group(top, place, 2), strict=True):
         assert (one.p, one.detectable) == (pytest.approx(other.p), pytest.approx(other.detectable))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("size", [30, 300, 30_000])
+def test_sums_over_cells_are_nearly_all_that_the_rows_say(size, weighted):
+    rng = np.random.default_rng(size)
+    prob = 1 / (1 + np.exp(-rng.normal(-2, 1.5, size)))
+    label = (rng.random(size) < prob * 1.03).astype(np.int64)
+    rows = Scored(label, prob, rng.uniform(0.5, 2, size) if weighted else None)
+    (whole,) = by_group(rows, np.zeros(size, dtype=np.int64), 1)
+    parts = np.array_split(np.arange(size), 3)
+    found = of_cells(sum((GapSums.of(rows.take(part)) for part in parts), GapSums.nothing()))
+    assert found.rows == whole.rows
+    assert found.detectable == pytest.approx(whole.detectable, rel=1e-3)
+    assert found.p == pytest.approx(whole.p, rel=0.05)
+    assert found.least == pytest.approx(whole.least, abs=1e-9)
+
+
+def test_a_group_of_nothing_says_nothing_from_cells_either():
+    empty = of_cells(GapSums.nothing())
+    weightless = of_cells(GapSums.of(Scored(np.array([1, 0]), np.array([0.5, 0.5]), np.zeros(2))))
+    for one in (empty, weightless):
+        assert (one.rows, one.detectable, one.p, one.least) == (0, None, None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from pathlib import Path
 
 import polars as pl
@@ -10,8 +11,8 @@ import pytest
 
 import calcli
 from calcli.metrics.gathered import MANY
-from tests.support.samples import breeds
-from tests.support.spark import Driver, assert_same_numbers, ordered, write_days
+from tests.support.samples import breeds, clicks
+from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
@@ -92,12 +93,108 @@ def test_what_does_not_add_up_is_null_and_gates_see_the_rest(days: Path, driver:
     assert metrics["cece"]["value"] is None
 
 
+def test_groups_are_those_of_one_machine(days: Path, driver: Driver) -> None:
+    """The test of a group sees narrow cells of the probability, so that its p-value is near that of the rows."""
+    summed = SUMMED.removesuffix(",mvce")  # where labels are few, one machine samples it
+    words = ("--by", "age,day", "--metrics", summed, "--format", "json", "--engine", "spark")
+    done = driver.run("evaluate", str(days), "--weight", "w", *words)
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)["groups"]
+    flags = calcli.Flags(weight="w")
+    expected = calcli.evaluate(days, by=("age", "day"), metrics=summed, flags=flags).to_json()["groups"]
+    assert len(expected) > 3
+    found, expected = (sorted(one, key=itemgetter("by", "group", "score")) for one in (found, expected))
+    for theirs, ours in zip(found, expected, strict=True):
+        for key in ("by", "group", "rows", "score"):
+            assert theirs[key] == ours[key]
+        for name, value in ours["metrics"].items():
+            near = 1e-3 if name == "auc" else 1e-9
+            assert theirs["metrics"][name]["value"] == pytest.approx(value["value"], abs=near)
+        assert theirs["detectable"] == pytest.approx(ours["detectable"], rel=1e-3)
+        assert theirs["p"] == pytest.approx(ours["p"], rel=0.05)
+        assert (theirs["p_adjusted"] is None) == (ours["p_adjusted"] is None)
+
+
+def test_differences_from_another_score_and_by_unit(days: Path, driver: Driver, tmp_path: Path) -> None:
+    kept, other = str(tmp_path / "kept"), str(tmp_path / "other")
+    calcli.fit(ordered(days), method="isotonic", output=kept)
+    calcli.fit(ordered(days), method="platt", output=other)
+    words = ("--with", kept, "--with", other, "--versus", "other", "--metrics", "nll,brier")
+    engine = ("--format", "json", "--engine", "spark")
+    known = {"artifacts": (kept, other), "versus": "other", "metrics": "nll,brier"}
+    for more, given in (((), {}), (("--resample-by", "age"), {"resample_by": "age"})):
+        done = driver.run("evaluate", str(days), *words, *more, *engine)
+        assert done.code == 0, done.stderr
+        found, report = json.loads(done.stdout), calcli.evaluate(days, **known, **given).to_json()
+        assert len(report["differences"]) == 8
+        assert_near(found["differences"], report["differences"], abs=1e-9)
+        assert found["data"]["units"] == report["data"]["units"]
+
+
+def test_the_bootstrap_is_as_wide_as_that_of_one_machine(days: Path, driver: Driver, tmp_path: Path) -> None:
+    """However the rows lie: rows that agree in all columns are drawn apart, those of a unit together."""
+    kept, table = str(tmp_path / "kept"), tmp_path / "narrow"
+    calcli.fit(ordered(days), method="platt", output=kept)
+    table.mkdir()
+    rows = ordered(days).select(pl.col("logit").round(0), "label", unit=pl.col("row_id") % 50)
+    for place, part in enumerate(rows.iter_slices(1500)):
+        part.write_parquet(table / f"{place}.parquet")
+    words = ("--with", kept, "--metrics", "nll,brier", "--bootstrap", "1000", "--format", "json", "--engine", "spark")
+    for more, given in (((), {}), (("--resample-by", "unit"), {"resample_by": "unit"})):
+        done = driver.run("evaluate", str(table), *words, *more)
+        assert done.code == 0, done.stderr
+        report = calcli.evaluate(table, artifacts=(kept,), metrics="nll,brier", bootstrap=1000, **given).to_json()
+        found = json.loads(done.stdout)
+        assert driver.run("evaluate", str(table), *words, *more).stdout == done.stdout
+        pairs = zip([*found["scores"], *found["differences"]], [*report["scores"], *report["differences"]], strict=True)
+        for theirs, ours in pairs:
+            alike = [(theirs, ours)]
+            if "metrics" in ours:
+                alike = [(theirs["metrics"][name], ours["metrics"][name]) for name in ("nll", "brier")]
+            for one, other in alike:
+                width = other["hi"] - other["lo"]
+                assert one["value"] == pytest.approx(other["value"], rel=1e-9)
+                assert one["lo"] == pytest.approx(other["lo"], abs=width / 6)
+                assert one["hi"] == pytest.approx(other["hi"], abs=width / 6)
+
+
+def test_drift_is_found_as_on_one_machine(days: Path, driver: Driver, tmp_path: Path) -> None:
+    """Night after night, each by its own files; those that were tested before are not counted again."""
+    kept, nights = str(tmp_path / "kept"), tmp_path / "nights"
+    calcli.fit(ordered(days), method="platt", output=kept)
+    nights.mkdir()
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    for night in range(3):
+        rows = clicks(1500, seed=night + 70).with_columns(logit=pl.col("logit") + 1.5 * night)
+        rows.write_parquet(nights / f"{night}.parquet")
+        words = ("--drift", kept, "--state", str(there), "--metrics", "nll", "--format", "json", "--engine", "spark")
+        for _ in range(2):  # nothing is new the second time
+            done = driver.run("evaluate", str(nights), *words)
+        report = calcli.evaluate(nights, drift=kept, state=here, metrics="nll").to_json()["drift"]
+        assert done.code == int(report["drifted"]), done.stderr
+        found = json.loads(done.stdout)["drift"]
+        assert_near(found | {"state": "", "since_at": ""}, report | {"state": "", "since_at": ""}, rel=1e-9)
+    assert report["drifted"]
+    logs = [json.loads(path.read_text())["nights"] for path in (here, there)]
+    assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * 3
+    for one, other in zip(*logs, strict=True):
+        assert_near(other["mean"], one["mean"], rel=1e-9)
+
+
+def test_clusters_are_those_of_a_column(days: Path, driver: Driver) -> None:
+    words = ("--metrics", "cece,cece_ada", "--clusters-from", "age", "--format", "json", "--engine", "spark")
+    done = driver.run("evaluate", str(days), *words)
+    assert done.code == 0, done.stderr
+    report = calcli.evaluate(days, metrics="cece,cece_ada", clusters_from="age")
+    assert_same_numbers(json.loads(done.stdout), report.to_json())
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--by", "age"), 2, "--by needs all rows at once"),
-        (("--bootstrap", "100"), 2, "--bootstrap needs all rows at once"),
-        (("--clusters-from", "age"), 2, "--clusters-from needs all rows at once"),
+        (("--by", "w"), 3, "--by: the column 'w' has"),
+        (("--by", "age", "--resample-by", "row_id"), 2, "--by with --resample-by needs all rows at once"),
+        (("--resample-by", "nobody"), 3, "nobody"),
         (("--score", "w"), 3, "looks like percentages, not probabilities"),
         (("--label", "w"), 3, "it looks like a regression target or soft labels"),
     ],

@@ -63,6 +63,16 @@ def test_the_last_line_of_a_worker_is_shown(days: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [("evaluate", "days"), ("apply", "kept", "days", "-o", "there", "--extra")])
+def test_what_needs_python_says_so_in_a_line(days: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    calcli.fit(days, method="platt", output=tmp_path / "kept")
+    done = run(*words, *LOCAL, cwd=tmp_path, env=environment(PYSPARK_PYTHON="/bin/false"))
+    assert done.returncode == 3
+    assert "/bin/false" in done.stderr.replace("\n", " ")
+    assert done.stderr.rstrip().count("\n") <= 1
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("method", ["venn-abers", "sms", "isotonic", "beta"])
 def test_awkward_rows_are_those_of_one_machine(driver: Driver, tmp_path: Path, method: str) -> None:
     kept, table, here, there = (str(tmp_path / name) for name in ("kept", "rows.parquet", "here.parquet", "there"))

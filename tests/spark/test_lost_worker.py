@@ -1,7 +1,8 @@
-"""A worker that is lost loses no row. The last of the tests on the cluster: it leaves one worker."""
+"""A worker that is lost loses no row. The last of the tests on the cluster: another one takes its place."""
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -36,15 +37,47 @@ def test_a_sample_is_the_same(tmp_path: Path, cluster: Cluster, driver: Driver) 
     assert before.fit == after.fit
 
 
-def test_every_row_comes_once(tmp_path: Path, cluster: Cluster, driver: Driver) -> None:
-    """Killed as soon as some files are written, and most are not."""
-    many, kept, there = (tmp_path / name for name in ("many", "kept", "there"))
+@pytest.fixture
+def many(tmp_path: Path) -> tuple[Path, pl.DataFrame]:
+    """Many files, and their rows."""
     rows = pl.concat([clicks(20_000, seed=seed) for seed in range(FILES)]).with_columns(row_id=pl.int_range(pl.len()))
-    many.mkdir()
+    folder = tmp_path / "many"
+    folder.mkdir()
     for place, part in enumerate(rows.iter_slices(20_000)):
-        part.write_parquet(many / f"{place}.parquet")
+        part.write_parquet(folder / f"{place}.parquet")
+    return folder, rows
+
+
+def test_every_row_is_counted_once(
+    tmp_path: Path, many: tuple[Path, pl.DataFrame], cluster: Cluster, driver: Driver
+) -> None:
+    """Killed as soon as it begins with another task."""
+    table, rows = many
+    more = launch_worker(tmp_path, "worker", cluster.url)
+    cluster.workers.append(more)
+    wait_for(tmp_path / "worker.log", "Successfully registered with master")
+    words = ("evaluate", str(table), "--metrics", "nll,auc", "--bootstrap", "100", "--format", "json")
+    driver.begin(words=[*words, "--engine", "spark"])
+    until = time.monotonic() + HANGS
+    while not any("Running task" in log.read_text() for log in (tmp_path / "worker").glob("*/*/stderr")):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    cluster.kill_worker()
+    done = driver.answer()
+    assert done["code"] == 0, done["stderr"]
+    found = json.loads(done["stdout"])
+    assert found["data"]["rows"] == len(rows)
+    expected = calcli.evaluate(table, metrics="nll").to_json()["scores"][0]["metrics"]["nll"]["value"]
+    assert found["scores"][0]["metrics"]["nll"]["value"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_every_row_comes_once(
+    tmp_path: Path, many: tuple[Path, pl.DataFrame], cluster: Cluster, driver: Driver
+) -> None:
+    """Killed as soon as some files are written, and most are not."""
+    (table, rows), kept, there = many, tmp_path / "kept", tmp_path / "there"
     calcli.fit(clicks(), method="platt", output=kept)
-    driver.begin(words=["apply", str(kept), str(many), "-o", str(there), "--engine", "spark"])
+    driver.begin(words=["apply", str(kept), str(table), "-o", str(there), "--engine", "spark"])
     until = time.monotonic() + HANGS
     while not list(there.glob("_temporary/**/*.parquet")):
         assert time.monotonic() < until

@@ -28,6 +28,7 @@ calcli diagram test.csv --class all -o reliability.html"""
     options.PICTURE_OUTPUT,
     options.PICTURE_FORMAT,
     options.FORMAT,
+    *options.CLUSTER,
     *options.GENERAL,
 )
 def diagram(arguments: Arguments) -> None:
