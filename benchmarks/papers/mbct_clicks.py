@@ -29,8 +29,8 @@ FEATURE_AWARE = ("heterogeneous", "ccl", "boost")
 MANY = 500_000
 """To so many rows at most the methods of other papers are fitted, and `SLOWEST` at the middle rate only."""
 SLOWEST = "ccl"
-LARGEST = 10_000_000
-"""Of so many rows there is a table of the middle rate only."""
+LARGER = 2_000_000
+"""From so many rows on there are tables of the middle rate only."""
 TEST = 300_000
 BETA = 1000.0
 
@@ -82,7 +82,7 @@ def main() -> None:
         studies = [
             study(rate, rows, FEATURE_AWARE)
             for rows in map(int, given.sizes.split(","))
-            for rate in (RATES if rows < LARGEST else RATES[1:2])
+            for rate in (RATES if rows < LARGER else RATES[1:2])
         ]
     print(
         f"{TEST:,} test rows. {', '.join(FEATURE_AWARE)} are slower, and fitted to at most {MANY:,} rows; {SLOWEST},\n"

@@ -198,7 +198,8 @@ def heterogeneous(strengths: Sequence[float], seeds: int, rows: int) -> None:
         RAW, PLATT, Way("isotonic", "isotonic"), Way("HC, paper", "heterogeneous", "paper"),
         Way("forest, default", "heterogeneous"),
     )  # fmt: skip
-    what = "strengths, where a network overlooks a category"
+    rises: dict[str, bool] = {}
+    gains: list[list[float]] = []
     for steep in (1.0, 2.0):
         found = {}
         for strength in strengths:
@@ -213,10 +214,15 @@ def heterogeneous(strengths: Sequence[float], seeds: int, rows: int) -> None:
         print(f"## The network's log-odds are {steep:g} times what they should be\n")
         show(found)
         higher = lower(found, "auc", "HC, paper", ["raw"], -1)
-        claim("calibrating the leaves of a tree raises the AUC (tables 1 and 2)", higher, what)
+        rises |= {f"{strength} at {steep:g} times": better for strength, better in higher.items()}
+        gains.append([each["auc"]["HC, paper"] - each["auc"]["raw"] for each in found.values()])
         for title in ("HC, paper", "forest, default"):
             nearer = lower(found, "divergence", title, ["platt", "isotonic"])
             print(f"{title} is nearer to the truth than all global methods {begins(nearer)}.\n")
+    what = "strengths and steepnesses of a network that overlooks a category"
+    claim("calibrating the leaves of a tree raises the AUC (tables 1 and 2)", rises, what)
+    apart = max(abs(one - other) for one, other in zip(*gains, strict=True))
+    print(f"Over-confidence alone does not matter: the gains in AUC differ by at most {apart:.4f} between the two.\n")
 
 
 PARTS: dict[str, tuple[Callable[[Sequence[float], int, int], None], int]] = {
