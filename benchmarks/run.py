@@ -29,8 +29,6 @@ PAGE = HERE.parent / "docs" / "results.md"
 KEPT = HERE.parent / "docs" / "results"
 KEPT_BESIDE = ("*.png", "*.csv")
 """Pictures, and tables too long for a page."""
-
-
 FIRST = ("claims",)
 """What the page begins with."""
 
@@ -213,13 +211,13 @@ BENCHMARKS = (
               "Simulated rows of regions, whose errors follow the region in three ways. The truth is known.",
               ("recal",), ("torch",)),
     Benchmark("recal", "papers/recal.py", "RECAL", "The paper's tables 2 to 6, on other data.", ("{data}/..",)),
-    Benchmark("claims", "papers/claims.py", "The papers' claims",
-              "What five papers claim, and whether it holds or fails: on data of the paper's own kind, and elsewhere."),
     Benchmark(
         "uncertainty", "papers/gbdt_uncertainty.py", "Uncertainty of gradient boosting",
         "The paper's figures 2 to 4, and its tables 1 and 4 to 7.", ("{raw}", "{scratch}"),
         ("catboost", "scikit-learn"),
     ),
+    Benchmark("claims", "papers/claims.py", "The papers' claims",
+              "What five papers claim, and whether it holds or fails: on data of the paper's own kind, and elsewhere."),
 )  # fmt: skip
 
 

@@ -71,9 +71,11 @@ class Study:
     scores: dict[str, FloatArray]
     truth: Rows | None = None
 
-    def numbers(self, prob: FloatArray, bin_size: float | None = None) -> dict[str, float]:
+    def numbers(
+        self, prob: FloatArray, bin_size: float | None = None, names: Sequence[str] = ("mvce", "auc", "nll", "ece")
+    ) -> dict[str, float]:
         """MVCE and its floor, AUC, log-loss and ECE of the test rows, and the distance from a known truth."""
-        names, options = ("mvce", "auc", "nll", "ece"), Options(bin_size=bin_size or self.beta)
+        options = Options(bin_size=bin_size or self.beta)
         found = metrics.measure([metrics.find(name) for name in names], Scored(self.test.labels, prob), options)
         values = {name: one.value for name, one in found.items()} | {"floor": found["mvce"].floor}
         if self.truth is not None:
@@ -124,7 +126,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def places(studies: Sequence[Study]) -> str:
     sizes = [len(one.cal) for one in studies]
     kind = "prediction files" if studies[0].truth is None else "tables of simulated clicks"
-    return f"{kind} of {min(sizes):,} to {max(sizes):,} rows" if len(sizes) > 1 else kind
+    return f"{kind} of {' to '.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} rows"
 
 
 def table_2(studies: Sequence[Study]) -> None:
@@ -159,10 +161,13 @@ def figure_4(studies: Sequence[Study]) -> None:
     for one in studies:
         print(f"{one.name}\n")
         sizes = [len(one.test) / share for share in SHARES]
-        own = [one.numbers(one.scores[FULL], size)["mvce"] for size in sizes]
+
+        def at(name: str, size: float) -> float:
+            return one.numbers(one.scores[name], size, ["mvce"])["mvce"]  # noqa: B023
+
         rows, lowest = [], []
         for name in (RAW, *BASELINES):
-            gaps = [one.numbers(one.scores[name], size)["mvce"] - at for size, at in zip(sizes, own, strict=True)]
+            gaps = [at(name, size) - at(FULL, size) for size in sizes]
             rows.append([name, *(f"{gap:+.6f}" for gap in gaps)])
             lowest.append(min(gaps))
         table(("", *(f"{size:.0f} rows" for size in sizes)), rows)
@@ -177,7 +182,9 @@ def figure_5(studies: Sequence[Study]) -> None:
     holds: dict[str, bool] = {}
     for one in studies:
         found = {loss: one.numbers(one.mbct(split_loss=loss, trees=2).predict(one.test)) for loss in LOSSES}
-        rows.append([one.name, *(f"{found[loss][key]:.4f}" for key in ("mvce", "auc") for loss in LOSSES)])
+        rows.append(
+            [one.name, *(f"{found[loss][key]:.{DIGITS.get(key, 4)}f}" for key in ("mvce", "auc") for loss in LOSSES)]
+        )
         for form in ("mvce", "mvce-sampled"):
             for key, sign in (("mvce", 1), ("auc", -1)):
                 worst = min(sign * (found[other][key] - found[form][key]) for other in ("ece", "ece-sweep"))
@@ -244,6 +251,8 @@ def figure_6(studies: Sequence[Study]) -> None:
             tree, histogram = (
                 finer(one.test.labels, prob, place, by) for prob, place in ((own, leaf), (level, by_level))
             )
+            if not len(tree) or not len(histogram):
+                continue  # too few positives in every quarter
             far, other = (float(np.abs(np.log(pud)).mean()) for pud in (tree, histogram))
             rows.append([one.name, said, str(many), f"{far:.3f}", f"{other:.3f}", str(len(tree)), str(len(histogram))])
             if said != "by chance":

@@ -88,7 +88,7 @@ def lower(found: Mapping[float, Numbers], name: str, one: str, others: Sequence[
 def begins(held: Mapping[str, bool]) -> str:
     """From which strength on something is so."""
     after = [strength for place, strength in enumerate(held) if all(list(held.values())[place:])]
-    return f"from strength {after[0]} on" if after else "at no strength up to 1 and beyond"
+    return f"from strength {after[0]} on" if after else "at no strength"
 
 
 KINDS_OF_ERROR = {
@@ -222,7 +222,7 @@ def heterogeneous(strengths: Sequence[float], seeds: int, rows: int) -> None:
     what = "strengths and steepnesses of a network that overlooks a category"
     claim("calibrating the leaves of a tree raises the AUC (tables 1 and 2)", rises, what)
     apart = max(abs(one - other) for one, other in zip(*gains, strict=True))
-    print(f"Over-confidence alone does not matter: the gains in AUC differ by at most {apart:.4f} between the two.\n")
+    print(f"The gains in AUC differ by at most {apart:.4f} between the two steepnesses.\n")
 
 
 PARTS: dict[str, tuple[Callable[[Sequence[float], int, int], None], int]] = {
