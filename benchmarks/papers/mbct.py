@@ -152,7 +152,11 @@ def table_2(studies: Sequence[Study]) -> None:
         claim(f"MBCT has the {best} (table 2)", better(FULL, others), places(studies))
         claim(f"without boosting too MBCT has the {best} (table 2)", better(SINGLE, others), places(studies))
         claim(f"boosting improves {key.upper()} (table 2)", better(FULL, [SINGLE]), places(studies))
-    print("The MVCE of a calibrated score is its floor, not 0; differences much smaller than the floor are chance.\n")
+    print("The MVCE of a calibrated score is its floor, not 0.", end=" ")
+    if studies[0].truth is None:
+        print("Differences much smaller than the floor are chance.\n")
+    else:
+        print("All numbers but the floor are those that all labels together expect.\n")
 
 
 def figure_4(studies: Sequence[Study]) -> None:
@@ -251,8 +255,8 @@ def figure_6(studies: Sequence[Study]) -> None:
             tree, histogram = (
                 finer(one.test.labels, prob, place, by) for prob, place in ((own, leaf), (level, by_level))
             )
-            if not len(tree) or not len(histogram):
-                continue  # too few positives in every quarter
+            if min(len(tree), len(histogram)) < FINER:
+                continue  # too few positives in nearly every quarter
             far, other = (float(np.abs(np.log(pud)).mean()) for pud in (tree, histogram))
             rows.append([one.name, said, str(many), f"{far:.3f}", f"{other:.3f}", str(len(tree)), str(len(histogram))])
             if said != "by chance":
