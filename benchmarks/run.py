@@ -29,6 +29,8 @@ PAGE = HERE.parent / "docs" / "results.md"
 KEPT = HERE.parent / "docs" / "results"
 KEPT_BESIDE = ("*.png", "*.csv")
 """Pictures, and tables too long for a page."""
+FIRST = ("claims",)
+"""What the page begins with."""
 
 
 @dataclass(frozen=True)
@@ -193,21 +195,33 @@ BENCHMARKS = (
         "The cost of decisions on new rows: thresholds that follow from the costs, beside tuned ones.",
         ("{data}",), ("scikit-learn",),
     ),
+    Benchmark("mbct-clicks", "papers/mbct_clicks.py", "MBCT on clicks",
+              "What the paper is about, simulated: few positives, categories, a base model that errs by pairs of them. "
+              "The truth is known. The base model is additive, otherwise than in the paper.", peers=("catboost",)),
     Benchmark("mbct-simulation", "papers/mbct_simulation.py", "MBCT, section 5.3",
               "Calibration metrics compared with the true calibration error, which a simulation knows."),
     Benchmark("mbct", "papers/mbct.py", "MBCT, tables and figures",
               "The claims of the paper on real prediction files; which of them hold.", ("{data}",)),
+    Benchmark("ccl-clusters", "papers/own_ground.py", "CCL where clusters differ",
+              "Simulated sub-populations, each with a calibration of its own. The truth is known.", ("ccl",)),
     Benchmark("ccl", "papers/ccl.py", "CCL and CECE",
               "The paper's tables 2 to 4 and its claims, on adult and diabetes130.", ("{data}",)),
+    Benchmark("heterogeneous-network", "papers/own_ground.py", "Heterogeneous calibration of a blind network",
+              "A simulated network that has learned too little of a category. The truth is known.", ("heterogeneous",)),
     Benchmark("heterogeneous", "papers/heterogeneous.py", "Heterogeneous calibration",
               "The paper's tables 1 and 2, on adult and diabetes130.",
               ("{data}",)),
+    Benchmark("recal-relations", "papers/own_ground.py", "RECAL where errors follow a relation",
+              "Simulated rows of regions, whose errors follow the region in three ways. The truth is known.",
+              ("recal",), ("torch",)),
     Benchmark("recal", "papers/recal.py", "RECAL", "The paper's tables 2 to 6, on other data.", ("{data}/..",)),
     Benchmark(
         "uncertainty", "papers/gbdt_uncertainty.py", "Uncertainty of gradient boosting",
         "The paper's figures 2 to 4, and its tables 1 and 4 to 7.", ("{raw}", "{scratch}"),
         ("catboost", "scikit-learn"),
     ),
+    Benchmark("claims", "papers/claims.py", "The papers' claims",
+              "What five papers claim, and whether it holds or fails: on data of the paper's own kind, and elsewhere."),
 )  # fmt: skip
 
 
@@ -253,8 +267,13 @@ def page(out: Path) -> str:
         "# Results\n\nThe output of all benchmarks, also where calcli loses. Below each title are the command, the "
         "date, the machine and the versions. `just bench NAME` runs one of them again, `just bench` runs all.\n"
     ]
+    first = [one for one in BENCHMARKS if one.name in FIRST and (out / f"{one.name}.md").exists()]
     groups = {
-        title: [one for one in BENCHMARKS if one.script.startswith(group) and (out / f"{one.name}.md").exists()]
+        title: [
+            one
+            for one in BENCHMARKS
+            if one.script.startswith(group) and one not in first and (out / f"{one.name}.md").exists()
+        ]
         for group, title in (
             ("speed", "Speed"),
             ("quality", "Quality"),
@@ -263,16 +282,23 @@ def page(out: Path) -> str:
             ("papers", "The papers"),
         )
     }
+    parts += [section(one, out, "##") for one in first]
     for title, kept in groups.items():
         parts += [f"{title}: {', '.join(link(one.title) for one in kept)}.\n"] * bool(kept)
     for title, kept in groups.items():
         if kept:
             parts.append(f"## {title}\n")
-        for one in kept:
-            text = re.sub(r"\]\((\w+\.(?:png|csv))\)", r"](results/\1)", (out / f"{one.name}.md").read_text())
-            lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]
-            parts.append(f"### {one.title}\n\n{one.about}\n\n" + "\n".join(lines) + "\n")
+        parts += [section(one, out, "###") for one in kept]
     return "\n".join(parts)
+
+
+def section(benchmark: Benchmark, out: Path, level: str) -> str:
+    """What was kept of a benchmark, as a part of the page; a link to another kept page leads to its heading."""
+    text = re.sub(r"\]\((\w+\.(?:png|csv))\)", r"](results/\1)", (out / f"{benchmark.name}.md").read_text())
+    for other in BENCHMARKS:
+        text = text.replace(f"]({other.name}.md)", f"]({link(other.title).partition('](')[2]}")
+    lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]
+    return f"{level} {benchmark.title}\n\n{benchmark.about}\n\n" + "\n".join(lines) + "\n"
 
 
 def main() -> int:

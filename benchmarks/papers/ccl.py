@@ -20,6 +20,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from claims import claim
 from scipy.stats import kendalltau, ttest_rel
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray
@@ -43,6 +44,9 @@ UNIFIED_ONLY = ("histogram-platt",)
 COLUMNS = ("CECE", "ECE", "AUC", "ACC", "CE", "RMSE")
 NAMES = ("cece_ada", "ece", "auc", "accuracy", "nll", "brier")
 CLUSTERS, SEED = 40, 0
+LIKELY = 1e-5
+"""The paper's p-value."""
+METHODS_ON_FILES = "methods on prediction files"
 BASE, RATES = "Base classifier", "Label rate of the cluster"
 
 
@@ -199,18 +203,16 @@ def improved(studies: Sequence[Study]) -> None:
             rows.append([one.name, *cells])
     header = ("data", "method", "clusters, fitted rows", "rows, fitted rows", "clusters, test", "rows, test")
     table(header, rows)
-    held = all(row[2] == "100%" for row in rows)
-    print(f"**Lemma 2.1 says all clusters, of the rows that were fitted on.** {_word(held)}\n")
-
-
-def _word(holds: bool) -> str:
-    return "It holds here." if holds else "It does not hold here."
+    held = {f"{row[1]} on {row[0]}": row[2] == "100%" for row in rows}
+    claim("the ECE falls in every cluster of the rows that were fitted on (lemma 2.1)", held, METHODS_ON_FILES)
 
 
 def t_tests(studies: Sequence[Study], draws: int) -> None:
     print(f"## Paired t-tests, {draws} draws of 30 % of the test rows: CCL minus unified\n")
     print("The p-values are computed as in the paper, and are too small because the draws overlap.\n")
     rows = []
+    falls: dict[str, bool] = {}
+    rises: dict[str, bool] = {}
     for one in studies:
         rng = np.random.default_rng(SEED)
         taken = [rng.choice(len(one.test), round(0.3 * len(one.test)), replace=False) for _ in range(draws)]
@@ -220,30 +222,32 @@ def t_tests(studies: Sequence[Study], draws: int) -> None:
                 here, there = (
                     np.array([one.numbers(name, rows=draw)[column] for draw in taken]) for name in (clustered, unified)
                 )
-                p = ttest_rel(here, there).pvalue
-                cells.append(f"{(here - there).mean():+.4f} (p {p:.0e})")
+                p, change = ttest_rel(here, there).pvalue, (here - there).mean()
+                cells.append(f"{change:+.4f} (p {p:.0e})")
+                found = falls if column == "ECE" else rises if column == "AUC" else {}
+                found[f"{method} on {one.name}"] = p < LIKELY and (change < 0) == (column == "ECE")
             rows.append(cells)
     table(("data", "method", "ECE", "AUC", "CECE"), rows)
+    claim(f"CCL has a lower ECE than the unified method, p < {LIKELY:.0e} (section 3.2)", falls, METHODS_ON_FILES)
+    claim(f"CCL has a higher AUC than the unified method, p < {LIKELY:.0e} (section 3.2)", rises, METHODS_ON_FILES)
 
 
 def claims(studies: Sequence[Study]) -> None:
     print("## Claim 2 (2.6, lemmas 2.3 and 2.4): a lower CECE, and therefore a higher AUC\n")
-    rows, lowered = [], dict[str, int]()
+    rows = []
     for one in studies:
         for method, unified, clustered in one.families():
             before, after = one.numbers(unified), one.numbers(clustered)
             lower, higher = after["CECE"] < before["CECE"], after["AUC"] > before["AUC"]
             within = np.mean([_within(one, clustered, unified, cluster) for cluster in _mixed(one)])
             verdict = ("holds" if higher else "fails") if lower else "says nothing"
-            lowered[verdict] = lowered.get(verdict, 0) + 1
             rows.append([one.name, method, f"{after['CECE'] - before['CECE']:+.4f}",
                          f"{after['AUC'] - before['AUC']:+.4f}", verdict, f"{within:+.5f}"])  # fmt: skip
     table(("data", "method", "CECE, CCL minus unified", "AUC", "lemma 2.4", "mean AUC within clusters"), rows)
-    fewer = sum(count for verdict, count in lowered.items() if verdict != "says nothing")
-    print(
-        f"**Lemma 2.3, CECE falls: {fewer} of {len(rows)}. Lemma 2.4, where it falls the AUC rises: "
-        f"{lowered.get('holds', 0)} of {fewer}.** {_word(fewer == len(rows) and not lowered.get('fails'))}\n"
-    )
+    falls = {f"{row[1]} on {row[0]}": float(row[2]) < 0 for row in rows}
+    claim("a calibrator for each cluster lowers the CECE (lemma 2.3)", falls, METHODS_ON_FILES)
+    rises = {f"{row[1]} on {row[0]}": row[4] == "holds" for row in rows if row[4] != "says nothing"}
+    claim("where the CECE falls, the AUC rises (lemma 2.4)", rises, METHODS_ON_FILES)
     print(
         "The proof of lemma 2.4 needs the AUC inside a cluster to rise, but an increasing calibration map does not\n"
         "change it. CCL raises the AUC between clusters, and lowers it where a map decreases or has steps.\n"
@@ -263,7 +267,8 @@ def claims(studies: Sequence[Study]) -> None:
         ):
             rows.append([one.name, what, *_agreement(error, auc)])
     table(("data", "lower", "pairs with a higher AUC", "Kendall's tau with AUC"), rows)
-    print(f"**Theorem 2.5 says all pairs.** {_word(all('100%' in row[2] for row in rows if row[1] == 'CECE'))}\n")
+    orders = {row[0]: "100%" in row[2] for row in rows if row[1] == "CECE"}
+    claim("of two methods, that of lower CECE has the higher AUC (theorem 2.5)", orders, "prediction files")
     for one in studies:
         (error, area), (base_error, base_area) = (
             (found["CECE"], found["AUC"]) for found in (one.numbers(RATES), one.numbers(BASE))
@@ -315,9 +320,11 @@ def clustering(folder: Path, *, quick: bool) -> None:
                 rows.append([name, embedding, method, f"{size:.3g}", f"{rate:.4f}", f"{homogeneity:.3f}"])
     table(("data", "embedding", "clustering", "variance of sizes", "variance of label rates", "homogeneity"), rows)
     of_name = {(row[0], row[1]): [float(value) for value in row[3:]] for row in rows if row[2] == "kmeans"}
-    for claim, place, sign in (("more even sizes", 0, -1), ("more different label rates", 1, 1), ("homogeneity", 2, 1)):
-        held = all(sign * (of_name[name, "shap"][place] - of_name[name, "features"][place]) > 0 for name in DATA)
-        print(f"**SHAP values beside features, {claim}:** {_word(held)}\n")
+    for said, place, sign in (
+        ("more even sizes", 0, -1), ("more different label rates", 1, 1), ("a higher homogeneity", 2, 1)
+    ):  # fmt: skip
+        held = {name: sign * (of_name[name, "shap"][place] - of_name[name, "features"][place]) > 0 for name in DATA}
+        claim(f"clusters of SHAP values have {said} than those of features (section 3.2.1)", held, "prediction files")
 
 
 def against_platt(studies: Sequence[Study]) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from claims import claim
 from gbdt_uncertainty_synthetic import heart, spiral
 
 import calcli
@@ -176,6 +177,9 @@ def judged(sides: Any, label: FloatArray, regression: bool, alone: bool = False)
     return found
 
 
+ENSEMBLES = "ensembles on three tables"
+
+
 @dataclass(frozen=True)
 class Features:
     """The features of a table, and what they look like."""
@@ -271,6 +275,21 @@ def show(table: Table, runs: list[Numbers]) -> None:
     print(flush=True)
 
 
+def claims(found: dict[str, list[Numbers]]) -> None:
+    """Table 1: what each kind of uncertainty is for."""
+    finds: dict[str, dict[str, bool]] = {"prr": {}, "ood_auc": {}}
+    for table, runs in found.items():
+        for ensemble in ("sgb", "sglb", "vsglb"):
+            for metric, held in finds.items():
+                total, knowledge = (
+                    np.mean([run[ensemble][f"{metric}_{kind}"] or np.nan for run in runs])
+                    for kind in ("total", "knowledge")
+                )
+                held[f"{ensemble} on {table}"] = bool(total > knowledge if metric == "prr" else knowledge > total)
+    claim("total uncertainty finds errors better than knowledge uncertainty (table 1)", finds["prr"], ENSEMBLES)
+    claim("knowledge uncertainty finds foreign rows better than total (table 1)", finds["ood_auc"], ENSEMBLES)
+
+
 def cell(values: list[float | None], times: float, theirs: float | None) -> str:
     found = np.array([times * value for value in values if value is not None])
     ours = f"{found.mean():.3g} ({found.std():.2g})" if len(found) else "–"
@@ -295,10 +314,14 @@ def main() -> None:
     for name, picture in (("heart", heart), ("spiral", spiral)):
         if name in only:
             picture(asked.out, asked.quick)
+    found = {}
     for table in TABLES:
         if table.name in only:
             seeds = 1 if asked.quick or table.name == "adult" else asked.seeds
-            show(table, list(measured(table, asked.data, asked.out, scale, seeds)))
+            found[table.name] = list(measured(table, asked.data, asked.out, scale, seeds))
+            show(table, found[table.name])
+    if found:
+        claims(found)
 
 
 if __name__ == "__main__":

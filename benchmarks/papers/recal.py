@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from claims import claim
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.methods import calibrator, catalog
@@ -36,6 +37,7 @@ from calcli.tables.source import open_source
 PAPER_ECE = Options(convention="guo")
 METRICS = ("nll", "ece", "brier_sum")
 MODELS = ("catboost", "mlp")
+FILES = "prediction files"
 
 
 @dataclass(frozen=True)
@@ -157,19 +159,24 @@ def head(title: str, columns: Sequence[str]) -> None:
 
 
 class Tally:
-    """How often one mean was lower than another, equal, and higher."""
+    """How often one mean was lower than another, equal, and higher; `stated` are those that the paper claims lower."""
 
-    def __init__(self) -> None:
-        self.found: dict[str, list[int]] = {}
+    def __init__(self, what: str, stated: Mapping[str, str]) -> None:
+        self.what, self.stated = what, stated
+        self.found: dict[str, dict[str, int]] = {}
 
-    def add(self, claim: str, one: Iterable[float], other: Iterable[float]) -> None:
+    def add(self, pair: str, where: str, one: Iterable[float], other: Iterable[float]) -> None:
         gap = float(np.mean(list(one)) - np.mean(list(other)))
-        self.found.setdefault(claim, [0, 0, 0])[1 + int(np.sign(round(gap, 9)))] += 1
+        self.found.setdefault(pair, {})[where] = int(np.sign(round(gap, 9)))
 
     def say(self) -> None:
         print()
-        for claim, (lower, equal, higher) in self.found.items():
-            print(f"- {claim}: lower in {lower}, equal in {equal}, higher in {higher}", flush=True)
+        for pair, signs in self.found.items():
+            lower, equal, higher = (list(signs.values()).count(sign) for sign in (-1, 0, 1))
+            print(f"- {pair}: lower in {lower}, equal in {equal}, higher in {higher}", flush=True)
+        print()
+        for pair, said in self.stated.items():
+            claim(said, {where: sign < 0 for where, sign in self.found[pair].items()}, self.what)
 
 
 @dataclass
@@ -182,6 +189,10 @@ class Study:
     scores: dict[str, dict[str, list[float]]]
     offline: dict[str, list[float]]
     variation: dict[str, list[float]]
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject.title.replace(', ', ' by ')} with {self.model}"
 
     @classmethod
     def of(cls, data: Path, subject: Subject, model: str, seeds: int) -> Study:
@@ -210,7 +221,15 @@ class Study:
 def table_2(studies: Sequence[Study]) -> None:
     columns = ("data", "model", "linked by", "calibration", "NLL", "ECE", "BS")
     head("Table 2: methods (mean ± sd in thousandths)", columns)
-    tally = Tally()
+    tally = Tally(
+        FILES,
+        {
+            "ECE of RECAL, paper beside TS": "RECAL has a lower ECE than temperature scaling (table 2)",
+            "ECE of RECAL, paper beside RECAL-MLP": "RECAL has a lower ECE than with an MLP for the GCN (table 2)",
+            "NLL of RECAL, paper beside TS": "RECAL has a lower NLL than temperature scaling (table 2)",
+            "NLL of RECAL, paper beside RECAL-MLP": "RECAL has a lower NLL than with an MLP for the GCN (table 2)",
+        },
+    )
     for one in studies:
         linked = " or ".join(sorted(set(one.relations)))
         for title, values in one.scores.items():
@@ -219,30 +238,39 @@ def table_2(studies: Sequence[Study]) -> None:
         for name, word in (("ece", "ECE"), ("nll", "NLL"), ("brier_sum", "BS")):
             for ours, theirs in ((PAPER, TS), (PAPER, MLP), (DEFAULT, TS), (DEFAULT, MLP), (DEFAULT, PAPER)):
                 mine, other = one.scores[ours.title][name], one.scores[theirs.title][name]
-                tally.add(f"{word} of {ours.title} beside {theirs.title}", mine, other)
+                tally.add(f"{word} of {ours.title} beside {theirs.title}", one.name, mine, other)
     tally.say()
 
 
 def table_5(studies: Sequence[Study]) -> None:
     head("Table 5: ECE online and offline", ("data", "model", "calibration", "online", "offline"))
-    tally = Tally()
+    tally = Tally(
+        FILES, {"ECE of RECAL, paper, offline beside online": "offline it has a lower ECE than online (table 5)"}
+    )
     for one in studies:
         for title, offline in one.offline.items():
             online = one.scores[title]["ece"]
             line(one.subject.title, one.model, title, cell(online), cell(offline))
-            tally.add(f"ECE of {title}, offline beside online", offline, online)
+            tally.add(f"ECE of {title}, offline beside online", one.name, offline, online)
     tally.say()
 
 
 def table_6(studies: Sequence[Study]) -> None:
     names = tuple(studies[0].variation)
     head("Table 6: total variation of the confidence over the graph of the test rows", ("data", "model", *names))
-    tally = Tally()
+    tally = Tally(
+        FILES,
+        {
+            "total variation of TS beside no calibration": "temperature scaling lowers the total variation (table 6)",
+            "total variation of RECAL, paper beside TS": "RECAL lowers the total variation further (table 6)",
+        },
+    )
     for one in studies:
         line(one.subject.title, one.model, *(f"{np.mean(one.variation[name]):,.1f}" for name in names))
-        tally.add("total variation of TS beside no calibration", one.variation[TS.title], one.variation[UNCAL.title])
+        raw, scaled = one.variation[UNCAL.title], one.variation[TS.title]
+        tally.add("total variation of TS beside no calibration", one.name, scaled, raw)
         for ours in (PAPER, DEFAULT):
-            tally.add(f"total variation of {ours.title} beside TS", one.variation[ours.title], one.variation[TS.title])
+            tally.add(f"total variation of {ours.title} beside TS", one.name, one.variation[ours.title], scaled)
     tally.say()
 
 
@@ -288,7 +316,10 @@ def table_3(data: Path, seeds: int, wanted: Collection[str]) -> None:
         "Table 3: ECE under noise in the most important number (CatBoost)",
         ("data", "calibration", *(f"{rate:.0%}" for rate in RATES)),
     )
-    tally = Tally()
+    tally = Tally(
+        "rates of noise on prediction files",
+        {"ECE under noise of RECAL, paper beside TS": "under noise it has a lower ECE than temperature (table 3)"},
+    )
     for name, relation in NOISY.items():
         if name not in wanted:
             continue
@@ -311,7 +342,7 @@ def table_3(data: Path, seeds: int, wanted: Collection[str]) -> None:
             if title != TS.title:
                 for place in range(1, len(RATES)):
                     mine, other = ([row[place] for row in rows] for rows in (each, found[TS.title]))
-                    tally.add(f"ECE under noise of {title} beside TS", mine, other)
+                    tally.add(f"ECE under noise of {title} beside TS", f"{name} {RATES[place]:.0%}", mine, other)
     tally.say()
 
 
@@ -342,7 +373,10 @@ def table_4(data: Path, seeds: int, wanted: Collection[str]) -> None:
         "Table 4: ECE under a shift (CatBoost)",
         ("data", "trained and calibrated on", "uncal", "TS", "RECAL, paper", "RECAL, default"),
     )
-    tally = Tally()
+    tally = Tally(
+        "shifts of prediction files",
+        {"ECE under a shift of RECAL, paper beside TS": "under a shift it has a lower ECE than temperature (table 4)"},
+    )
     for name, (column, value) in SHIFTS.items():
         if name not in wanted:
             continue
@@ -361,7 +395,7 @@ def table_4(data: Path, seeds: int, wanted: Collection[str]) -> None:
                 found.setdefault(one.title, []).append(measured(fits.test, fits.of(one).predict(fits.test))["ece"])
         line(name, f"{column} = {here}", *(cell(each) for each in found.values()))
         for one in (PAPER, DEFAULT):
-            tally.add(f"ECE under a shift of {one.title} beside TS", found[one.title], found[TS.title])
+            tally.add(f"ECE under a shift of {one.title} beside TS", name, found[one.title], found[TS.title])
     tally.say()
 
 
