@@ -29,6 +29,11 @@
   same.addEventListener("change", () => draw());
   place.append(make("label", {}, same, " only files on which every method shown gave a result"));
 
+  const grouped = (list, key) => {
+    const groups = new Map();
+    for (const one of list) groups.set(key(one), [...(groups.get(key(one)) ?? []), one]);
+    return groups;
+  };
   const median = (values) => {
     const sorted = [...values].sort((a, b) => a - b);
     const middle = sorted.length >> 1;
@@ -51,9 +56,9 @@
 
   const draw = () => {
     const left = results.filter((one) => Object.keys(filters).every((key) => (chosen[key] ?? "all") === "all" || one[key] === chosen[key]));
-    const methods = Map.groupBy(left, (one) => one.method);
+    const methods = grouped(left, (one) => one.method);
     if (same.checked) {
-      const counts = Map.groupBy(left, (one) => one.file);
+      const counts = grouped(left, (one) => one.file);
       for (const [method, own] of methods) methods.set(method, own.filter((one) => counts.get(one.file).length === methods.size));
     }
     const lines = [...methods.values()].filter((own) => own.length).map((own) => heads.map(([, value]) => value(own)));

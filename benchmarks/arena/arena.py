@@ -130,7 +130,7 @@ def main() -> None:
         log = Log(out / ("quick.jsonl" if given.quick else "arena.jsonl"))
         for pair in sorted(groups, key=Pair.size):
             measure(pair, known, names, log, seconds=given.budget, added=given.method)
-        board = log.board({pair.name: group for pair, group in groups.items()})
+        board = log.board({pair.name: group for pair, group in groups.items()}, known)
         show(board, known, {pair.name: pair.rows() for pair in groups}, out, seconds=given.budget)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,10 @@ class Log:
         """The error of the worst segment of a file where probabilities are right, if it is known."""
         return next((one["by_chance"] for (name, _), one in self._found.items() if name == file), None)
 
-    def board(self, groups: Mapping[str, str]) -> Board:
-        """What is known of these files, in their order, each with its group."""
+    def board(self, groups: Mapping[str, str], methods: Collection[str]) -> Board:
+        """What is known of these methods on these files, in their order, each with its group."""
         place = {file: index for index, file in enumerate(groups)}
-        asked = [entry for entry in self._found.values() if entry["file"] in groups]
+        asked = [entry for entry in self._found.values() if entry["file"] in groups and entry["method"] in methods]
         return Board(
             Result(
                 groups[one["file"]],

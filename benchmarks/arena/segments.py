@@ -15,7 +15,7 @@ one counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -32,22 +32,49 @@ def of_classes(prob: FloatArray) -> FloatArray:
     return prob.reshape(len(prob), -1)
 
 
+def cuts_of(values: FloatArray, bins: int) -> FloatArray:
+    """Between bins of equal mass."""
+    return np.unique(np.nanquantile(values, np.arange(1, bins) / bins)) if np.isfinite(values).any() else np.empty(0)
+
+
 def binned(train: FloatArray, test: FloatArray, bins: int) -> IntArray:
     """Bins of equal mass; the first is that of missing values."""
-    cuts = np.unique(np.nanquantile(train, np.arange(1, bins) / bins)) if np.isfinite(train).any() else np.empty(0)
+    cuts = cuts_of(train, bins)
     return np.where(np.isnan(test), 0, 1 + np.searchsorted(cuts, test, side="right")).astype(np.int64)
+
+
+def frequent(train: Column) -> IntArray:
+    """The codes of the most frequent values, in their order."""
+    values = train.values.astype(np.int64)
+    return np.argsort(-np.bincount(values[values >= 0], minlength=len(train.levels)), kind="stable")[:VALUES]
 
 
 def valued(train: Column, test: Column) -> IntArray:
     """The most frequent values in their order, then all others; the first is that of missing values."""
-    values = train.values.astype(np.int64)
-    frequent = np.argsort(-np.bincount(values[values >= 0], minlength=len(train.levels)), kind="stable")[:VALUES]
-    place = np.full(len(train.levels) + 1, VALUES + 1)
-    place[frequent] = 1 + np.arange(len(frequent))
-    place[-1] = 0  # of the code -1
     unseen = len(train.levels)
+    place = np.full(unseen + 1, VALUES + 1)
+    place[frequent(train)] = 1 + np.arange(len(frequent(train)))
+    place[-1] = 0  # of the code -1
     codes = test.recode(train.levels, unseen=unseen).astype(np.int64)
     return np.where(codes == unseen, VALUES + 1, place[np.where(codes == unseen, -1, codes)])
+
+
+def cells(train: Column, test: Column) -> IntArray:
+    """The bin or value of each row."""
+    if train.role == "category":
+        return valued(train, test)
+    return binned(train.values.astype(np.float64), test.values.astype(np.float64), BINS)
+
+
+def names_of(train: Column) -> list[str]:
+    """Of the bins or values, as `cells` numbers them."""
+    if train.role == "category":
+        return ["missing", *(train.levels[code] for code in frequent(train)), "others"]
+    cuts = [f"{cut:.4g}" for cut in cuts_of(train.values.astype(np.float64), BINS)]
+    if not cuts:
+        return ["missing", "any"]
+    between = [f"{lo} to {hi}" for lo, hi in pairwise(cuts)]
+    return ["missing", f"below {cuts[0]}", *between, f"{cuts[-1]} and more"]
 
 
 class Segments:
@@ -58,12 +85,7 @@ class Segments:
         before = of_classes(probabilities(train.score))
         label = of_classes(test.labels)
         self._label = (label if self._raw.shape[1] == 1 else label == np.arange(test.classes)).astype(np.float64)
-        self._features = {
-            name: valued(own, test.features[name])
-            if own.role == "category"
-            else binned(own.values.astype(np.float64), test.features[name].values.astype(np.float64), BINS)
-            for name, own in train.features.items()
-        }
+        self._features = {name: cells(own, test.features[name]) for name, own in train.features.items()}
         self._scores = [binned(*sides, BINS) for sides in zip(before.T, self._raw.T, strict=True)]
 
     def worst(self, prob: FloatArray) -> tuple[float, str]:
