@@ -106,6 +106,9 @@ def show(
     groups = board.groups()
     models = board.only([file for name, own in groups.items() if name != CLICKS for file in own.files])
     simulated = groups.get(CLICKS, Board(()))
+    asked = len(rows) * len(known)
+    if len(board.results) < asked:
+        print(f"Measured so far: {len(board.results):,} of {asked:,} results; the same command goes on.")
     for title, about, lines in standings.sections(models, simulated, known, COMPARED, rows, seconds=seconds):
         print("\n".join((f"\n## {title}\n", *([about, ""] if about else []), *lines)))
     print("\n![Gains by method](arena.png)")

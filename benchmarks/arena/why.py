@@ -88,8 +88,8 @@ LOSSES = (
     ),
     Loss(
         "auto", "reg_concrete.logistic-0", ("platt", "isotonic-centered", "mbct", "boost"),
-        "On the 206 rows to fit on isotonic-centered is the best by far and boost the worst; on the rows to judge on it "
-        "is the other way round. Nothing in the former tells that: it is the luck of few rows.",
+        "On the 206 rows to fit on isotonic-centered is the best by far and boost the worst; on the rows to judge on "
+        "it is the other way round. Nothing in the former tells that: it is the luck of few rows.",
     ),
     Loss(
         "auto", "qsar_biodeg.histgb-1", ("temperature", "platt", "spline", "boost"),
