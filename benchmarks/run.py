@@ -112,6 +112,12 @@ BENCHMARKS = (
          "mcgrad", "lightgbm", "catboost"),
     ),
     Benchmark(
+        "why", "arena/why.py", "Why methods gain and lose",
+        "Five files on which a method that looks at features gains, and three on which one loses; the files are those "
+        "of the arena. A cell of a picture has at least 20 rows to judge on.",
+        ("{data}", "--out", "{scratch}"), ("catboost", "shap"),
+    ),
+    Benchmark(
         "mixtures", "arena/mixtures.py", "Mixtures of methods",
         "The gain in log-loss of `pool`, compared with other ways to combine the same held-out predictions.",
         ("{data}", "--kept", "{scratch}/mixtures"),
@@ -252,7 +258,9 @@ def page(out: Path) -> str:
         if kept:
             parts.append(f"## {title}\n")
         for one in kept:
-            text = re.sub(r"\]\((\w+\.(?:png|parquet|html))\)", r"](results/\1)", (out / f"{one.name}.md").read_text())
+            text = re.sub(
+                r"\]\(([\w-]+\.(?:png|parquet|html))\)", r"](results/\1)", (out / f"{one.name}.md").read_text()
+            )
             lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]
             parts.append(f"### {one.title}\n\n{one.about}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
