@@ -1,6 +1,6 @@
 """The arena: methods that look at the score alone and methods that look at features, on held-out rows of many files.
 
-``python benchmarks/arena/arena.py DATA [--raw RAW] [--out OUT] [--method FILE.py] [--only A,B] [--quick]``: README.md
+``python benchmarks/arena/arena.py DATA [--raw RAW] [--out OUT] [--method FILE.py] [--only 'A;B'] [--kept] [--quick]``: README.md
 says what DATA is, what is measured, and how a method is added. Every method is fitted on the first file of a pair, at
 its defaults, and judged on the second. Each fit has a process of its own with one thread and a limit of processor time,
 so that nothing stops the run. With ``--out`` what was measured is kept as it comes, and a later run goes on from there.
@@ -79,6 +79,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", help="measure nothing but these methods, names separated by semicolons")
     parser.add_argument("--budget", type=float, default=200.0, help="seconds of processor time for one method and file")
     parser.add_argument("--out", type=Path, help="where everything is kept; nowhere if left out")
+    parser.add_argument("--kept", action="store_true", help="measure nothing more: what is kept in --out")
     parser.add_argument("--quick", action="store_true", help="small files, the methods of auto and MCGrad")
     return parser.parse_args()
 
@@ -131,7 +132,7 @@ def main() -> None:
         if unknown := set(names) - known.keys():
             raise SystemExit(f"no method {', '.join(sorted(unknown))}; there are {'; '.join(known)}")
         log = Log(out / ("quick.jsonl" if given.quick else "arena.jsonl"))
-        for pair in sorted(groups, key=Pair.size):
+        for pair in [] if given.kept else sorted(groups, key=Pair.size):
             measure(pair, known, names, log, seconds=given.budget, added=given.method)
         board = log.board({pair.name: group for pair, group in groups.items()}, known)
         show(board, known, {pair.name: pair.rows() for pair in groups}, out, seconds=given.budget)
