@@ -1,9 +1,10 @@
 """The arena: methods that look at the score alone and methods that look at features, on held-out rows of many files.
 
-``python benchmarks/arena/arena.py DATA [--raw RAW] [--out OUT] [--method FILE.py] [--only 'A;B'] [--kept] [--quick]``: README.md
-says what DATA is, what is measured, and how a method is added. Every method is fitted on the first file of a pair, at
-its defaults, and judged on the second. Each fit has a process of its own with one thread and a limit of processor time,
-so that nothing stops the run. With ``--out`` what was measured is kept as it comes, and a later run goes on from there.
+``python benchmarks/arena/arena.py DATA [--raw RAW] [--out OUT] [--method FILE.py] [--only 'A;B'] [--kept] [--quick]``:
+README.md says what DATA is, what is measured, and how a method is added. Every method is fitted on the first file of a
+pair, at its defaults, and judged on the second. Each fit has a process of its own with one thread and a limit of
+processor time, so that nothing stops the run. With ``--out`` what was measured is kept as it comes, and a later run
+goes on from there.
 """
 
 from __future__ import annotations
