@@ -43,6 +43,7 @@ def sections(
         How many each file has to fit on.
     """
     methods = [name for name in known if board.of_method(name)]
+    compared = [name for name in compared if name in methods]
     aware = [name for name in methods if known[name].looks_at == "features"]
     shared = board.shared(aware)
     if shared.files:

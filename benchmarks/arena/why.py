@@ -57,8 +57,8 @@ GAINS = (
     Gain(
         "boost", "california.logistic-0",
         "The prices of houses depend on where they are, and a logistic model knows longitude and latitude one by one. "
-        "It is 27 points too high inland and 14 too low along the coast. A function of the score cannot tell these "
-        "rows apart; trees that split on both can.",
+        "It is 27 points too high in one cell of the map and 14 too low in another. A function of the score cannot "
+        "tell these rows apart; trees that split on both can.",
     ),
     Gain(
         "heterogeneous", "reg_concrete.logistic-1",
@@ -68,13 +68,13 @@ GAINS = (
     ),
     Gain(
         "ccl", "reg_concrete.mlp_stopped-1",
-        "Clusters of similar rows have calibrators of their own, drawn to that of all rows. They gain what the regions "
-        "of age gain, but less, as no cluster follows one column.",
+        "Clusters of similar rows have calibrators of their own, drawn to that of all rows.",
     ),
     Gain(
         "auto", "reg_concrete.logistic-1",
         "The file of `heterogeneous` above. Of 206 rows no method alone is the one to trust: the pool is 0.56 boost, "
-        "0.19 isotonic-centered, 0.17 mbct and 0.07 heterogeneous, and gains more than any of them.",
+        "0.19 isotonic-centered, 0.17 mbct and 0.07 heterogeneous. It gains 18.8 %, where these alone gain "
+        "13.4, -0.4, 19.2 and 18.6 %: nearly the most, without having to know which.",
     ),
 )  # fmt: skip
 
