@@ -27,8 +27,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results.md"
 KEPT = HERE.parent / "docs" / "results"
-KEPT_BESIDE = ("*.png", "*.csv")
-"""Pictures, and tables too long for a page."""
+KEPT_BESIDE = ("*.png", "arena.parquet", "arena.html")
+"""Pictures, pages, and tables too long for one."""
 FIRST = ("claims",)
 """What the page begins with."""
 
@@ -109,36 +109,29 @@ BENCHMARKS = (
         "How far from `apply`, how long, and how many characters.", peers=("duckdb", "chdb", "sqlglot"),
     ),
     Benchmark(
-        "score-only", "quality/score_only.py", "Methods that use the score only",
-        "Fitted on the calibration file of each pair and evaluated on its test file, also beside other packages' "
-        "implementations of the same method.", ("{data}", "--million"),
-        ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration"),
+        "arena", "arena/arena.py", "The arena",
+        "Methods of calcli and of other packages, with and without features, on held-out rows of prediction files, of "
+        "new base models and of simulated clicks; its README says what is measured. A gain is the share by which a "
+        "method lowers the log-loss of the raw score.",
+        ("{data}", "--raw", "{raw}", "--out", "{scratch}"),
+        ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
+         "mcgrad", "lightgbm", "catboost"),
     ),
     Benchmark(
-        "trees", "quality/trees.py", "Methods that use features",
-        "Compared with MCGrad, and with LightGBM that starts from the score. `beside platt` is the log-loss relative "
-        "to that of Platt scaling, with two standard errors; the floor is the MVCE of a calibrated score.",
-        ("{data}",), ("mcgrad", "lightgbm"),
+        "why", "arena/why.py", "Why methods gain and lose",
+        "Five files on which a method that looks at features gains, and three on which one loses; the files are those "
+        "of the arena. A cell of a picture has at least 20 rows to judge on.",
+        ("{data}", "--out", "{scratch}"), ("catboost", "shap"),
     ),
     Benchmark(
-        "auto", "quality/auto.py", "The choice of auto",
-        "Log-loss relative to no calibration: that of `auto`, of each method, and of what other packages choose. "
-        "`auto` breaks its promise on a file where it is above `worst allowed`: 0.2 %, or two standard errors.",
-        ("{data}", "--methods", "platt,venn-abers,mbct,ccl,heterogeneous,boost"),
-        ("scikit-learn", "probcal", "probmetrics"),
-    ),
-    Benchmark(
-        "mixtures", "quality/mixtures.py", "Mixtures of methods",
+        "mixtures", "arena/mixtures.py", "Mixtures of methods",
         "The gain in log-loss of `pool`, compared with other ways to combine the same held-out predictions.",
         ("{data}", "--kept", "{scratch}/mixtures"),
     ),
     Benchmark(
-        "leaderboard", "quality/leaderboard.py", "The leaderboard",
-        "Methods of calcli and of other packages, with and without features, on held-out rows of prediction files and "
-        "of new base models. A gain is the share by which a method lowers the log-loss of the raw score.",
-        ("{data}", "--raw", "{raw}", "--seeds", "2", "--out", "{scratch}"),
-        ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers", "uncertainty-calibration", "probcal",
-         "mcgrad", "lightgbm", "catboost"),
+        "many-rows", "arena/many_rows.py", "Fits of a million rows",
+        "Methods that use the score only, beside other packages' implementations of the same method.",
+        (), ("scikit-learn", "netcal", "probmetrics", "betacal", "venn-abers"),
     ),
     Benchmark(
         "held-out", "statistics/held_out.py", "Held-out gains: what fit reports, and what is so",
@@ -276,7 +269,7 @@ def page(out: Path) -> str:
         ]
         for group, title in (
             ("speed", "Speed"),
-            ("quality", "Quality"),
+            ("arena", "Quality"),
             ("statistics", "Statistics"),
             ("decisions", "Decisions"),
             ("papers", "The papers"),
@@ -294,7 +287,7 @@ def page(out: Path) -> str:
 
 def section(benchmark: Benchmark, out: Path, level: str) -> str:
     """What was kept of a benchmark, as a part of the page; a link to another kept page leads to its heading."""
-    text = re.sub(r"\]\((\w+\.(?:png|csv))\)", r"](results/\1)", (out / f"{benchmark.name}.md").read_text())
+    text = re.sub(r"\]\(([\w-]+\.(?:png|parquet|html))\)", r"](results/\1)", (out / f"{benchmark.name}.md").read_text())
     for other in BENCHMARKS:
         text = text.replace(f"]({other.name}.md)", f"]({link(other.title).partition('](')[2]}")
     lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]

@@ -1,6 +1,6 @@
 """New prediction files from labelled tables: base models and splits that no method of calcli was ever tried on.
 
-``python benchmarks/quality/base_models.py OUT [--raw DIR] [--data DIR] [--seeds N] [--quick]`` writes pairs
+``python benchmarks/arena/base_models.py OUT [--raw DIR] [--data DIR] [--seeds N] [--quick]`` writes pairs
 ``NAME.MODEL-SEED.cal.parquet`` and ``.test.parquet`` into OUT: the features, ``label``, and ``prob`` and ``logit``
 (for more classes ``logit_0`` ..) of a model that was trained on other rows. Rows are split 60/20/20 into those to
 train on, to calibrate on and to judge on, each class in proportion. DIR of ``--raw`` holds tables with a label, of

@@ -31,14 +31,20 @@ class Pair:
         """Rows to fit on."""
         return int(pl.scan_parquet(self.cal).select(pl.len()).collect().item())
 
-    def read(self, *, features: bool) -> tuple[Batch, Batch]:
+    def read(self) -> tuple[Batch, Batch]:
         """The rows to fit on, and those to judge on, whose columns are taken for what they were in the first."""
         with open_source(self.cal) as source:
-            binding = bind(source, features=features)
-            train = load(source, binding, features=features).batch
+            binding = bind(source)
+            train = load(source, binding, features=True).batch
         with open_source(self.test) as source:
-            bound = bind(source, known=binding, features=features)
-            return train, load(source, bound, features=features).batch
+            return train, load(source, bind(source, known=binding), features=True).batch
+
+    def frames(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The same as tables of features and logits; ``label`` stands in the first alone."""
+        with open_source(self.cal) as source:
+            binding = bind(source)
+        columns = [*(feature.name for feature in binding.features), *binding.score.columns]
+        return pl.read_parquet(self.cal, columns=[*columns, "label"]), pl.read_parquet(self.test, columns=columns)
 
 
 def pairs(folder: Path) -> list[Pair]:

@@ -1,4 +1,4 @@
-"""All that was measured for the leaderboard, and what can be asked of it.
+"""All that was measured, and what can be asked of it.
 
 A gain is how much lower the log-loss is than that of the raw score, as a share of it. Intervals are of 95 %, from
 drawing data sets with replacement, each with all its files: files of one data set share rows.
@@ -22,11 +22,20 @@ Statistic = Callable[[np.ndarray], float]
 
 @dataclass(frozen=True)
 class Result:
-    """What one method did on one pair of files; `reason` says why there are no values, where there are none."""
+    """What one method did on one pair of files.
+
+    Attributes
+    ----------
+    by_chance
+        The error of the worst segment where probabilities are right.
+    reason
+        Why there are no values, where there are none.
+    """
 
     group: str
     file: str
     method: str
+    by_chance: float
     values: Mapping[str, float] | None = None
     reason: str = ""
 
@@ -53,6 +62,11 @@ class Result:
         return -self.value("gap") / self.raw
 
     @property
+    def segment(self) -> float:
+        """The error of the worst segment, beside what chance makes of it."""
+        return self.value("segment") / self.by_chance
+
+    @property
     def better(self) -> bool:
         return self.value("gap") < 0
 
@@ -62,43 +76,25 @@ class Result:
         return self.value("gap") > 2 * self.value("error")
 
 
-@dataclass(frozen=True)
-class Contest:
-    """What ``auto`` found on a file: its choice, how the methods did where they were held out, and what it took."""
-
-    group: str
-    file: str
-    chosen: str
-    held_out: Mapping[str, tuple[float, float]]
-    fit: float
-
-
-@dataclass(frozen=True)
 class Board:
-    """All results, also those of ``auto``: it predicts what the method that it chose predicts."""
+    """Results, by file and method."""
 
-    results: Mapping[tuple[str, str], Result]
-    contests: Sequence[Contest]
-
-    @classmethod
-    def of(cls, results: Iterable[Result], contests: Sequence[Contest]) -> Board:
-        found = {(result.file, result.method): result for result in results}
-        for contest in contests:
-            chosen = found.get((contest.file, contest.chosen))
-            if chosen is not None and chosen.values is not None:
-                values = {**chosen.values, "fit": chosen.value("fit") + contest.fit}
-                found[contest.file, AUTO] = Result(contest.group, contest.file, AUTO, values)
-        return cls(found, contests)
+    def __init__(self, results: Iterable[Result]) -> None:
+        self.results = {(result.file, result.method): result for result in results}
 
     def only(self, files: Collection[str]) -> Board:
         """What is known of some files."""
-        results = {key: result for key, result in self.results.items() if result.file in files}
-        return Board(results, [contest for contest in self.contests if contest.file in files])
+        return Board(result for result in self.results.values() if result.file in files)
 
     def groups(self) -> dict[str, Board]:
         """The files of each group."""
         names = dict.fromkeys(one.group for one in self.results.values())
         return {name: self.only({one.file for one in self.results.values() if one.group == name}) for name in names}
+
+    def shared(self, methods: Collection[str]) -> Board:
+        """The files on which all of these gave a result."""
+        found = [{one.file for one in self.of_method(method)} for method in methods]
+        return self.only(set.intersection(*found) if found else set())
 
     @property
     def files(self) -> list[str]:
@@ -112,11 +108,6 @@ class Board:
         """NaN where it gave no result."""
         found = self.results.get((file, method))
         return float("nan") if found is None else found.gain
-
-    def gain_or_worst(self, file: str, method: str) -> float:
-        """Below all gains where it gave no result."""
-        gain = self.gain(file, method)
-        return gain if np.isfinite(gain) else -np.inf
 
     def of_method(self, method: str) -> list[Result]:
         """Where it gave a result."""
@@ -133,6 +124,14 @@ class Board:
                 ahead = (values < loss).sum() + ((values == loss).sum() - 1) / 2
                 places.setdefault(method, []).append(ahead / max(1, len(values) - 1))
         return {method: float(np.mean(own)) for method, own in places.items()}
+
+    def best_in_hindsight(self, methods: Collection[str]) -> list[Result]:
+        """Of each file, the one of these methods that lost least on the rows to judge on."""
+        found = []
+        for file in self.files:
+            own = [one for method in methods if (one := self.results.get((file, method))) and one.values is not None]
+            found += [max(own, key=lambda one: one.gain)] * bool(own)
+        return found
 
 
 def interval(results: Sequence[Result], values: np.ndarray, statistic: Statistic) -> tuple[float, float]:

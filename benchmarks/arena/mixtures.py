@@ -1,6 +1,6 @@
 """How the members of a pool are mixed: a mixture of probabilities beside one of log-odds, and beside stacking.
 
-``python benchmarks/quality/mixtures.py FOLDER [--kept DIR] [--quick]``: FOLDER holds pairs ``NAME.cal.parquet`` and
+``python benchmarks/arena/mixtures.py FOLDER [--kept DIR] [--quick]``: FOLDER holds pairs ``NAME.cal.parquet`` and
 ``NAME.test.parquet``. The methods that `auto` compares predict the rows of the first out of fold and those of the
 second; every mixture is found on the former and judged on the latter, all on the same numbers. DIR keeps these, so that
 another mixture need not wait for them. The table shows the log-loss that is gained relative to no calibration.
@@ -112,7 +112,7 @@ def _log_linear(
 
 def predicted(pair: Pair) -> dict[str, np.ndarray]:
     """The labels, and what every method predicts out of fold and of the rows to judge on."""
-    train, test = pair.read(features=True)
+    train, test = pair.read()
     fold = folds(len(train), FOLDS.folds, stream(0, "folds"))
     found: dict[str, np.ndarray] = {"label": train.labels, "test": test.labels}
     for spec in catalog.candidates_for(train.classes):
