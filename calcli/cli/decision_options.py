@@ -100,12 +100,3 @@ DECISION_BOOTSTRAP = decision(
     max=1_000_000,
     variable="CALCLI_DECIDE_BOOTSTRAP",
 )
-NO_CLUSTER = decision(
-    "--engine local|spark",
-    "Where the rows are read: on this machine.",
-    "local",
-    kind=Literal["local", "spark"],
-    variable="CALCLI_DECIDE_ENGINE",
-    hidden=True,
-)
-"""Hidden: it is there for the words of its refusal."""

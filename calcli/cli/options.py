@@ -268,7 +268,6 @@ SEED = check("--seed N", "The random seed.", 0, min=0, max=2**63 - 1)
 KEEP = output("--keep A,B,...|none", "The input columns to keep; all by default.", convert=names_or_none)
 ARTIFACT_OUTPUT = output("-o --output DIR", "Where to save the artifact; <name of DATA>.<method> by default.")
 POLICY_OUTPUT = output("-o --output DIR", "Where to save the policy; <name of DATA>.policy by default.")
-POLICY_HTML = output("--html FILE", "Also write the tables and pictures as one self-contained HTML page.")
 POLICY_PICTURE = output(
     "--picture FILE",
     "Also draw costs, net benefit and rates by threshold: a .png, .svg, .pdf or .html file; - is the terminal.",
@@ -359,6 +358,7 @@ SAMPLE = output(
     "none for methods that are fitted from sums.",
     kind=int | None,
     min=1,
+    max=2**31 - 1,
 )
 
 # Uncertainty

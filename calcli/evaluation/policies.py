@@ -105,9 +105,9 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
                 def promises(new: Mask, rule: IntervalRule = model.rule, rows: Amounts = rows) -> list[Promised]:
                     return [measure_intervals(rule, rows.taken(new))[1]]
 
-                labels = loaded.batch.labels
-                new_rows = rows_of(source, loaded.row_numbers, np.zeros(len(labels)), labels, None, promises)
-                drift = observe(model, state, (), new_rows, of_no_rows(promises, len(labels))).to_json()
+                none = np.zeros(len(loaded.batch))  # there is neither a probability nor a class
+                new_rows = rows_of(source, loaded.row_numbers, none, none.astype(np.int64), None, promises)
+                drift = observe(model, state, (), new_rows, of_no_rows(promises, len(none))).to_json()
         facts = data_facts(source, loaded, binding)
     report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
     return replace(report, decisions=tuple(entries), drift=drift)

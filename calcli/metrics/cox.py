@@ -119,13 +119,14 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
 
     def end(side: float) -> float:
         inner, step = float(theta[which]), side * Z975 * math.sqrt(variance)
-        while above(inner + step) < 0.0 and abs(step) < _FURTHEST:
-            inner, step = inner + step, 2.0 * step
-        return (
-            side * math.inf
-            if above(inner + step) < 0.0
-            else float(brentq(above, inner, inner + step, xtol=1e-9, rtol=1e-8, maxiter=1000))
-        )
+        try:
+            while above(inner + step) < 0.0 and abs(step) < _FURTHEST:
+                inner, step = inner + step, 2.0 * step
+            if above(inner + step) >= 0.0:
+                return float(brentq(above, inner, inner + step, xtol=1e-9, rtol=1e-8, maxiter=1000))
+        except FitError:  # so far out that no other coefficient can be found
+            pass
+        return side * math.inf
 
     return end(-1.0), end(1.0)
 

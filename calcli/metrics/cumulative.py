@@ -15,6 +15,9 @@ _FITTED = "no p-value on fitted rows: how far a fit holds the sum together depen
 _BY_UNIT = "no p-value where rows belong to units: that of Brownian motion is for independent rows"
 _CERTAIN = "every prediction is 0 or 1: a calibrated score would not vary"
 
+_SURE = 1e-15
+"""A variance of labels that is no more than this is that of rounding a 0 or a 1."""
+
 
 def ecce(scored: Scored, options: Options) -> Measured:
     """The range of the cumulative sum of y - p, rows sorted by p, in its own standard deviations, with its p-value.
@@ -40,7 +43,9 @@ def ecce(scored: Scored, options: Options) -> Measured:
 def ecce_of(blocks: Blocks, options: Options) -> float | None:
     """range(C) / sd, with C_k = sum_{i <= k} w_i (y_i - p_i) and sd^2 = sum w^2 p (1 - p)."""
     variance = float((blocks.square * blocks.prob * (1.0 - blocks.prob)).sum())
-    return cumulated_range(blocks) * blocks.total / math.sqrt(variance) if variance > 0 else None
+    if not variance > _SURE * float(blocks.square.sum()):
+        return None
+    return cumulated_range(blocks) * blocks.total / math.sqrt(variance)
 
 
 def cumulated_range(blocks: Blocks) -> float:

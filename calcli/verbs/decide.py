@@ -17,7 +17,6 @@ from calcli.decisions.rows import Rows
 from calcli.diagrams.decisions import AtThresholds, thresholds_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
-from calcli.engines.options import Engine
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import seen_before
 from calcli.files import as_text
@@ -56,8 +55,6 @@ class DecideRequest(Ask):
         Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
     cost_file
         A CSV file with the cost of each action by class, in place of the four costs.
-    engine
-        ``local``; rows on a cluster are refused.
     """
 
     data: Data = field(kw_only=False)
@@ -69,7 +66,6 @@ class DecideRequest(Ask):
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
-    engine: Engine = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +125,6 @@ def _curve(score: AtThresholds) -> dict[str, Json]:
 
 def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
-    if request.engine == "spark":
-        raise UsageError(
-            "--engine spark is not for decide, which reads its rows on this machine",
-            hint="decide on a sample of them, then decide all there: calcli apply POLICY DATA --engine spark",
-        )
     if request.intervals is not None:
         return _intervals(request, listener)
     ask: Ask = request if request.cost_file is None else replace(request, costs=((), ()))

@@ -35,7 +35,7 @@ def test_there_are_such_options() -> None:
         *("--budget", "--folds", "--bootstrap", "--seed", "--threads"),
         *("--abstain", "--threshold", "--top"),
         *("--confidence", "--coverage", "--sets", "--intervals"),
-        *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights"),
+        *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights", "--sample"),
     }
 
 

@@ -12,7 +12,7 @@ calcli decide valid.parquet --with train.platt --target 'precision >= 0.9'
 calcli decide valid.parquet --with train.platt --budget 500
 calcli decide valid.parquet --cost-fp 1 --cost-fn 20 --abstain 0.3
 calcli decide valid.parquet --with train.ccl --costs costs.csv
-calcli decide valid.parquet --with train.ccl --top 3 --target 'accuracy >= 0.95'
+calcli decide valid.parquet --with train.ccl --top 3
 calcli decide valid.parquet --with train.ccl --sets 0.95 --by-class
 calcli decide valid.parquet --intervals 0.9 --prediction forecast --spread sd
 calcli apply valid.policy new.parquet -o decided.parquet"""
@@ -52,9 +52,8 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
     options.SEED,
     options.POLICY_OUTPUT,
     options.POLICY_PICTURE,
-    options.POLICY_HTML,
+    options.HTML,
     options.FORMAT,
-    decision_options.NO_CLUSTER,
     *options.GENERAL,
 )
 def decide(arguments: Arguments) -> None:
