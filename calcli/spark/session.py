@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _OURS = re.compile(r"calcli\.errors\.(\w+): (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
+_CAUSES = re.compile(r"^(?:: |Caused by: )[\w.$]+: (.+)$", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*", re.MULTILINE)
 
 SAMPLE = 1000
@@ -441,7 +442,13 @@ def _failures(output: str = "") -> Iterator[None]:
             raise FileSystemError(f"{output} exists already", hint="choose another name") from None
         ours = _OURS.search(text)
         if ours is None:
-            raise DataError(f"Spark could not finish: {_of_worker(text) or _first_line(error)}") from error
+            why = _of_worker(text)
+            if why is None and "PythonWorkerFactory" in text:
+                raise DataError(
+                    f"Spark's workers cannot run Python as {os.environ.get('PYSPARK_PYTHON', 'python3')!r}",
+                    hint="name an interpreter that has calcli, on every worker: PYSPARK_PYTHON=/opt/calcli/bin/python",
+                ) from error
+            raise DataError(f"Spark could not finish: {why or _first_line(error)}") from error
         kind = getattr(errors, ours[1], DataError)
         raise kind(ours[2]) from None
 
@@ -453,4 +460,7 @@ def _of_worker(text: str) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
+    """What went wrong: of an error in Java its last cause."""
+    if causes := _CAUSES.findall(str(error)):
+        return str(causes[-1])
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
