@@ -51,7 +51,7 @@ def test_the_commands_of_growing_run(tmp_path: Path) -> None:
     """Those for a cluster are run where there is one, in tests/spark."""
     place = readers_folder(tmp_path)
     lines = commands((ROOT / "docs/growing.md").read_text())
-    assert len(lines) == 13
+    assert len(lines) == 11
     for command in lines:
         done = run(command, place)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
