@@ -185,7 +185,7 @@ def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFram
     """
     from pyspark.sql import functions
 
-    digest = functions.xxhash64(functions.lit(seed), *_hashable(table, leaving))
+    digest = functions.xxhash64(functions.lit(seed), *map(_column, _plain(table, leaving)))
     return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
 
 
@@ -230,7 +230,7 @@ def files_of(table: DataFrame) -> list[tuple[str, str]]:
     if not table.inputFiles():
         raise UsageError("--drift knows rows again by their file, and this table has no files of its own")
     path = functions.col("_metadata.file_path")
-    hashes = [functions.xxhash64(functions.lit(seed), *_hashable(table)) for seed in range(2)]
+    hashes = [functions.xxhash64(functions.lit(seed), *map(_column, _plain(table))) for seed in range(2)]
     digests = [functions.sum(one.cast("decimal(38,0)")).alias(f"d{place}") for place, one in enumerate(hashes)]
     with _failures():
         counted = functions.count(functions.lit(1)).alias("rows")
@@ -247,37 +247,26 @@ def of_files(table: DataFrame, paths: Sequence[str]) -> DataFrame:
     return table.filter(functions.col("_metadata.file_path").isin(list(paths)))
 
 
-def _hashable(table: DataFrame, leaving: Collection[str] = ()) -> list[Column]:
-    """The columns of which a hash can be made."""
-    from pyspark.sql.types import AtomicType
-
-    names = sorted(
-        field.name
-        for field in table.schema.fields
-        if isinstance(field.dataType, AtomicType) and field.name not in leaving
-    )
-    return [_column(name) for name in names]
-
-
 def with_own_keys(table: DataFrame, seed: int) -> DataFrame:
     """Other keys for rows that share one: they are numbered in the order of what is in them."""
     from pyspark.sql import Window, functions
 
-    number = functions.row_number().over(Window.partitionBy(KEY).orderBy(*map(_column, _ordered(table))))
+    number = functions.row_number().over(Window.partitionBy(KEY).orderBy(*map(_column, _plain(table))))
     digest = functions.xxhash64(functions.lit(seed), functions.col(KEY), number)
     return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
 
 
 def in_order(table: DataFrame, first: str) -> pl.DataFrame:
     """All rows, on this machine: in the order of a column, and where it is the same of all others that have one."""
-    return _collected(table).sort([first, *_ordered(table)])
+    return _collected(table).sort([first, *_plain(table)])
 
 
-def _ordered(table: DataFrame) -> list[str]:
-    """The columns whose values have an order."""
+def _plain(table: DataFrame, leaving: Collection[str] = ()) -> list[str]:
+    """The columns whose values have an order, and of which a hash can be made."""
     from pyspark.sql.types import AtomicType
 
-    return sorted(field.name for field in table.schema.fields if isinstance(field.dataType, AtomicType))
+    fields = table.schema.fields
+    return sorted(one.name for one in fields if isinstance(one.dataType, AtomicType) and one.name not in leaving)
 
 
 def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: str) -> Total:
