@@ -14,7 +14,7 @@ from calcli.evaluation.tracing import Tracing
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import DataFacts
 from calcli.spark import session as spark
-from calcli.spark.table import example_of, facts_of_sums, scaled
+from calcli.spark.table import example_of, facts_of_sums, judge, of_both, scaled
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
@@ -40,10 +40,7 @@ def trace(
         raw, *others = tracing.scores
         tracing.scores = (replace(raw, binding=scaled(table, raw.binding, name)), *others)
         total = spark.total(table, columns_of(tracing.bindings), _Pass(name, tracing, keep_going), name)
-    for scale in total.suspect:
-        if scale is not None:
-            scale.judge()
-    total.count.judge()
+    judge(total.suspect, total.count)
     tracing.builder, tracing.share = total.builder, total.share
     return tracing, facts_of_sums(total.count, total.share, tracing.bindings[0])
 
@@ -59,10 +56,7 @@ class _Traced:
 
     def __iadd__(self, other: _Traced) -> Self:
         self.count = self.count + other.count
-        self.suspect = [
-            None if here is None or there is None else here + there
-            for here, there in zip(self.suspect, other.suspect, strict=True)
-        ]
+        self.suspect = of_both(self.suspect, other.suspect)
         self.builder += other.builder
         self.share = self.share + other.share
         return self

@@ -31,7 +31,7 @@ from calcli.reports.groups import distinct_groups, values_of
 from calcli.reports.measuring import class_names, class_weights, report_on, with_adjusted
 from calcli.reports.schema import Report, Seconds
 from calcli.spark import session as spark
-from calcli.spark.table import example_of, facts_of_sums, scaled
+from calcli.spark.table import example_of, facts_of_sums, judge, of_both, scaled
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
@@ -89,10 +89,7 @@ def evaluate(
                 numbered = spark.with_units(table, request.resample_by, request.seed)
             total = spark.total(numbered, evaluating.reads, evaluating, name)
         # Bad rows are known only now.
-        for scale in total.suspect:
-            if scale is not None:
-                scale.judge()
-        total.count.judge()
+        judge(total.suspect, total.count)
         drift = None
         if request.drift is not None:
             with stage(listener, "testing for drift on Spark"):
@@ -232,10 +229,7 @@ class Evaluated:
 
     def __iadd__(self, other: Evaluated) -> Self:
         self.count = self.count + other.count
-        self.suspect = [
-            None if here is None or there is None else here + there
-            for here, there in zip(self.suspect, other.suspect, strict=True)
-        ]
+        self.suspect = of_both(self.suspect, other.suspect)
         self.weight = self.weight + other.weight
         self.sums += other.sums
         for place, there in enumerate(other.groups):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.labels import MOST
 from calcli.tables.row_counts import Count
+from calcli.tables.scale import Scale
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightSums
 
@@ -72,3 +73,17 @@ def _sums(weight: str, frames: Iterator[pl.DataFrame]) -> WeightSums:
     for frame in frames:
         sums.add(numbers(frame[weight]))
     return sums
+
+
+def of_both(here: Sequence[Scale | None], there: Sequence[Scale | None]) -> list[Scale | None]:
+    """The checks of two parts of a table as those of both; None where a score has no check."""
+    pairs = zip(here, there, strict=True)
+    return [None if one is None or other is None else one + other for one, other in pairs]
+
+
+def judge(suspect: Iterable[Scale | None], count: Count) -> None:
+    """Refuse what the checks of all rows found wrong, and bad rows."""
+    for scale in suspect:
+        if scale is not None:
+            scale.judge()
+    count.judge()
