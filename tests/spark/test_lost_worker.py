@@ -13,7 +13,7 @@ import pytest
 import calcli
 from tests.support.samples import clicks
 from tests.support.shell import HANGS
-from tests.support.spark import Cluster, Driver, launch_worker, wait_for, write_days
+from tests.support.spark import Cluster, Driver, executors, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
@@ -29,8 +29,7 @@ def test_a_sample_is_the_same(tmp_path: Path, cluster: Cluster, driver: Driver) 
     time.sleep(1)
     cluster.kill_worker()
     done = driver.answer()
-    cluster.workers.append(launch_worker(tmp_path, "another", cluster.url))
-    wait_for(tmp_path / "another.log", "Successfully registered with master")
+    cluster.add_worker(tmp_path, "another")
     assert done["code"] == 0, done["stderr"]
     before, after = (calcli.load(tmp_path / name).manifest for name in ("before", "after"))
     assert [one.sha256 for one in before.payloads] == [one.sha256 for one in after.payloads]
@@ -53,13 +52,11 @@ def test_every_row_is_counted_once(
 ) -> None:
     """Killed as soon as it begins with another task."""
     table, rows = many
-    more = launch_worker(tmp_path, "worker", cluster.url)
-    cluster.workers.append(more)
-    wait_for(tmp_path / "worker.log", "Successfully registered with master")
+    cluster.add_worker(tmp_path, "worker")
     words = ("evaluate", str(table), "--metrics", "nll,auc", "--bootstrap", "100", "--format", "json")
     driver.begin(words=[*words, "--engine", "spark"])
     until = time.monotonic() + HANGS
-    while not any("Running task" in log.read_text() for log in (tmp_path / "worker").glob("*/*/stderr")):
+    while not any("Running task" in log.read_text() for log in executors(tmp_path / "worker")):
         assert time.monotonic() < until
         time.sleep(0.02)
     cluster.kill_worker()

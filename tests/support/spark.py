@@ -89,6 +89,14 @@ class Cluster:
     url: str
     workers: list[subprocess.Popen[bytes]]
 
+    def add_worker(self, place: Path, name: str) -> None:
+        """One more, whose executor takes tasks from now on."""
+        self.workers.append(launch_worker(place, name, self.url))
+        until = time.monotonic() + HANGS
+        while not any("Successfully registered with driver" in log.read_text() for log in executors(place / name)):
+            assert time.monotonic() < until, (place / f"{name}.log").read_text()
+            time.sleep(0.2)
+
     def kill_worker(self) -> None:
         """As a power cut would: with all its executors and their Python."""
         worker = self.workers.pop()
@@ -130,6 +138,11 @@ class Driver:
         assert line == "answered\n", (self.place / "driver.log").read_text()
         found: dict[str, Any] = json.loads((self.place / "answer").read_text())
         return found
+
+
+def executors(worker: Path) -> list[Path]:
+    """The logs of a worker's executors."""
+    return list(worker.glob("*/*/stderr"))
 
 
 def launch_worker(place: Path, name: str, url: str) -> subprocess.Popen[bytes]:
