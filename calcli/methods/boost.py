@@ -47,7 +47,14 @@ _BLOB = "model.cbm"
 
 _LEVELS = "levels"
 
-_BY_LABEL_RATE = ["Borders:CtrBorderCount=15:Prior=0.5"]
+
+def _encoding(prior: float) -> Mapping[str, Any]:
+    """Encode categories by the rates of their labels, of which a row more has the rate `prior`.
+
+    CatBoost's borders between rates are equally far apart. Its 15 are too coarse where positives are rare.
+    """
+    rates = [f"Borders:CtrBorderCount=255:Prior={prior:.6g}"]
+    return {"simple_ctr": rates, "combinations_ctr": rates}
 
 
 class _Course(NamedTuple):
@@ -73,8 +80,6 @@ _SETTINGS = {
     "bootstrap_type": "No",
     "random_strength": 0,
     "max_ctr_complexity": 1,
-    "simple_ctr": _BY_LABEL_RATE,
-    "combinations_ctr": _BY_LABEL_RATE,
 }
 
 _LOSSES: tuple[Mapping[str, Any], Mapping[str, Any]] = (
@@ -179,7 +184,8 @@ class _Boosting:
         if params["rate"] != "auto":
             course = course._replace(rate=number(params, "rate"))
         own = {"depth": int(number(params, "depth")), "l2_leaf_reg": number(params, "l2")}
-        settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **own, "learning_rate": course.rate}
+        encoding = _encoding(rows.labels.mean() if rows.classes == 2 else 0.5)
+        settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **encoding, **own, "learning_rate": course.rate}
         return cls(settings, course, seed, class_order(rows.score))
 
     def train(self, rows: Batch, start: FittedMethod, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
