@@ -29,8 +29,8 @@ PAGE = HERE.parent / "docs" / "results.md"
 KEPT = HERE.parent / "docs" / "results"
 KEPT_BESIDE = ("*.png", "arena.parquet", "arena.html")
 """Pictures, pages, and tables too long for one."""
-FIRST = ("claims",)
-"""What the page begins with."""
+FIRST = ("claims", "arena", "fits")
+"""What the page begins with, each up to its second heading."""
 
 
 @dataclass(frozen=True)
@@ -260,13 +260,16 @@ def page(out: Path) -> str:
         "# Results\n\nThe output of all benchmarks, also where calcli loses. Below each title are the command, the "
         "date, the machine and the versions. `just bench NAME` runs one of them again, `just bench` runs all.\n"
     ]
-    first = [one for one in BENCHMARKS if one.name in FIRST and (out / f"{one.name}.md").exists()]
+    kept = {one: body(one, out) for one in BENCHMARKS if (out / f"{one.name}.md").exists()}
+    for one in sorted((one for one in kept if one.name in FIRST), key=lambda one: FIRST.index(one.name)):
+        opening, kept[one] = halves(kept[one])
+        parts.append(section(one.title, f"{one.about}\n\n{opening}", "##"))
     groups = {
-        title: [
-            one
-            for one in BENCHMARKS
-            if one.script.startswith(group) and one not in first and (out / f"{one.name}.md").exists()
-        ]
+        title: {
+            one.title + ", continued" * (one.name in FIRST): f"{one.about}\n\n" * (one.name not in FIRST) + text
+            for one, text in kept.items()
+            if one.script.startswith(group) and text
+        }
         for group, title in (
             ("speed", "Speed"),
             ("arena", "Quality"),
@@ -275,23 +278,31 @@ def page(out: Path) -> str:
             ("papers", "The papers"),
         )
     }
-    parts += [section(one, out, "##") for one in first]
-    for title, kept in groups.items():
-        parts += [f"{title}: {', '.join(link(one.title) for one in kept)}.\n"] * bool(kept)
-    for title, kept in groups.items():
-        if kept:
-            parts.append(f"## {title}\n")
-        parts += [section(one, out, "###") for one in kept]
+    parts += [f"{title}: {', '.join(map(link, sections))}.\n" for title, sections in groups.items() if sections]
+    for title, sections in groups.items():
+        parts += [f"## {title}\n"] * bool(sections)
+        parts += [section(name, text, "###") for name, text in sections.items()]
     return "\n".join(parts)
 
 
-def section(benchmark: Benchmark, out: Path, level: str) -> str:
-    """What was kept of a benchmark, as a part of the page; a link to another kept page leads to its heading."""
+def body(benchmark: Benchmark, out: Path) -> str:
+    """What was kept of a benchmark; a link to another kept page leads to its heading."""
     text = re.sub(r"\]\(([\w-]+\.(?:png|parquet|html))\)", r"](results/\1)", (out / f"{benchmark.name}.md").read_text())
     for other in BENCHMARKS:
         text = text.replace(f"]({other.name}.md)", f"]({link(other.title).partition('](')[2]}")
-    lines = [f"##{line}" if line.startswith("#") else line for line in text.splitlines() if line[:2] != "# "]
-    return f"{level} {benchmark.title}\n\n{benchmark.about}\n\n" + "\n".join(lines) + "\n"
+    return "\n".join(line for line in text.splitlines() if line[:2] != "# ") + "\n"
+
+
+def halves(text: str) -> tuple[str, str]:
+    """Up to the second heading, and from there."""
+    headings = [found.start() for found in re.finditer("^#", text, re.MULTILINE)]
+    cut = headings[1] if len(headings) > 1 else len(text)
+    return text[:cut], text[cut:]
+
+
+def section(title: str, text: str, level: str) -> str:
+    """A part of the page; its headings are below its title."""
+    return f"{level} {title}\n\n" + re.sub("^#", level, text, flags=re.MULTILINE)
 
 
 def main() -> int:
