@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import IntArray
+from calcli.batch import FloatArray, IntArray
 
 START = b"CBM1"
 """How a model's file begins."""
@@ -52,6 +52,34 @@ def check(model: bytes) -> None:
             _check_trees(trees)
     except struct.error:
         raise ValueError("the model of CatBoost is damaged") from None
+
+
+def oblivious_trees(model: bytes) -> list[tuple[IntArray, FloatArray]] | None:
+    """Of each tree the features that its splits are of, and how much weight fell into each leaf.
+
+    None where trees are not oblivious, splits are of several features, or the weights were not kept.
+    """
+    trees = _root(model[_HEAD:]).table(1)
+    if trees is None or len(trees.array(_STEPS, "<u4")) or trees.tables(_ESTIMATED):
+        return None
+    categories = [each.number(1, -1) for each in trees.tables(_CATEGORIES)]
+    of_borders: list[int] = []
+    for each in trees.tables(_NUMBERS):
+        of_borders += [each.number(2, -1)] * len(each.array(3, "<f4"))
+    for each in trees.tables(_ONE_HOTS):
+        of_borders += [categories[each.number(0, -1)]] * len(each.array(1, "<i4"))
+    for each in trees.tables(_CTRS):
+        ctr = each.table(0)
+        _, _, combined, numbers, one_hots = _key(None if ctr is None else ctr.table(0))
+        if numbers or one_hots or len(combined) > 4:
+            return None
+        of_borders += [categories[int(np.frombuffer(combined, "<i4")[0])]] * len(each.array(1, "<f4"))
+    sizes, weights = trees.array(_SIZES, "<i4"), trees.array(_WEIGHTS, "<f8")
+    if not len(weights):
+        return None
+    features = np.array(of_borders, dtype=np.int64)[trees.array(_SPLITS, "<i4")]
+    of_trees = np.split(features, np.cumsum(sizes)[:-1]), np.split(weights, np.cumsum(1 << sizes)[:-1])
+    return list(zip(*of_trees, strict=True))
 
 
 def _parts(rest: bytes) -> Iterator[bytes]:
