@@ -15,14 +15,18 @@ from calcli.methods import pool
 from calcli.metrics.base import Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.paired import unit_sums
-from calcli.numeric.losses import log_loss
+from calcli.numeric.losses import divergence, log_loss
 
-EVIDENCE = 4.6
-"""Nats: scores are changed only if that makes the held-out labels exp(4.6) = 100 times as likely. Were the scores
-calibrated, a prediction made beforehand would reach that in one table of 100 at most (Markov's inequality)."""
+EVIDENCE = 3.0
+"""Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely. Of simulated tables
+whose scores are calibrated less than one in 100 reaches that: weights that follow from other rows leave little to luck.
+The best of all methods by itself reaches it in five."""
 
 STANDARD_ERRORS = 0.25
-"""A single method whose loss is within so many standard errors of the pool's is preferred: it is easier to read."""
+SHARE = 0.02
+"""A single method is preferred, since it is easier to read, if its loss is within so many standard errors of the
+pool's, and it would lose no more than this share of what the pool gains, were the pool right. Of few rows the former
+says little: the method with the least loss of many owes it to luck, where the pool has weighed them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,38 +54,47 @@ class Contest:
         self._weights: dict[int | None, dict[str, float]] = {}
 
     def choose(self) -> Chosen:
-        """The simplest method within `STANDARD_ERRORS` of the pool, else the pool.
+        """The simplest method that is as good as the pool, else the pool.
 
-        What does not make the labels exp(`EVIDENCE`) times as likely as no calibration does is no candidate.
+        No calibration, unless the pool makes the labels exp(`EVIDENCE`) times as likely.
         """
         scored = {
             name: Scored(self.labels, prob, self.weight)
             for name, prob in (*self.prob.items(), (pool.POOL, self._pooled()))
         }
-        shown = [name for name in scored if self._evidence(scored[name], scored[IDENTITY]).shown]
+        evidence = self._evidence(scored[pool.POOL], scored[IDENTITY])
         losses = {name: criterion_rows(self._metric, one) for name, one in scored.items()}
         mean = {name: float(np.average(loss, weights=self.weight)) for name, loss in losses.items()}
         best = min(self.prob, key=lambda name: mean[name])
         if set(self.prob) == {IDENTITY}:
             why = "nothing was compared: no method but no calibration had a result"
             return Chosen(IDENTITY, {IDENTITY: 1.0}, IDENTITY, why)
-        if not shown:
+        if not evidence.shown:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
-        for name in shown:
+        for name in self.prob:
             lead, error = gap(losses[name], losses[pool.POOL], self.weight, self._units)
-            if name != pool.POOL and lead <= STANDARD_ERRORS * error:
+            if lead <= STANDARD_ERRORS * error and self._lost(name) <= SHARE * evidence.nats:
                 return Chosen(name, {name: 1.0}, best, self._single(name, mean))
         return Chosen(pool.POOL, self._weigh(None), best, self._mixture(mean, best))
 
     def least_gain(self, chosen: Chosen) -> float:
-        """By how much the mean log-loss had to be lower to be chosen."""
-        one, none = (Scored(self.labels, prob, self.weight) for prob in (self.predicted(chosen), self.prob[IDENTITY]))
-        return EVIDENCE * self._evidence(one, none).effect / one.total_weight
+        """By how much the mean log-loss had to be lower: what the pool had to spare less than it is."""
+        none = Scored(self.labels, self.prob[IDENTITY], self.weight)
+        of_chosen, of_pool = (
+            self._evidence(Scored(self.labels, prob, self.weight), none)
+            for prob in (self.predicted(chosen), self._pooled())
+        )
+        return (of_chosen.nats - of_pool.nats + EVIDENCE * of_pool.effect) / none.total_weight
 
     def _evidence(self, scored: Scored, none: Scored) -> Evidence:
         return Evidence.of(
             log_loss(none.prob, none.label) - log_loss(scored.prob, scored.label), self.weight, self._units
         )
+
+    def _lost(self, name: str) -> float:
+        """By how many nats the labels would be less likely with this method than with the pool, were the pool right."""
+        lost = divergence(self._pooled(), self.prob[name])
+        return float(lost.sum() if self.weight is None else self.weight @ lost)
 
     def predicted(self, chosen: Chosen) -> FloatArray:
         """The held-out predictions of what is chosen; those of the pool by weights that follow from other rows."""

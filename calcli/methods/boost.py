@@ -184,9 +184,10 @@ class _Boosting:
         if params["rate"] != "auto":
             course = course._replace(rate=number(params, "rate"))
         own = {"depth": int(number(params, "depth")), "l2_leaf_reg": number(params, "l2")}
-        encoding = _encoding(rows.labels.mean() if rows.classes == 2 else 0.5)
+        order = class_order(rows.score)
+        encoding = _encoding(float((rows.labels == order[1]).mean()) if rows.classes == 2 else 0.5)
         settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **encoding, **own, "learning_rate": course.rate}
-        return cls(settings, course, seed, class_order(rows.score))
+        return cls(settings, course, seed, order)
 
     def train(self, rows: Batch, start: FittedMethod, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
         """A model, stopped early on the rows `unseen` if given; None where there is nothing to learn."""

@@ -29,6 +29,17 @@ def log_loss(prob: FloatArray, label: LabelArray) -> FloatArray:
     return np.negative(loss, out=loss)
 
 
+def divergence(prob: FloatArray, other: FloatArray) -> FloatArray:
+    """The Kullback-Leibler divergence: by how much the expected log-loss of `other` is higher, were `prob` right.
+
+    Probabilities are held inside [1e-12, 1 - 1e-12] under the logarithm.
+    """
+    one, two = (np.stack([1.0 - p, p]) if p.ndim == 1 else p.T for p in (prob, other))
+    ratio = np.log(np.clip(one, CLIP, 1.0 - CLIP)) - np.log(np.clip(two, CLIP, 1.0 - CLIP))
+    found: FloatArray = (one * ratio).sum(axis=0)
+    return found
+
+
 def squared_error(prob: FloatArray, label: LabelArray) -> FloatArray:
     """(p - y)^2 of the positive class; the sum over the classes where there are more than two."""
     if prob.ndim == 1:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from calcli.batch import Batch
-from calcli.fitting.contest import EVIDENCE, Contest
+from calcli.fitting.contest import EVIDENCE, STANDARD_ERRORS, Contest
 from calcli.metrics import catalog as metrics
 from calcli.numeric.folds import folds
+from calcli.numeric.losses import log_loss
 
 
 def contest(count: int, slope: float, seed: int = 0) -> Contest:
@@ -35,13 +36,34 @@ def test_what_is_not_shown_to_be_better_is_not() -> None:
 
 
 def test_the_evidence_is_a_ratio_of_likelihoods() -> None:
-    """Ten rows that the other method gives 0.9 in place of 0.5 are evidence of 10 ln 1.8 nats."""
-    needed = math.ceil(EVIDENCE / math.log(1.8))
-    for count, expected in ((needed - 1, "identity"), (needed, "platt")):
+    """That of the pool, whose weights follow from other rows: so many rows of 0.9 in place of 0.5 are enough."""
+    names = []
+    for count in range(4, 20):
         rows = Batch(np.zeros(count), np.ones(count, dtype=np.int64))
         prob = {"identity": np.full(count, 0.5), "platt": np.full(count, 0.9)}
-        found = Contest(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5).choose()
-        assert found.name == expected
+        found = Contest(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5)
+        chosen = found.choose()
+        mixed = replace(chosen, name="pool")
+        nats = float(np.log(found.predicted(mixed) / 0.5).sum())
+        assert (chosen.name == "identity") == (nats < EVIDENCE)
+        assert found.least_gain(mixed) == pytest.approx(EVIDENCE / count)
+        names.append(chosen.name)
+    assert names[0] == "identity"
+    assert names[-1] != "identity"
+
+
+def test_of_few_rows_the_luckiest_method_is_not_taken() -> None:
+    """Of eight methods, each right but for an error of its own, one is as good as their mixture on these rows."""
+    rng = np.random.default_rng(5)
+    truth = rng.normal(-1, 1.5, 150)
+    label = (rng.random(150) < 1 / (1 + np.exp(-truth))).astype(np.int64)
+    prob = {"identity": 1 / (1 + np.exp(-3 * truth))}
+    prob |= {f"m{place}": 1 / (1 + np.exp(-truth - rng.normal(0, 0.6, 150))) for place in range(8)}
+    found = Contest(prob, Batch(truth, label), folds(150, 5, rng), metrics.find("nll"), 8)
+    chosen = found.choose()
+    assert chosen.name == "pool"
+    lead = log_loss(prob[chosen.best], label) - log_loss(found.predicted(chosen), label)
+    assert lead.mean() < STANDARD_ERRORS * lead.std() / np.sqrt(150)
 
 
 def test_two_that_err_in_different_places_are_mixed() -> None:

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from calcli.numeric.losses import log_loss, prob_of_label, shuffled_bins, shuffled_gap, shuffled_moments, squared_error
+from calcli.numeric.losses import (
+    divergence,
+    log_loss,
+    prob_of_label,
+    shuffled_bins,
+    shuffled_gap,
+    shuffled_moments,
+    squared_error,
+)
 from tests.support.strategies import any_rows
 
 
@@ -102,3 +110,11 @@ def test_arrays_of_candidates_are_judged_as_single_ones_are():
 def test_other_norms_have_no_closed_form():
     with pytest.raises(ValueError, match=r"norm 3\.0"):
         shuffled_gap(0.0, 0.1, 100, 10, 3.0)
+
+
+def test_divergence_is_that_of_scipy() -> None:
+    prob, other = (np.random.default_rng(seed).dirichlet(np.ones(4), 50) for seed in range(2))
+    prob[0], other[0] = [1.0, 0.0, 0.0, 0.0], [0.25] * 4
+    np.testing.assert_allclose(divergence(prob, other), stats.entropy(prob.T, other.T), rtol=1e-9)
+    two = [np.stack([1.0 - each, each]) for each in (prob[:, 0], other[:, 0])]
+    np.testing.assert_allclose(divergence(prob[:, 0], other[:, 0]), stats.entropy(*two), rtol=1e-9)
