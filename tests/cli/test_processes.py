@@ -133,9 +133,10 @@ def test_ctrl_c_at_any_time_is_130(here: Path, delay: float) -> None:
     code = (
         "import signal, sys, threading, os\n"
         f"timer = threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT))\n"
-        "from calcli.cli.main import main\n"
-        "timer.start()\n"
-        "code = main(['evaluate', '-', '--input-format', 'csv'])\n"
+        "from calcli.cli import main\n"
+        "run = main._run\n"
+        "main._run = lambda words: (timer.start(), run(words))[1]\n"
+        "code = main.main(['evaluate', '-', '--input-format', 'csv'])\n"
         "timer.cancel()\n"
         "sys.exit(code)\n"
     )
@@ -147,7 +148,7 @@ def test_ctrl_c_at_any_time_is_130(here: Path, delay: float) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        process.wait(timeout=HANGS)
+        process.wait(timeout=HANGS)  # its input does not end
         assert process.stderr is not None
         assert (process.returncode, process.stderr.read()) == (130, b"calcli: interrupted\n")
 

@@ -124,10 +124,13 @@ def readers(root: Path) -> dict[str, int]:
     child = forked(lambda: [put(directory, seed) for seed in range(1, 51)])
     seen = [0]
     reads = 0
-    while seen[-1] < 50:
+    ended: tuple[int, int] = (0, 0)
+    while not ended[0]:  # the last read is of what a writer that has ended left
+        ended = os.waitpid(child, os.WNOHANG)
         seen.append(generation(directory))
         reads += 1
-    assert died_of(child) == 0
+    assert ended == (child, 0)
+    assert seen[-1] == 50
     assert seen == sorted(seen)
     return {"reads": reads, "generations": len(set(seen))}
 
@@ -147,7 +150,8 @@ def locked(root: Path) -> str:
             put(directory, 2)
 
     child = forked(writer)
-    os.read(ready, 1)
+    os.close(tell)
+    assert os.read(ready, 1) == b"x", "the first writer ended before it held the lock"
     assert generation(directory) == 1
     try:
         store.write(directory, draft(3), {}, timeout=0.1)
