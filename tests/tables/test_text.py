@@ -87,6 +87,19 @@ def test_text_passes_through_untouched(frame: pl.DataFrame, suffix: str) -> None
         assert rows == [frame.columns, *[[value or "" for value in row] for row in frame.iter_rows()]]
 
 
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+@pytest.mark.parametrize("value", ["\n", "\r\n", "\n\n", '"', '"\n'])
+def test_a_file_may_end_in_a_value_of_line_breaks_and_quotes(tmp_path: Path, value: str, line: str) -> None:
+    quoted = '"' + value.replace('"', '""') + '"'
+    for end in ("", line):
+        path = put_text(tmp_path / "a.csv", f"a{line}{quoted}{end}")
+        with open_source(path) as source:
+            assert source.raw.collect().rows() == [(value,)]
+    path = put_text(tmp_path / "a.csv", f"a{line}{quoted}{line}{quoted[:-1]}")
+    with open_source(path) as source, pytest.raises(DataError, match="ends inside a quoted value"):
+        source.raw.collect()
+
+
 def test_null_and_empty_text_stay_apart(tmp_path: Path) -> None:
     path = put_text(tmp_path / "a.csv", 'a,b\n"",\n,""\n')
     with open_source(path) as source:
