@@ -58,7 +58,7 @@ def test_it_improves_naive_bayes(method: str, sparse: bool, ensemble: bool) -> N
     raw = MultinomialNB().fit(features[:100], Y[:100], WEIGHT[:100]).predict_proba(features[100:])[:, 1]
     model = calcli.CalibratedClassifier(MultinomialNB(), method, ensemble=ensemble)
     first = None
-    for labels in (Y, Y + 1, 2 * Y - 1):
+    for labels in (Y, Y + 1, 2 * Y - 1) if sparse else (Y,):
         model.fit(features[:100], labels[:100], sample_weight=WEIGHT[:100])
         prob = model.predict_proba(features[100:])[:, 1]
         first = prob if first is None else first

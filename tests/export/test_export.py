@@ -54,14 +54,16 @@ CELLS = {"tau": 5, "min_rows": 40}
         (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),
         (2, "ccl", {"embedding": "features", "clusters": 4, "temperature": 0.0, "tau": 0, "inner": "isotonic"}),
         (3, "ccl", {"embedding": "columns", "columns": "hours", "clusters": 7, "temperature": 2.0, "tau": 5}),
-        (2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}),
+        pytest.param(
+            2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_features_too(here: Path, classes: int, method: str, given: dict[str, Any], interpreter: Any) -> None:
     """Missing values, levels that were never seen, numbers beyond all others."""
     calcli.fit(visits(1500, classes), method=method, params=given, output="kept", holdout="none")
     assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 2
-    table = visits(300, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
+    table = visits(150, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
     odd = pl.col("place") % 11
     table = table.with_columns(
         city=pl.when(odd == 0).then(pl.lit("Nowhere")).otherwise("city"),

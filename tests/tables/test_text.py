@@ -70,7 +70,7 @@ def as_text(frame: pl.DataFrame, separator: str) -> str:
     return "\n".join([row(tuple(frame.columns)), *map(row, frame.iter_rows())]) + "\n"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(frame=tables(), suffix=st.sampled_from(["csv", "tsv"]))
 def test_text_passes_through_untouched(frame: pl.DataFrame, suffix: str) -> None:
     separator = {"csv": ",", "tsv": "\t"}[suffix]
