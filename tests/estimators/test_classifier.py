@@ -117,7 +117,7 @@ def test_decisions_may_be_large() -> None:
 def test_more_classes(method: str, ensemble: bool) -> None:
     features, labels = make_blobs(500, 100, random_state=0, centers=10, cluster_std=15.0)
     labels[labels > 2] = 2
-    for estimator in (LinearSVC(random_state=7), RandomForestClassifier(30, random_state=42)):
+    for estimator in (LinearSVC(random_state=7), RandomForestClassifier(12, random_state=42)):
         model = calcli.CalibratedClassifier(estimator, method, ensemble=ensemble).fit(features[::2], labels[::2])
         prob = model.predict_proba(features[1::2])
         np.testing.assert_allclose(prob.sum(axis=1), 1.0)
