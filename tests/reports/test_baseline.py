@@ -185,6 +185,12 @@ def test_other_classes_are_refused(fitted: Path) -> None:
             calcli.evaluate(other, flags=flags, baseline="old.json")
 
 
+def test_a_directory_is_no_baseline(here: Path) -> None:
+    Path("old.json").mkdir()
+    with pytest.raises(UsageError, match="it is a directory"):
+        calcli.evaluate("test.parquet", baseline="old.json")
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
