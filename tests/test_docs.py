@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import shutil
 from pathlib import Path
@@ -18,6 +17,12 @@ from tests.support.shell import ROOT, blocks, commands, readers_folder, run
 
 NEVER_WORSE = (ROOT / "docs/never-worse.md").read_text()
 DRIFT = (ROOT / "docs/drift.md").read_text()
+YESTERDAY = "2026-01-01"
+DATE = f"""#!/bin/sh
+# `date` as of the day after {YESTERDAY}, so that no midnight falls between a file and the command that reads it
+if [ "$1" = -d ]; then when="tomorrow $2"; shift 2; else when=tomorrow; fi
+exec {shutil.which("date")} -d "{YESTERDAY} $when" "$@"
+"""
 
 
 @pytest.mark.slow
@@ -95,6 +100,8 @@ def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = readers_folder(tmp_path_factory.mktemp("first_day"))
     for name in ("days", "reports"):
         (folder / name).mkdir()
+    (folder / "bin" / "date").write_text(DATE)
+    (folder / "bin" / "date").chmod(0o755)
     night(0, rows=20_000).write_parquet(folder / "history.parquet")
     assert run("calcli fit -q history.parquet -o clicks.auto", folder).returncode == 0
     return folder
@@ -106,8 +113,7 @@ def place(first_day: Path, tmp_path: Path) -> Path:
 
 
 def live_through(place: Path, rows: pl.DataFrame) -> tuple[int, str]:
-    yesterday = datetime.date.today() - datetime.timedelta(days=1)
-    rows.write_parquet(place / "days" / f"{yesterday}.parquet")
+    rows.write_parquet(place / "days" / f"{YESTERDAY}.parquet")
     refit, evaluate = nightly_commands(NEVER_WORSE)
     done = run(refit, place)
     after = run(evaluate, place)
@@ -153,10 +159,9 @@ def test_nights_of_drift_are_refitted_and_quiet_ones_are_not(place: Path) -> Non
     What is fitted on some nights before the shift and some after it is replaced again as the window moves on.
     """
     ask, weekly = nightly_commands(DRIFT)
-    yesterday = datetime.date.today() - datetime.timedelta(days=1)
     before, renewed = contents(place / "clicks.auto")["manifest.json"], []
     for index in range(1, 7):
-        day = place / "days" / f"{yesterday}.parquet"
+        day = place / "days" / f"{YESTERDAY}.parquet"
         night(index, shift=0.5 if index > 2 else 0.0).write_parquet(day)
         done = run(ask, place)
         assert done.returncode == 0, done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import chdir
 from pathlib import Path
 
 import jsonschema
@@ -15,13 +17,28 @@ from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
 
+@pytest.mark.parametrize("schema", [REPORT_SCHEMA, ANSWERS_SCHEMA], ids=["report", "answers"])
+def test_a_schema_is_one(schema: jsonschema.Draft202012Validator) -> None:
+    assert jsonschema.validators.validator_for(schema.schema) is type(schema)
+    schema.check_schema(schema.schema)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables, a calibrator and a report of before; to be copied."""
+    with chdir(tmp_path_factory.mktemp("tables")):
+        breeds(600).write_csv("breeds.csv")
+        clicks(800).write_parquet("train.parquet")
+        assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
+        clicks(800, seed=1).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).write_parquet("test.parquet")
+        Path("old.json").write_text(json.dumps(calcli.evaluate("test.parquet", scores=("again=prob",)).to_json()))
+        return Path.cwd()
+
+
 @pytest.fixture
-def here(here: Path) -> Path:
-    breeds().write_csv("breeds.csv")
-    assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
-    clicks(seed=1).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).write_parquet("test.parquet")
-    Path("old.json").write_text(json.dumps(calcli.evaluate("test.parquet", scores=("again=prob",)).to_json()))
-    return here
+def here(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shutil.copytree(tables, tmp_path / "here"))
+    return Path.cwd()
 
 
 def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
@@ -56,7 +73,7 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict:
 )
 def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = answered(arguments, capsys)
-    jsonschema.validate(report, REPORT_SCHEMA)
+    REPORT_SCHEMA.validate(report)
     assert report["command"] == arguments.partition(" ")[0]
 
 
@@ -75,7 +92,7 @@ def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_other_answers(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    jsonschema.validate(answered(arguments, capsys), ANSWERS_SCHEMA)
+    ANSWERS_SCHEMA.validate(answered(arguments, capsys))
 
 
 def test_the_schema_of_answers_is_strict_enough_to_fail(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,4 +100,4 @@ def test_the_schema_of_answers_is_strict_enough_to_fail(here: Path, capsys: pyte
     for key in ("created", "payloads", "binding"):
         broken = {**found, "manifest": {name: part for name, part in found["manifest"].items() if name != key}}
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(broken, ANSWERS_SCHEMA)
+            ANSWERS_SCHEMA.validate(broken)

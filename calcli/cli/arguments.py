@@ -116,7 +116,7 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
 
 def storage(given: Sequence[str] | None) -> dict[str, str]:
     """``KEY=VALUE``; the value may be secret, and so may be what is not of this form."""
-    return _pairs(given, "--storage-option takes KEY=VALUE", "such as region=eu-central-1")
+    return _pairs(given, "--storage-option is not KEY=VALUE", "try: --storage-option region=eu-central-1")
 
 
 def _pairs(given: Sequence[str] | None, mistake: str, hint: str) -> dict[str, str]:

@@ -48,18 +48,18 @@ TARGET = decision(
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
-    "How many of as many rows as DATA has can be acted on.",
+    "How many rows can be acted on, in a table as large as DATA.",
     kind=int,
     min=1,
     max=2**63 - 1,
     variable="CALCLI_DECIDE_BUDGET",
 )
 CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
-ABSTAIN = amount("--abstain COST", "Leave rows open that cost more to decide than this.")
+ABSTAIN = amount("--abstain COST", "Leave rows open whose best decision is expected to cost more than this.")
 COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.")
 TOP = decision(
     "--top K",
-    "With more than two classes: a row gets its K likeliest ones at most; 1 by default.",
+    "With more than two classes: decide on at most the K most probable ones; 1 by default.",
     kind=int | None,
     min=1,
     max=2**31 - 1,
@@ -70,18 +70,18 @@ UNCERTAINTY = decision(
 SETS = share("--sets SHARE", "Predict sets of classes that hold the true one in this share of new rows.")
 SET_SCORE = decision(
     "--set-score lac|aps|aps-randomised",
-    "lac: the smallest sets; aps: larger ones for rows that are hard; aps-randomised: smaller again.",
+    "lac: the smallest sets on average; aps: larger sets for uncertain rows; aps-randomised: aps, smaller by chance.",
     "lac",
     kind=Literal["lac", "aps", "aps-randomised"],
 )
-BY_CLASS = decision("--by-class", "With --sets: hold the true class as often in each class.", False)
-INTERVALS = share("--intervals SHARE", "Predict intervals that hold the amount of this share of new rows.")
+BY_CLASS = decision("--by-class", "With --sets: hold the true class in this share of the rows of each class.", False)
+INTERVALS = share("--intervals SHARE", "Predict intervals that hold the true amount in this share of new rows.")
 PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted amount; uncertainty_mean by default.")
 QUANTILES = decision(
     "--quantiles LOW,HIGH", "With --intervals: two columns of predicted quantiles in its place.", convert=names
 )
 SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard deviation, to scale them by.")
-VARIANCE = decision("--variance COLUMN", "The same as a variance, such as uncertainty_total.")
+VARIANCE = decision("--variance COLUMN", "In place of --spread: the predicted variance, such as uncertainty_total.")
 SIDE = decision(
     "--side both|lower|upper",
     "With --intervals: both ends, or only one.",

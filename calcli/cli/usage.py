@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import typer
@@ -83,7 +84,8 @@ def _bad_value(error: Any, context: Any, hint: str) -> UsageError:
         return UsageError(message, hint=f"did you mean {match}?" if match else hint)
     number = {"int": "a whole number", "flo": "a number"}.get(str(getattr(kind, "name", ""))[:3])
     if kind is not None and number is not None:
-        return UsageError(f"{where} takes {number}, {kind.min:,} to {kind.max:,}, not {given[1]!r}", hint=hint)
+        most = "or more" if kind.max >= sys.maxsize else f"to {kind.max:,}"
+        return UsageError(f"{where} takes {number}, {kind.min:,} {most}, not {given[1]!r}", hint=hint)
     return UsageError(f"{where}: {_lowered(error.message.partition('.')[0])}", hint=hint)
 
 

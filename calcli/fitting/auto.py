@@ -99,7 +99,7 @@ def select(
     held = rows.take(splits.predicted)
     if splits.folds is not None:
         part = splits.folds.place
-    elif held.units is not None:
+    elif held.units is not None and np.ptp(held.units.rank) > 0:
         part = group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
     else:
         part = folds(len(held), FOLDS.folds, stream(seed, "parts"))

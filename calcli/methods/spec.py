@@ -215,6 +215,8 @@ class MethodSpec:
         known = {param.name: param for param in self.params}
         values: dict[str, ParamValue] = {param.name: param.default for param in self.params}
         if preset is not None:
+            if not self.presets:
+                raise UsageError(f"{self.name} has no presets", hint=f"see: calcli methods {self.name}")
             if preset not in self.presets:
                 raise UsageError(unknown_name(f"preset of {self.name}:", preset, self.presets))
             values.update(self.presets[preset])

@@ -94,11 +94,14 @@ def held_out_groups(groups: IntArray, share: float, rng: np.random.Generator) ->
 def time_spans(moment: IntArray, count: int) -> IntArray:
     """Which of `count` + 1 spans of about as many rows each row is in; rows of one moment share it.
 
-    Of few moments there are fewer spans, with at least one row in each.
+    Of few moments there are fewer spans, with at least one row in each; of several there are at least two.
     """
     order = np.sort(moment)
     edges = np.unique(order[(np.arange(1, count + 1) * len(order)) // (count + 1)])
-    return np.searchsorted(edges[edges > order[0]], moment, side="right")
+    later = edges[edges > order[0]]
+    if len(later) == 0:  # nearly all rows are of the first moment
+        later = order[order > order[0]][:1]
+    return np.searchsorted(later, moment, side="right")
 
 
 def last_in_time(moment: IntArray, share: float) -> Mask:

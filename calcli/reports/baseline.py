@@ -111,8 +111,9 @@ def _content(path: str | Path) -> bytes:
     try:
         return stores.content(folder(path))
     except (FileNotFoundError, IsADirectoryError) as error:
+        what = "it is a directory" if isinstance(error, IsADirectoryError) else "there is no such file"
         raise UsageError(
-            f"--baseline {path}: there is no such file", hint="write one: calcli evaluate ... --format json > FILE"
+            f"--baseline {path}: {what}", hint="write a report: calcli evaluate ... --format json > FILE"
         ) from error
     except OSError as error:
         raise FileSystemError(f"cannot read {path}: {error.strerror}") from error

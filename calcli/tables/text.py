@@ -235,10 +235,21 @@ def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> Dat
 
 
 def _never_closed(file: LocalFile, last: str) -> bool:
-    """Whether the file ends in an opening quote followed by its last value, and then nothing."""
-    end = b'"' + last.replace('"', '""').encode()
+    """Whether the file ends in an opening quote followed by its last value, and then nothing.
+
+    A closed value of one line break looks the same from its closing quote on: then the number of quotes decides.
+    """
+    value = b'"' + last.replace('"', '""').encode()
+
+    def ends_in(end: bytes) -> bool:
+        before = tail[: -len(end)][-1:]
+        return tail.endswith(end) and before in (b"", b"\n", b"\r", file.dialect.separator.encode())
+
     with file.path.open("rb") as stream:
         size = stream.seek(0, 2)
-        stream.seek(max(0, size - len(end) - 1))
+        stream.seek(max(0, size - len(value) - 4))
         tail = stream.read()
-    return tail.endswith(end) and tail[: -len(end)] in (b"", b"\n", b"\r", file.dialect.separator.encode())
+        if not any(ends_in(value + b'"' + line) for line in (b"", b"\n", b"\r", b"\r\n")):
+            return ends_in(value)
+        stream.seek(0)
+        return ends_in(value) and sum(part.count(b'"') for part in iter(lambda: stream.read(BLOCK), b"")) % 2 == 1

@@ -164,7 +164,10 @@ def _check(model: Model, request: ExplainRequest) -> None:
     if model.calibrator.classes > 2:
         raise UsageError(f"--explain is for two classes, and {request.artifact} has {model.calibrator.classes}")
     if not model.needs_features:
-        raise UsageError(f"{model.method} reads no features: it moves a score by the score alone", hint="see: --rules")
+        raise UsageError(
+            f"{model.method} reads no features: only the score itself decides how it is moved",
+            hint=f"try: calcli diagram DATA --with {request.artifact}",
+        )
     if model.calibrator.whole_table or model.calibrator.sides.edges is not None:
         raise UsageError(f"{request.artifact} moves a row by the rows around it, which --explain cannot take apart")
 

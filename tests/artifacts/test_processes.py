@@ -43,6 +43,7 @@ def test_a_reader_during_fifty_replacements_always_gets_a_whole_generation():
     found = run("readers")
     assert found["reads"] >= 50
     assert found["generations"] >= 5
+    assert found["last"] >= 50
 
 
 def test_a_lock_that_is_held_is_named_and_goes_with_its_holder():

@@ -291,7 +291,14 @@ def test_a_lock_taken_away_while_a_writer_waits_is_not_taken_for_the_lock(tmp_pa
     sleep = time.sleep
     monkeypatch.setattr(time, "sleep", lambda seconds: (waits.set(), sleep(seconds)))
     outcome = []
-    thread = threading.Thread(target=lambda: outcome.append(put(directory, 1)))
+
+    def second_writer():
+        try:
+            outcome.append(put(directory, 1))
+        finally:
+            waits.set()  # whatever came of it
+
+    thread = threading.Thread(target=second_writer)
     with files.locked(directory / ".lock", 1, []):
         thread.start()
         assert waits.wait(HANGS)

@@ -195,6 +195,7 @@ def test_whatever_is_written_over_the_manifest(tmp_path_factory, data):
         store.read(directory)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(data=st.data())
 def test_whatever_value_stands_in_the_manifest(tmp_path_factory, data):

@@ -13,19 +13,13 @@ from tests.support.shell import Run
 STRANGE = os.fsdecode(b"t\xff")
 
 
-@pytest.fixture
-def strange(here: Path, run: Run) -> Path:
-    """The tables in every format under names that are not UTF-8, and an artifact."""
+def test_tables_of_any_name_are_read(here: Path, run: Run) -> None:
+    """In every format, as parts of a directory and by a pattern; every verb takes such names."""
     for suffix in ("parquet", "arrow", "ndjson", "json", "csv"):
         assert run("apply", "train.platt", "test.csv", "-o", f"{STRANGE}.{suffix}", "--column", "fine")[0] == 0
     Path(STRANGE).mkdir()
     Path(STRANGE, "part.parquet").write_bytes(Path(f"{STRANGE}.parquet").read_bytes())
-    return here
-
-
-@pytest.mark.parametrize("end", [".parquet", ".arrow", ".ndjson", ".json", ".csv", "", "/*.parquet", "/part.parquet"])
-def test_tables_of_any_name_are_read(strange: Path, run: Run, end: str) -> None:
-    table = STRANGE + end
+    table = f"{STRANGE}.parquet"
     for words in (
         ("fit", "-q", table, "-m", "platt", "-o", STRANGE + "kept"),
         ("evaluate", table, "--with", STRANGE + "kept", "--html", STRANGE + ".html"),
@@ -36,12 +30,14 @@ def test_tables_of_any_name_are_read(strange: Path, run: Run, end: str) -> None:
     ):
         code, _, err = run(*words)
         assert code == 0 or (code == 1 and words[0] == "refit"), (words, err)
-    report = json.loads(run("evaluate", table, "--with", STRANGE + "kept", "--format", "json")[1])
-    assert report["scores"][1]["source"]["path"] == "t\\xffkept"
-    assert all(file["path"].startswith("t\\xff") for file in report["data"]["files"])
+    for end in (".parquet", ".arrow", ".ndjson", ".json", ".csv", "", "/*.parquet", "/part.parquet"):
+        words = ("evaluate", STRANGE + end, "--with", STRANGE + "kept", "--metrics", "nll", "--format", "json")
+        report = json.loads(run(*words)[1])
+        assert report["scores"][1]["source"]["path"] == "t\\xffkept"
+        assert all(file["path"].startswith("t\\xff") for file in report["data"]["files"])
 
 
-def test_columns_of_directories_are_text(strange: Path, run: Run) -> None:
+def test_columns_of_directories_are_text(here: Path, run: Run) -> None:
     Path("days", f"day={STRANGE}").mkdir(parents=True)
     Path("days", f"day={STRANGE}", "part.csv").write_bytes(Path("test.csv").read_bytes())
     code, _, err = run("evaluate", "days")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
+import calcli
 from tests.support.shell import Run
 from tests.support.tables import get_arrow, put_arrow
 
@@ -64,12 +66,19 @@ COMMANDS = (
 )
 
 
+@pytest.fixture(scope="module")
+def plain_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plain")
+    pl.DataFrame({"label": np.arange(ROWS) % 2, "prob": PROB}).write_parquet(folder / "plain.parquet")
+    calcli.fit(folder / "plain.parquet", method="platt", output=folder / "artifact", holdout="none")
+    return folder
+
+
 @pytest.fixture
-def fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
+def fitted(plain_rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current directory with a table and a calibrator of it."""
     monkeypatch.chdir(tmp_path)
-    pl.DataFrame({"label": np.arange(ROWS) % 2, "prob": PROB}).write_parquet("plain.parquet")
-    assert run("fit", "-q", "plain.parquet", "-m", "platt", "-o", "artifact")[0] == 0
-    return tmp_path
+    return shutil.copytree(plain_rows, tmp_path, dirs_exist_ok=True)
 
 
 def put_table(path: Path, columns: dict[str, pa.Array]) -> bool:
@@ -86,6 +95,7 @@ def put_table(path: Path, columns: dict[str, pa.Array]) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "arrows"])
 @pytest.mark.parametrize("name", TYPES)
 def test_a_result_or_one_line(fitted: Path, run: Run, name: str, suffix: str) -> None:

@@ -90,6 +90,7 @@ def test_the_coverage_of_intervals_is_a_beta_variable(n, level):
     assert stats.kstest(stats.norm.cdf(one), law_of(n, level).cdf).pvalue > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["lac", "aps", "aps-randomised"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_coverage_of_sets_has_the_mean_of_the_law(score, classes):

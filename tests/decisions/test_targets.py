@@ -44,6 +44,7 @@ def test_p_values_and_bounds_are_those_of_scipy(text: str) -> None:
         assert target.kept(k, n) == pytest.approx(other.pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "failures"),
     [("precision >= 0.7", 0.05), ("recall >= 0.8", 0.05), ("fpr <= 0.1", 0.05), ("accuracy >= 0.74", 0.05)],
@@ -111,6 +112,7 @@ def test_what_nothing_meets() -> None:
     assert found.best == int(np.argmax(bounds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "budget"), [(300, 30), (1000, 100), (1000, 5)])
 def test_budgets_hold_on_as_many_new_rows(rows: int, budget: int) -> None:
     """As often as promised, and not much more often: a budget is a count, of which there are few values."""

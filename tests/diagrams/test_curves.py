@@ -167,6 +167,7 @@ def test_what_is_beyond_chance_is_outside_the_band_and_no_single_row() -> None:
     assert not traced(sure_and_wrong).points[-1].off or traced(rows).points[-1].off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["reliability", "smooth"])
 def test_a_calibrated_score_is_put_down_to_chance_most_of_the_time(kind: Kind) -> None:
     alarms = sum(not traced(sample(800, seed), kind).chance for seed in range(30))

@@ -18,8 +18,8 @@ from calcli.batch import Batch, Column
 from calcli.engines import workers
 from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from tests.support import worker_tasks
-from tests.support.shell import HANGS, environment
-from tests.support.worker_tasks import all_gone, soon
+from tests.support.shell import HANGS, environment, soon
+from tests.support.worker_tasks import all_gone
 
 HOW = {"count": 2, "threads": 1}
 
@@ -193,7 +193,6 @@ for one in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(one, signal.SIG_DFL)
 from calcli.engines.workers import Job, run_beside
 from tests.support import worker_tasks
-from tests.support.worker_tasks import all_gone, soon
 print("begun", flush=True)
 list(run_beside(Job(worker_tasks.nap, sys.argv[1]), [1, 2], count=2, threads=1))
 """
@@ -215,7 +214,7 @@ def test_nothing_is_left_however_the_program_ends(how: signal.Signals, tmp_path:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:
-        assert soon(lambda: len(list(signed_in.iterdir())) == 2)
+        assert soon(lambda: len(list(signed_in.iterdir())) == 2, process)
         process.send_signal(how)
         assert process.stdout is not None
         assert process.stdout.read() == b"begun\n"

@@ -27,9 +27,9 @@ from sklearn.model_selection import (
 
 import calcli
 from calcli.artifacts import store
+from calcli.cli.main import main
 from calcli.errors import ArtifactError
 from tests.support.samples import breeds, clicks, visits
-from tests.support.shell import calcli as command_line
 from tests.support.shell import environment
 
 CLICKS = clicks(1000)
@@ -59,7 +59,8 @@ def test_it_has_the_bytes_of_the_command_line(
     table.write_parquet(tmp_path / "rows.parquet")
     flags = [word for name, value in params.items() for word in ("--set", f"{name}={value}")]
     flags += ["--weight", weight] if weight else []
-    command_line("fit", "rows.parquet", "-m", method, "-o", "there", "--seed", "3", *flags, cwd=tmp_path)
+    rows, there = str(tmp_path / "rows.parquet"), str(tmp_path / "there")
+    assert main(["fit", "-q", rows, "-m", method, "-o", there, "--seed", "3", *flags]) == 0
     columns = sorted(name for name in table.columns if name.startswith(("logit", "prob")))
     calibrator = calcli.Calibrator(method, params=params or None, random_state=3)
     features = table.drop(columns, "label", *([weight] if weight else []))
@@ -85,8 +86,8 @@ def test_an_artifact_of_it_is_one_of_the_command_line(tmp_path: Path) -> None:
     calibrator = calcli.Calibrator("beta").fit(PROB, LABEL)
     calibrator.save(tmp_path / "kept")
     pl.DataFrame({"prob": PROB}).write_parquet(tmp_path / "new.parquet")
-    done = command_line("apply", "kept", "new.parquet", "-o", "out.parquet", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    kept, new, out = (str(tmp_path / name) for name in ("kept", "new.parquet", "out.parquet"))
+    assert main(["apply", kept, new, "-o", out]) == 0
     written = pl.read_parquet(tmp_path / "out.parquet")["calibrated"].to_numpy()
     assert np.array_equal(written, calibrator.predict_proba(PROB)[:, 1])
 
@@ -300,17 +301,17 @@ def test_weights_are_routed() -> None:
 
 def test_it_is_light_to_import() -> None:
     """Nothing comes with it that scikit-learn's own calibration does not bring."""
-    code = "import sys, {}; print(*sorted(sys.modules))"
-    ours, theirs = (
-        set(
-            subprocess.run(
-                [sys.executable, "-c", code.format(what)], env=environment(), capture_output=True, text=True, check=True
-            ).stdout.split()
-        )
-        for what in ("calcli; calcli.Calibrator", "sklearn.calibration")
+    code = (
+        "import sys, sklearn.calibration\n"
+        "theirs = set(sys.modules)\n"
+        "import calcli\n"
+        "calcli.Calibrator\n"
+        "print(*sorted(set(sys.modules) - theirs))\n"
     )
-    assert {name for name in ours - theirs if not name.startswith("calcli")} == set()
-    assert "sklearn.base" in ours
+    words = [sys.executable, "-c", code]
+    added = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True).stdout.split()
+    assert "calcli.estimators.calibrator" in added
+    assert [name for name in added if not name.startswith("calcli")] == []
 
 
 def test_rows_of_a_group_are_held_out_together() -> None:

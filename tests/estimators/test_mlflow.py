@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import calcli
-from tests.support.shell import HANGS, ROOT, blocks, commands, environment, readers_folder, run
+from tests.support.shell import HANGS, ROOT, blocks, commands, environment, readers_folder, run, soon
 
 PAGE = (ROOT / "docs" / "mlflow.md").read_text()
 
@@ -34,11 +33,7 @@ def serving(command: str, place: Path, env: Mapping[str, str]) -> Iterator[str]:
             [sys.executable, "-m", *words], cwd=place, env=env, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        latest = time.monotonic() + HANGS
-        while not _listens(port):
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < latest, log.read_text()
-            time.sleep(0.2)
+        assert soon(lambda: _listens(port), server), log.read_text()
         yield f"http://127.0.0.1:{port}"
     finally:
         with suppress(ProcessLookupError):

@@ -6,7 +6,6 @@ import json
 from itertools import product
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -81,7 +80,7 @@ def test_a_promise_over_nights(here: Path) -> None:
     decide(DecideRequest(clicks(4000, seed=1), artifact="m", target="precision >= 0.5", output="p"))
     for night in range(5):
         report = asked(clicks(1000, seed=10 + night))
-        jsonschema.validate(report.to_json(), REPORT_SCHEMA)
+        REPORT_SCHEMA.validate(report.to_json())
         assert report.drift["promise"]["broken"] is False
     again = asked(clicks(1000, seed=14)).drift
     assert again["nights"] == 5  # the last file again

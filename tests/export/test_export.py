@@ -31,7 +31,7 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: Path, interpreter: Any) -> None:
     frame = clicks(1500).select("label", "logit") if classes == 2 else breeds(800)
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
-    table = unseen([name for name in frame.columns if name != "label"])
+    table = unseen([name for name in frame.columns if name != "label"], rows=150)
     expected = applied("kept", table)
     formula = json.loads(export(ExportRequest("kept", to="json")))
     assert_same(
@@ -54,14 +54,16 @@ CELLS = {"tau": 5, "min_rows": 40}
         (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),
         (2, "ccl", {"embedding": "features", "clusters": 4, "temperature": 0.0, "tau": 0, "inner": "isotonic"}),
         (3, "ccl", {"embedding": "columns", "columns": "hours", "clusters": 7, "temperature": 2.0, "tau": 5}),
-        (2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}),
+        pytest.param(
+            2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_features_too(here: Path, classes: int, method: str, given: dict[str, Any], interpreter: Any) -> None:
     """Missing values, levels that were never seen, numbers beyond all others."""
     calcli.fit(visits(1500, classes), method=method, params=given, output="kept", holdout="none")
     assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 2
-    table = visits(300, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
+    table = visits(150, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
     odd = pl.col("place") % 11
     table = table.with_columns(
         city=pl.when(odd == 0).then(pl.lit("Nowhere")).otherwise("city"),

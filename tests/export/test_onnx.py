@@ -19,7 +19,7 @@ from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export_onnx
 from tests.support.export import applied
 from tests.support.samples import breeds, clicks, unseen, visits
-from tests.support.shell import ROOT, blocks
+from tests.support.shell import HANGS, ROOT, blocks
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -119,7 +119,7 @@ def test_the_server_of_the_docs(here: Path) -> None:
             address = server.stdout.readline().split()[-1]
             body = json.dumps(table.fill_nan(None).to_dicts()).encode()
             direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with direct.open(address, body, timeout=30) as answer:
+            with direct.open(address, body, timeout=HANGS) as answer:
                 found = json.load(answer)
         finally:
             server.terminate()

@@ -74,8 +74,8 @@ def test_a_query_predicts_the_same(
 def test_an_expression_and_the_formula_predict_the_same(
     here: Path, params: dict[str, str], interpreter: Callable[..., Any]
 ) -> None:
-    calcli.fit(shops(3000, 2), method="mbct", params=params, output="kept", holdout="none")
-    table = shops(1200, 2, seed=1, unseen=True)
+    calcli.fit(shops(1500, 2), method="mbct", params=params, output="kept", holdout="none")
+    table = shops(200, 2, seed=1, unseen=True)
     expected = applied("kept", table)
     assert_same(in_duckdb(table, ExportRequest("kept", shape="expression")), expected)
     formula = json.loads(export(ExportRequest("kept", to="json")))

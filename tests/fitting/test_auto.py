@@ -121,3 +121,10 @@ def test_a_spent_budget_is_no_finding() -> None:
     said = {warned.code: warned.message for warned in report.warnings}
     assert "nothing was compared" in said["choice"]
     assert "platt" in said["budget"]
+
+
+def test_two_days_are_one_test_of_the_second(here: Path) -> None:
+    frame = clicks(400).with_columns(day=pl.int_range(pl.len()) // 200)
+    report = calcli.fit(frame, order_by="day", metrics="nll", output="kept").report
+    assert report.data.rows == 400
+    assert report.value(calcli.load("kept").method, "nll") < report.value("raw", "nll")

@@ -29,8 +29,8 @@ from calcli.methods.spec import MethodSpec
 from tests.support import misfits
 from tests.support.listener import Recorder
 from tests.support.samples import clicks
-from tests.support.shell import HANGS, environment
-from tests.support.worker_tasks import all_gone, soon
+from tests.support.shell import HANGS, environment, soon
+from tests.support.worker_tasks import all_gone
 
 HALVES = Holdout("cv", folds=2)
 
@@ -303,7 +303,7 @@ def test_ctrl_c_ends_everything_at_once(here: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        assert soon(lambda: len(list(signed_in.iterdir())) == 2)
+        assert soon(lambda: len(list(signed_in.iterdir())) == 2, process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=HANGS)
     assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")

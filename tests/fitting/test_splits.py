@@ -63,6 +63,13 @@ def test_time_goes_forward() -> None:
     assert not splits.partition
 
 
+@pytest.mark.parametrize("rest", [[1], [1, 2, 3]])
+def test_rows_after_a_first_moment_of_nearly_all_are_predicted(rest: list[int]) -> None:
+    moment = np.array([0] * 40 + rest)
+    splits = split_rows(len(moment), Holdout("cv", folds=5), 0, units=Units(moment, in_order=True))
+    np.testing.assert_array_equal(splits.tests, [moment > 0])
+
+
 @given(st.lists(st.integers(0, 9), min_size=20, max_size=60).filter(lambda units: len(set(units)) > 3))
 @example([0] * 17 + [1, 2, 3])
 def test_a_share_of_units_is_held_out_whole(units: list[int]) -> None:

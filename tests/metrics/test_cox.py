@@ -34,6 +34,7 @@ def test_the_intercept_solves_its_equation(weighted):
     assert np.average(moved, weights=rows.weight) == pytest.approx(rate, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("metric", "truth"), [(slope, 0.7), (intercept, None)])
 def test_intervals_hold_the_truth(metric, truth, weighted):

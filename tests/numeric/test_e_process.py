@@ -77,6 +77,7 @@ def test_a_margin_forgives_as_much() -> None:
     assert payoffs.max() <= 1e-9
 
 
+@pytest.mark.slow
 def test_no_drift_is_seldom_called_one() -> None:
     """At most one run in twenty, however long it is: of 40 runs of 100 nights, 7 would be very many (p = 0.003)."""
     alarms = sum(lived(np.random.default_rng(seed), 100, 100, 10_000).evidence >= ALARM for seed in range(40))

@@ -330,7 +330,9 @@ def test_readers_see_the_old_or_the_new_artifact(store: Web) -> None:
     found: list[object] = []
 
     def read() -> None:
-        while not done.is_set():
+        last = False
+        while not last:
+            last = done.is_set()
             try:
                 artifact = artifacts.read(url)
                 found.append(any(same(artifact.state, state(each)) for each in range(6)))

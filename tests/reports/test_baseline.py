@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import polars as pl
 import pytest
 
@@ -68,7 +67,7 @@ def test_old_new_and_change_of_every_number(fitted: Path, capsys: pytest.Capture
     sha256 = hashlib.sha256(Path("old.json").read_bytes()).hexdigest()
     assert found.baseline == {"path": "old.json", "sha256": sha256, "version": calcli.__version__}
     text = json.dumps(found.to_json(), allow_nan=False)
-    jsonschema.validate(json.loads(text), REPORT_SCHEMA)
+    REPORT_SCHEMA.validate(json.loads(text))
     assert json.loads(text) == found.to_json()
 
 
@@ -184,6 +183,12 @@ def test_other_classes_are_refused(fitted: Path) -> None:
     for other, flags in ((breeds(), calcli.Flags()), (clicks(), calcli.Flags(positive="0"))):
         with pytest.raises(UsageError, match=r"old.json is of the classes 0, 1, not (a, b, c, d|1, 0)"):
             calcli.evaluate(other, flags=flags, baseline="old.json")
+
+
+def test_a_directory_is_no_baseline(here: Path) -> None:
+    Path("old.json").mkdir()
+    with pytest.raises(UsageError, match="it is a directory"):
+        calcli.evaluate("test.parquet", baseline="old.json")
 
 
 @pytest.mark.parametrize(

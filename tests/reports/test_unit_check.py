@@ -19,6 +19,7 @@ def test_other_names(name: str) -> None:
     assert not named_like_units(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [np.full(60, 5), np.arange(1, 25)], ids=["even", "uneven"])
 def test_rows_that_are_independent_are_called_alike_as_often_as_the_level_says(sizes: np.ndarray) -> None:
     unit, found = np.repeat(np.arange(len(sizes)), sizes), []

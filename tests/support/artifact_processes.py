@@ -118,18 +118,27 @@ def writers(root: Path) -> int:
 
 
 def readers(root: Path) -> dict[str, int]:
-    """A reader that looks again and again while a writer replaces the artifact fifty times."""
-    directory = root / "a"
+    """A reader that looks again and again while a writer replaces the artifact, until it has seen several of them."""
+    directory, enough = root / "a", root / "enough"
     put(directory, 0)
-    child = forked(lambda: [put(directory, seed) for seed in range(1, 51)])
+
+    def write() -> None:
+        seed = 0
+        while seed < 50 or not enough.exists():
+            seed += 1
+            put(directory, seed)
+
+    child = forked(write)
     seen = [0]
-    reads = 0
-    while seen[-1] < 50:
+    ended: tuple[int, int] = (0, 0)
+    while not ended[0]:  # the last read is of what a writer that has ended left
+        ended = os.waitpid(child, os.WNOHANG)
         seen.append(generation(directory))
-        reads += 1
-    assert died_of(child) == 0
+        if len(seen) > 50 and len(set(seen)) >= 5:
+            enough.touch()
+    assert ended == (child, 0)
     assert seen == sorted(seen)
-    return {"reads": reads, "generations": len(set(seen))}
+    return {"reads": len(seen) - 1, "generations": len(set(seen)), "last": seen[-1]}
 
 
 def locked(root: Path) -> str:
@@ -147,7 +156,8 @@ def locked(root: Path) -> str:
             put(directory, 2)
 
     child = forked(writer)
-    os.read(ready, 1)
+    os.close(tell)
+    assert os.read(ready, 1) == b"x", "the first writer ended before it held the lock"
     assert generation(directory) == 1
     try:
         store.write(directory, draft(3), {}, timeout=0.1)

@@ -13,9 +13,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import polars as pl
 import pytest
 
 from calcli.export.dialects import DIALECTS, quoted
-from tests.support.shell import HANGS
+from tests.support.shell import soon
 
 TABLE = "the rows"
 TYPES: Mapping[str, tuple[str, str, str]] = {  # of a number, a text and a truth value
@@ -131,7 +130,8 @@ def postgres_server(stack: ExitStack) -> Path:
     initdb = [programs / "initdb", "-D", folder / "data", "-U", "calcli", "-A", "trust", "-E", "UTF8", "--no-sync"]
     subprocess.run(initdb, check=True, **quiet)
     flags = ["-D", folder / "data", "-k", folder, "-c", "listen_addresses=", "-F"]
-    _serve(stack, [programs / "postgres", *flags], folder / ".s.PGSQL.5432", **quiet)
+    asked = [programs / "pg_isready", "-q", "-h", folder]
+    _serve(stack, [programs / "postgres", *flags], lambda: subprocess.run(asked, check=False).returncode == 0, **quiet)
     return folder
 
 
@@ -140,7 +140,7 @@ def _postgres(stack: ExitStack) -> Engine:
     import psycopg
 
     folder = postgres_server(stack)
-    connection = patient(lambda: psycopg.connect(host=str(folder), user="calcli", dbname="postgres"))
+    connection = psycopg.connect(host=str(folder), user="calcli", dbname="postgres")
     stack.callback(connection.close)
     return _of_connection("postgres", connection, "%s")
 
@@ -156,9 +156,16 @@ def _mysql(stack: ExitStack) -> Engine:
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     own = ["--no-defaults", f"--datadir={folder}/data", *(["--user=root"] if ROOT else [])]
     subprocess.run([install, *own, "--auth-root-authentication-method=normal"], check=True, **quiet)
-    socket = folder / "socket"
-    _serve(stack, [server, *own, f"--socket={socket}", "--skip-networking", "--skip-log-bin"], socket, **quiet)
-    connection = patient(lambda: pymysql.connect(unix_socket=str(socket), user="root", charset="utf8mb4"))
+    socket = str(folder / "socket")
+
+    def answers() -> bool:
+        with suppress(pymysql.err.OperationalError):
+            pymysql.connect(unix_socket=socket, user="root").close()
+            return True
+        return False
+
+    _serve(stack, [server, *own, f"--socket={socket}", "--skip-networking", "--skip-log-bin"], answers, **quiet)
+    connection = pymysql.connect(unix_socket=socket, user="root", charset="utf8mb4")
     stack.callback(connection.close)
     with connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE calcli CHARACTER SET utf8mb4")
@@ -235,7 +242,8 @@ def _folder(stack: ExitStack, *, user: str | None = None) -> Path:
     return folder
 
 
-def _serve(stack: ExitStack, command: list[Any], socket: Path, **more: Any) -> None:
+def _serve(stack: ExitStack, command: list[Any], answers: Callable[[], bool], **more: Any) -> None:
+    """Start a server, and wait until it answers."""
     process = subprocess.Popen(command, **more)
 
     def stop() -> None:
@@ -243,20 +251,4 @@ def _serve(stack: ExitStack, command: list[Any], socket: Path, **more: Any) -> N
         process.wait()
 
     stack.callback(stop)
-    deadline = time.monotonic() + HANGS
-    while not socket.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"{command[0]} did not start")
-        time.sleep(0.05)
-
-
-def patient(connect: Callable[[], Any]) -> Any:
-    """A connection, as soon as the server takes one."""
-    deadline = time.monotonic() + HANGS
-    while True:
-        try:
-            return connect()
-        except Exception:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    assert soon(answers, process), f"{command[0]} did not start"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.engines import patient, postgres_server
+from tests.support.engines import postgres_server
 
 SECRET = "geheim%2F%40wort"
 """A password as a URL has it."""
@@ -155,7 +155,7 @@ def azure_server() -> Iterator[str]:
     if command is None:
         pytest.skip("no azurite-blob")
     # Port 0: the system chooses it, and the server says which.
-    arguments = ["--blobPort", "0", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+    arguments = ["--blobPort", "0", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
     with subprocess.Popen([command, *arguments], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -174,5 +174,5 @@ def databases(stack: ExitStack, folder: Path, scheme: str) -> str:
     import adbc_driver_postgresql.dbapi as driver
 
     url = f"postgresql://calcli:{SECRET}@/postgres?host={postgres_server(stack)}"
-    patient(lambda: driver.connect(url)).close()
+    driver.connect(url).close()
     return url

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from calcli.metrics.base import Definition
 from calcli.reports.schema import RAW, DataFacts, Difference, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource
 from tests.support.shell import ROOT
 
 REPORT_SCHEMA, ANSWERS_SCHEMA = (
-    json.loads((ROOT / "docs" / f"{name}.schema.json").read_text()) for name in ("report", "answers")
+    Draft202012Validator(json.loads((ROOT / "docs" / f"{name}.schema.json").read_text()))
+    for name in ("report", "answers")
 )
 
 DEFINITIONS = {

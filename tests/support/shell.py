@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import chdir, suppress
 from pathlib import Path
@@ -62,6 +63,16 @@ def environment(**more: str) -> dict[str, str]:
     dropped = {"PYTHONUNBUFFERED", "NO_COLOR", "COLUMNS", "PYTHONWARNINGS"}
     kept = {key: value for key, value in os.environ.items() if key not in dropped and not key.startswith("CALCLI_")}
     return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+
+def soon(true: Callable[[], object], of: subprocess.Popen[Any] | None = None) -> bool:
+    """Whether it comes true while the process that is to bring it about still runs, however busy the machine is."""
+    end = time.monotonic() + HANGS
+    while not true():
+        if (of is not None and of.poll() is not None) or time.monotonic() > end:
+            return bool(true())  # it may have come true just before the end
+        time.sleep(0.05)
+    return True
 
 
 def calcli(*words: str, cwd: Path, env: dict[str, str] | None = None, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -75,16 +75,6 @@ def nap(shared: str, task: int) -> Iterator[int]:
     yield task
 
 
-def soon(true: object) -> bool:
-    """Whether it comes true within a time that is long even for a busy machine."""
-    end = time.monotonic() + HANGS
-    while time.monotonic() < end:
-        if true():  # type: ignore[operator]
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def all_gone(signed_in: Path) -> bool:
     return not any(map(alive, signed_in.iterdir()))
 

@@ -70,7 +70,7 @@ def as_text(frame: pl.DataFrame, separator: str) -> str:
     return "\n".join([row(tuple(frame.columns)), *map(row, frame.iter_rows())]) + "\n"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(frame=tables(), suffix=st.sampled_from(["csv", "tsv"]))
 def test_text_passes_through_untouched(frame: pl.DataFrame, suffix: str) -> None:
     separator = {"csv": ",", "tsv": "\t"}[suffix]
@@ -85,6 +85,19 @@ def test_text_passes_through_untouched(frame: pl.DataFrame, suffix: str) -> None
     if frame.width > 1:  # the reader of the standard library takes an empty line for no row
         rows = list(csv.reader(io.StringIO(written.decode(), newline=""), delimiter=separator))
         assert rows == [frame.columns, *[[value or "" for value in row] for row in frame.iter_rows()]]
+
+
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+@pytest.mark.parametrize("value", ["\n", "\r\n", "\n\n", '"', '"\n'])
+def test_a_file_may_end_in_a_value_of_line_breaks_and_quotes(tmp_path: Path, value: str, line: str) -> None:
+    quoted = '"' + value.replace('"', '""') + '"'
+    for end in ("", line):
+        path = put_text(tmp_path / "a.csv", f"a{line}{quoted}{end}")
+        with open_source(path) as source:
+            assert source.raw.collect().rows() == [(value,)]
+    path = put_text(tmp_path / "a.csv", f"a{line}{quoted}{line}{quoted[:-1]}")
+    with open_source(path) as source, pytest.raises(DataError, match="ends inside a quoted value"):
+        source.raw.collect()
 
 
 def test_null_and_empty_text_stay_apart(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -25,7 +24,7 @@ BINNED = "ece,rmsce,mce,classwise_ece,ada_ece,ece_debiased"
 def numbers(report: Report) -> dict[str, Any]:
     """All that is measured, without the word that tells the two apart."""
     plain = report.to_json()
-    jsonschema.validate(plain, REPORT_SCHEMA)
+    REPORT_SCHEMA.validate(plain)
     definitions = {name: one | {"auto_bins": None} for name, one in plain["definitions"].items()}
     scores = [(one["name"], one["metrics"]) for one in plain["scores"]]
     return {"definitions": definitions, "scores": scores} | {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -52,7 +51,7 @@ def test_from_rows_to_intervals_to_what_they_hold(kind: str, here: Path) -> None
     """The ends are those of the split-conformal rule on these arrays; evaluate counts what they hold."""
     asked, rows, new = ASKED[kind], forecasts(900, 0), forecasts(700, 1)
     result = calcli.decide(rows, intervals=0.9, output="p", **asked)
-    jsonschema.validate(result.to_json(), ANSWERS_SCHEMA)
+    ANSWERS_SCHEMA.validate(result.to_json())
     names = asked.get("quantiles", ("forecast", "forecast"))
     scaled = kind in ("spread", "variance", "one side")
     code = {"a": 0, "b": 1}
@@ -75,7 +74,7 @@ def test_from_rows_to_intervals_to_what_they_hold(kind: str, here: Path) -> None
     np.testing.assert_allclose(out["hi"], hi, rtol=1e-12)
     assert out.columns == [*new.columns, "lo", "hi"]
     report = calcli.evaluate(new, artifacts=("p",))
-    jsonschema.validate(report.to_json(), REPORT_SCHEMA)
+    REPORT_SCHEMA.validate(report.to_json())
     (entry,) = report.to_json()["decisions"]
     held = (lo <= new["label"].to_numpy()) & (new["label"].to_numpy() <= hi)
     assert entry["numbers"]["coverage"]["value"] == pytest.approx(held.mean())

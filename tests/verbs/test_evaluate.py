@@ -57,7 +57,7 @@ def test_every_report_keeps_to_the_schema(here: Path, frame) -> None:
     fitted = calcli.fit(frame, method="temperature", output="m").report
     for report in (fitted, calcli.evaluate(frame), calcli.evaluate(frame, artifacts=("m",))):
         text = json.dumps(report.to_json(), allow_nan=False)
-        jsonschema.validate(json.loads(text), REPORT_SCHEMA)
+        REPORT_SCHEMA.validate(json.loads(text))
         assert json.loads(text) == report.to_json()
 
 
@@ -65,10 +65,10 @@ def test_the_schema_is_strict_enough_to_fail(here: Path) -> None:
     plain = calcli.evaluate(clicks()).to_json()
     for broken in ({"seed": "0"}, {"scores": {}}, {"schema": "calcli.report/2"}, {"curves": {}}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(plain | broken, REPORT_SCHEMA)
+            REPORT_SCHEMA.validate(plain | broken)
     missing = {key: value for key, value in plain.items() if key != "definitions"}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(missing, REPORT_SCHEMA)
+        REPORT_SCHEMA.validate(missing)
 
 
 def test_names_are_unique_and_raw_is_taken(fitted: Path) -> None:

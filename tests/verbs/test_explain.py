@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -84,7 +83,7 @@ def test_a_row_is_explained_with_its_values(
         main([*["inspect", "--explain", "new.parquet", "--row", "7", "--format", "json", "-o", "row.png"], method]) == 0
     )
     found = json.loads(capsys.readouterr().out)
-    jsonschema.validate(found, ANSWERS_SCHEMA)
+    ANSWERS_SCHEMA.validate(found)
     row = visits(60, seed=1).row(6, named=True)
     values = {each["column"]: each["value"] for each in found["contributions"]}
     assert values == {"score": row["logit"], **{name: row[name] for name in ("city", "hours", "age", "member")}}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -33,7 +32,7 @@ def test_a_promise_that_holds_stays_and_a_broken_one_is_renewed(here: Path) -> N
     assert calcli.load("p").sha256 == before.sha256
     result = calcli.refit("p", shifted(6000, 2, 1.5))
     assert result.kept is None
-    jsonschema.validate(result.report.to_json(), REPORT_SCHEMA)
+    REPORT_SCHEMA.validate(result.report.to_json())
     place, new = result.report.decisions
     assert (place["score"], new["score"]) == ("in place", "new")
     assert result.report.refit["evidence"] == pytest.approx(-math.log(place["promise"]["p"]))

@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -104,7 +103,7 @@ def test_beside_it_stands_the_single_model(kept: Path) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_report_keeps_to_its_schema(task: str, kept: Path) -> None:
     report = evaluated(table(task, seed=9), kept / task, ood=features(60, seed=3)).to_json()
-    jsonschema.validate(json.loads(json.dumps(report, allow_nan=False)), REPORT_SCHEMA)
+    REPORT_SCHEMA.validate(json.loads(json.dumps(report, allow_nan=False)))
     assert report["command"] == "uncertainty evaluate"
     assert report["scores"][0]["source"]["kind"] == "ensemble"
     assert list(report["definitions"]) == list(report["scores"][0]["metrics"])

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ from calcli.verbs.inspect import inspect
 from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
 from tests.support.ensembles import FEW, ensemble, table
 from tests.support.listener import Recorder
-from tests.support.shell import ROOT, environment
+from tests.support.shell import ROOT
 
 catboost = pytest.importorskip("catboost")
 
@@ -134,23 +133,29 @@ def test_another_fit_does_not_take_its_members(change: dict, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_killed_without_warning(tmp_path: Path) -> None:
-    table("binary", 3000).write_parquet(tmp_path / "rows.parquet")
-    words = "uncertainty fit rows.parquet --members 3 --trees 150 --learning-rate 0.1 -q -o"
-    command = [sys.executable, "-m", "calcli", *words.split()]
-    env = environment()
-    process = subprocess.Popen([*command, "e"], cwd=tmp_path, env=env)
-    unfinished = tmp_path / ".e.unfinished"
-    while process.poll() is None and not (
-        unfinished.is_dir() and any("member" in p.name for p in unfinished.iterdir())
-    ):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    """In the middle of its second model, after 18 of 36 trees."""
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from calcli.verbs.uncertainty_fit import EnsembleRequest, fit\n"
+        "from tests.support.ensembles import FEW, table\n"
+        "from tests.support.listener import Recorder\n"
+        "class Killer(Recorder):\n"
+        "    def advance(self, steps, what=''):\n"
+        "        super().advance(steps, what)\n"
+        "        if self.done > 18:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "fit(EnsembleRequest(table('binary'), Path(sys.argv[1]), **FEW), Killer())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "e")], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
     assert not store.exists(tmp_path / "e")
-    for name in ("e", "whole"):
-        subprocess.run([*command, name], cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
+    heard = Recorder()
+    fit(EnsembleRequest(table("binary"), tmp_path / "e", **FEW), heard)
+    assert "1 of 3 models are there" in heard.notes[0]
+    ensemble("binary", tmp_path / "whole")
     assert payloads(tmp_path / "e") == payloads(tmp_path / "whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["e", "rows.parquet", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e", "whole"]
 
 
 def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support.listener import Recorder
 
 ROWS = 300
 WEIGHTED = Flags(weight="w", features=("f",))
-UNITS = pytest.mark.parametrize("unit", [7.0, 1.0 / ROWS, 1e305, 1e-305])
+UNITS = pytest.mark.parametrize("unit", [7.0, 1e305, 1e-305])
 HETEROGENEOUS = pytest.param("heterogeneous", marks=pytest.mark.slow)
 
 

@@ -243,6 +243,7 @@ def of_useful_features() -> FloatArray:
     return fitted(clicks(2500), "paper", min_rows=100).predict(clicks(2500, seed=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_features_that_are_no_use_do_no_harm(name) -> None:
     plain, test = clicks(2500), clicks(2500, seed=1)
