@@ -400,6 +400,10 @@ def test_a_refit_whose_target_nothing_meets_changes_nothing(fitted: Path) -> Non
         ({"sets": 1.5}, "between 0 and 1"),
         ({"cost_fp": 1.0, "cost_fn": 1.0, "cost_file": "x.csv"}, "--costs"),
         ({"cost": "w", "cost_file": "x.csv"}, "--cost w"),
+        ({"cost": "w"}, "--cost w .* --cost-fp 5"),
+        ({"abstain": 0.3}, "--abstain"),
+        ({"by_class": True}, "--sets"),
+        ({"uncertainty": "w"}, "--coverage"),
     ],
 )
 def test_what_cannot_be_asked(options: dict[str, object], word: str, fitted: Path) -> None:
