@@ -243,11 +243,18 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
                 rows.prob[test], None if rows.group is None else rows.group[test]
             )
         options.append(Option(score, None, set_numbers(rows, members)))
-        if score == ask.set_score and rows.group is not None:
-            for place, name in enumerate(rows.groups):
-                part = rows.group == place
-                options.append(Option(f"  {ask.by} {name}", None, set_numbers(rows.taken(part), members[part])))
-    why = f"sets hold the true class of at least {level:.4g} of new rows {with_confidence(ask.confidence)}"
+        if score == ask.set_score:
+            parts = {f"  {ask.by} {name}": rows.group == place for place, name in enumerate(rows.groups)}
+            if ask.by_class:
+                parts |= {f"  class {name}": rows.label == place for place, name in enumerate(rows.classes)}
+            options += [
+                Option(name, None, set_numbers(rows.taken(part), members[part]))
+                for name, part in parts.items()
+                if part.any()
+            ]
+    each = [*([] if ask.by is None else [ask.by]), *(["class"] if ask.by_class else [])]
+    where = f" of each {' and '.join(each)}" if each else ""
+    why = f"sets hold the true class of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
     if fewest < (needed := rows_needed(level, ask.confidence)):
         why += f"; where there are fewer than {needed} rows (here {fewest}), they hold every class"
     return Choice(Policy(rule), ask.set_score, why, tuple(options))
