@@ -319,7 +319,7 @@ SECTIONS = (
         "Thresholds for a target",
         "The last number is the share of tables that have a threshold. judge-audit, which is for the verdicts of "
         "language models, bounds the errors among those that are accepted: 1 - precision. With 10,000 rows it takes "
-        "5 s a table, and is left out. No other package for such verdicts that was found promises the precision of what "
+        "5 s a table, and is left out. No other package for such verdicts that was found promises a precision of what "
         "is accepted: typed-judge bounds errors as a share of all rows; cje-eval, evalproof, judgegate and ppi-python "
         "estimate the rates of a judge.",
         two_classes, files_of_two, for_targets, ("calcli", "MAPIE", "judge-audit", "scikit-learn"), ".0%",
