@@ -153,7 +153,7 @@ def bootstrap_means(
     _, first, count = np.unique(column_keys(columns, seed, "cells"), return_index=True, return_counts=True)
     if 8 * len(first) >= len(columns[0]) > BLOCKS:
         blocks = stream(seed, "blocks").permutation(len(columns[0])) % BLOCKS
-        columns = [np.bincount(blocks, column) for column in columns]
+        columns = [np.bincount(blocks, column).astype(np.float64) for column in columns]
         first, count = np.arange(BLOCKS), np.ones(BLOCKS, dtype=np.int64)
     drawn = len(columns[0])
     table = np.column_stack([column[first] for column in columns])
