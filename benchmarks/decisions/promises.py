@@ -362,7 +362,7 @@ def main() -> None:
     print(f"In each cell: the share of tables whose promise is broken on the population, at most 5 % where 95 % "
           "confidence is promised; how far beyond the promise it lies on average; and what the section says. "
           f"{tables} tables are drawn from a simulated population, and {draws} with replacement from a file, which is "
-          "then the population.\n")  # fmt: skip
+          "then the population: a share of 5 % then has a standard error of 2 %.\n")  # fmt: skip
     for section in SECTIONS:
         print(f"# {section.title}\n\n{section.about}\n")
         print_table(
