@@ -321,7 +321,7 @@ SECTIONS = (
         "language models, bounds the errors among those that are accepted: 1 - precision. With 10,000 rows it takes "
         "5 s a table, and is left out. No other package for such verdicts that was found promises a precision of what "
         "is accepted: typed-judge bounds errors as a share of all rows; cje-eval, evalproof, judgegate and ppi-python "
-        "estimate the rates of a judge.",
+        "estimate rates, or how far a judge agrees with people.",
         two_classes, files_of_two, for_targets, ("calcli", "MAPIE", "judge-audit", "scikit-learn"), ".0%",
     ),
     Section(
