@@ -180,8 +180,8 @@ BENCHMARKS = (
     ),
     Benchmark(
         "promises", "decisions/promises.py", "Promises: how often they are broken, and what they cost",
-        "Thresholds for a target, and prediction sets, on tables drawn from populations whose rates are known.",
-        ("{data}",), ("mapie", "crepes", "scikit-learn"),
+        "Thresholds, rows that are left open, classes, sets and intervals, on tables drawn from populations whose "
+        "rates are known.", ("{data}", "{raw}"), ("mapie", "crepes", "kunko-judge-audit", "scikit-learn", "catboost"),
     ),
     Benchmark(
         "decision-costs", "decisions/costs.py", "What calibration is worth in money",

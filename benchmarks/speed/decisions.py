@@ -9,11 +9,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from calcli.decisions.choice import Ask, choose
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets
+from calcli.decisions.costs import Costs
 from calcli.decisions.rows import Rows
 from calcli.numeric.links import sigmoid, softmax
 
@@ -29,6 +31,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(-1.0, 1.7, count)
     rows = Rows(sigmoid(z), (rng.random(count) < sigmoid(z)).astype(np.int64))
+    of_each = replace(rows, costs=Costs(5.0, rng.exponential(10.0, count)))
     logit = rng.normal(0.0, 1.3, (count, 4))
     prob, label = softmax(logit), (logit + rng.gumbel(size=logit.shape)).argmax(axis=1)
     truth = z + rng.normal(size=count)
@@ -36,6 +39,7 @@ def main() -> None:
     runs: dict[str, Callable[[], object]] = {
         "costs, 1,000 replicates": lambda: choose(Ask(cost_fp=1, cost_fn=20), rows, 0),
         "costs, no replicates": lambda: choose(Ask(cost_fp=1, cost_fn=20, bootstrap=0), rows, 0),
+        "costs of each row, 1,000 replicates": lambda: choose(Ask(cost_fp=5, cost="amount"), of_each, 0),
         "precision >= 0.8": lambda: choose(Ask(target="precision >= 0.8"), rows, 0),
         "budget": lambda: choose(Ask(budget=count // 100), rows, 0),
         "sets, LAC": lambda: PredictionSets.fit(prob, label, 0.9).predict(prob),

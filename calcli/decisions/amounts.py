@@ -121,7 +121,8 @@ def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int
         fitted(rows), *ask.predicted, ask.spread or ask.variance, ask.variance is not None, ask.by, groups
     )
     fewest = min(min(each) for each in rule.intervals.thresholds.rows)
-    why = f"intervals hold the amount of at least {level:.4g} of new rows {with_confidence(ask.confidence)}"
+    where = "" if ask.by is None else f" of each {ask.by}"
+    why = f"intervals hold the amount of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
     if fewest < (needed := rows_needed(level, ask.confidence)):
         why += f"; where there are fewer than {needed} rows (here {fewest}), they have no end"
     return Choice(None, options[0].name, why, tuple(options), intervals=rule)

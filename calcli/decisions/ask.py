@@ -136,12 +136,12 @@ class Ask:
         given = [name for name, is_given in purposes.items() if is_given]
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
+        self._check_beside()
         if not given and self.coverage is self.top is None:
             raise UsageError(
                 "decide needs what the threshold is chosen for",
                 hint="try: --cost-fp 1 --cost-fn 20, or --target 'precision >= 0.9', or --budget 500",
             )
-        self._check_beside()
         if self.budget is not None and self.budget < 1:
             raise UsageError(f"--budget {self.budget}: no row could be acted on")
         if self.target is not None:
@@ -182,8 +182,8 @@ class Ask:
             ),
             (
                 self.cost is not None and not self.has_costs,
-                f"--cost {self.cost} multiplies what a miss costs, beside what a false alarm does",
-                "add --cost-fp COST, and --cost-fn if that is not 1",
+                f"--cost {self.cost} multiplies the cost of a miss, and the cost of a false alarm is not given",
+                "add what it costs: --cost-fp 5",
             ),
             (
                 self.top is not None and _any(self.costs, self.budget, self.sets, self.intervals),

@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from calcli.batch import IntArray
 from calcli.decisions.abstention import COVERAGES, Gap, by_cost, by_coverage, risks
 from calcli.decisions.ask import Ask
 from calcli.decisions.class_choice import choose_of_classes
@@ -243,14 +244,30 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
                 rows.prob[test], None if rows.group is None else rows.group[test]
             )
         options.append(Option(score, None, set_numbers(rows, members)))
-        if score == ask.set_score and rows.group is not None:
-            for place, name in enumerate(rows.groups):
-                part = rows.group == place
-                options.append(Option(f"  {ask.by} {name}", None, set_numbers(rows.taken(part), members[part])))
-    why = f"sets hold the true class of at least {level:.4g} of new rows {with_confidence(ask.confidence)}"
+        if score == ask.set_score:
+            options += _of_parts(ask.by, rows.group, rows.groups, rows, members)
+            if ask.by_class:
+                options += _of_parts("class", rows.label, rows.classes, rows, members)
+    each = [*([] if ask.by is None else [ask.by]), *(["class"] if ask.by_class else [])]
+    where = f" of each {' and '.join(each)}" if each else ""
+    why = f"sets hold the true class of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
     if fewest < (needed := rows_needed(level, ask.confidence)):
         why += f"; where there are fewer than {needed} rows (here {fewest}), they hold every class"
     return Choice(Policy(rule), ask.set_score, why, tuple(options))
+
+
+def _of_parts(
+    kind: str | None, of: IntArray | None, names: tuple[str, ...], rows: Rows, members: Decisions
+) -> list[Option]:
+    """The sets of each group, or of each class, that has rows."""
+    if of is None:
+        return []
+    parts = ((name, of == place) for place, name in enumerate(names))
+    return [
+        Option(f"  {kind} {name}", None, set_numbers(rows.taken(part), members[part]))
+        for name, part in parts
+        if part.any()
+    ]
 
 
 def _open(rows: Rows, gap: Gap) -> dict[str, Number]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -70,6 +70,8 @@ class CostColumns:
 
     def __str__(self) -> str:
         """``p * amount > (1 - p) * 5``."""
+        if (self.fn, self.tp) == (1.0, 0.0) and self.positive is not None:
+            return str(replace(self, fn=self.positive, positive=None))
         times = "" if self.positive is None else f" * {self.positive}"
         miss, alarm = (
             _shown(wrong) if right == 0.0 else f"({_shown(wrong)} - {_shown(right)})"

@@ -20,6 +20,10 @@ Decisions = NDArray[np.bool_]
 CHUNK = 20
 """Replicates that are drawn at a time."""
 
+BLOCKS = 20_000
+"""More rows than this, if they differ, are drawn in so many blocks of random rows: the error of a mean is then known to
+half a per cent, which is less than what a thousand replicates leave open."""
+
 
 _NAMES = ("fp", "fn", "tp", "tn")
 
@@ -138,15 +142,20 @@ def bootstrap_means(
 ) -> FloatArray:
     """The mean of each of `values` over rows, or units, that are drawn with replacement; shape (replicates, values).
 
-    Rows that agree in everything are drawn together, as one cell of a multinomial distribution.
+    Rows that agree in everything are drawn together, as one cell of a multinomial distribution; many rows that differ
+    are drawn in blocks.
     """
     mass = np.ones(len(values[0])) if weight is None else weight
     columns = [*(value * mass for value in values), mass]
     if unit is not None:
         units = np.unique(unit, return_inverse=True)[1]
         columns = [np.bincount(units, column).astype(np.float64) for column in columns]
-    drawn = len(columns[0])
     _, first, count = np.unique(column_keys(columns, seed, "cells"), return_index=True, return_counts=True)
+    if 8 * len(first) >= len(columns[0]) > BLOCKS:
+        blocks = stream(seed, "blocks").permutation(len(columns[0])) % BLOCKS
+        columns = [np.bincount(blocks, column).astype(np.float64) for column in columns]
+        first, count = np.arange(BLOCKS), np.ones(BLOCKS, dtype=np.int64)
+    drawn = len(columns[0])
     table = np.column_stack([column[first] for column in columns])
     rng, found = stream(seed, "bootstrap"), []
     for start in range(0, replicates, CHUNK):

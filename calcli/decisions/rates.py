@@ -118,9 +118,13 @@ class Decided:
         Then exact binomial bounds are those of Korn and Graubard (1998); without weights and units they are exact.
         """
         hits, of = RATES[name].sums(self.counts)
-        squares = RATES[name].sums(self.squares)[1]
-        rows = np.divide(of**2, squares * self.effects[name], out=np.zeros_like(of), where=of > 0)
+        rows = self.alone(name) / self.effects[name]
         return np.divide(hits * rows, of, out=np.zeros_like(of), where=of > 0), rows
+
+    def alone(self, name: str) -> FloatArray:
+        """How many rows of one weight those of a rate are worth, if each stands for itself."""
+        of, squares = (RATES[name].sums(counts)[1] for counts in (self.counts, self.squares))
+        return np.divide(of**2, squares, out=np.zeros_like(of), where=of > 0)
 
     def at(self, place: int, confidence: float = 0.95) -> dict[str, tuple[float | None, float, float]]:
         """Each rate at one threshold, with its two-sided interval; None where it is of no rows."""

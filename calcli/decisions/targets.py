@@ -24,11 +24,13 @@ from calcli.state import Json
 
 Relation = Literal[">=", "<="]
 
-FIRST_START = 0.8
-"""The share of the error that is spent on the threshold at which the target should be the easiest to show."""
+EASIEST = 0.7
+"""The share of the error that is spent on the threshold at which, as the probabilities say, the target is the easiest
+to show."""
 
-STARTS = 4
-"""On so many thresholds above it, each with half the yeses of the one below, the rest is spent."""
+FEW_ERRORS = 4
+"""The rest is spent on the largest threshold with enough yeses to show the target in spite of so many errors, whatever
+the probabilities are worth."""
 
 _SIDES: dict[str, tuple[Relation, ...]] = {
     "precision": (">=",),
@@ -143,7 +145,7 @@ def certify(target: Target, rows: Decided, expected: Counts) -> Passed:
     """
     hits, worth = rows.worth(target.rate)
     p = target.missed(hits, worth)
-    order, spent = _sequence(target, expected)
+    order, spent = _sequence(target, expected, rows.alone(target.rate))
     passed = np.zeros(len(p), dtype=np.bool_)
     carried = 0.0
     for place in order:
@@ -160,8 +162,11 @@ def certify(target: Target, rows: Decided, expected: Counts) -> Passed:
     return Passed(place, place, _chosen(target, holds, rates))
 
 
-def _sequence(target: Target, expected: Counts) -> tuple[NDArray[np.int64], FloatArray]:
-    """The order of the tests, and which share of the error each threshold has of its own."""
+def _sequence(target: Target, expected: Counts, rows: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+    """The order of the tests, and which share of the error each threshold has of its own.
+
+    `rows` is how many the rate is about, which for precision and accuracy no label decides.
+    """
     count = len(expected.tp)
     rising = np.arange(count)
     spent = np.zeros(count)
@@ -171,16 +176,15 @@ def _sequence(target: Target, expected: Counts) -> tuple[NDArray[np.int64], Floa
         spent[order[0]] = 1.0
         return order, spent
     hits, of = RATES[target.rate].sums(expected)
-    surprise = (hits - target.value * of) / np.sqrt(np.maximum(of, 1.0))
+    surprise = (np.divide(hits, of, out=np.zeros_like(of), where=of > 0) - target.value) * np.sqrt(rows)
     if target.rate == "accuracy":
         order = np.argsort(-surprise, kind="stable")
         spent[order[0]] = 1.0
         return order, spent
-    start = int(surprise.argmax())
-    spent[start] += FIRST_START
-    yes = expected.yes
-    for step in range(1, STARTS + 1):  # yeses fall as thresholds rise
-        spent[min(int(np.count_nonzero(yes > yes[start] / 2**step)), count - 1)] += (1.0 - FIRST_START) / STARTS
+    easiest = int(surprise.argmax())
+    spent[easiest] = EASIEST
+    enough = target.missed(rows - FEW_ERRORS, rows) <= (1.0 - EASIEST) * (1.0 - target.confidence)
+    spent[np.flatnonzero(enough)[-1] if enough.any() else easiest] += 1.0 - EASIEST
     return rising[::-1], spent
 
 

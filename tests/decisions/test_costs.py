@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
+from calcli.decisions import costs as thresholds_by_costs
 from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
 from calcli.decisions.rates import NEVER
 from calcli.errors import UsageError
@@ -99,15 +100,17 @@ def test_costs_that_are_none(fp: float, fn: float, tp: float, tn: float, word: s
         Costs(fp, fn, tp, tn)
 
 
-@pytest.mark.parametrize("kind", ["cells", "rows", "units", "weights"])
-def test_replicates_have_the_mean_and_the_error_of_the_rows(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["cells", "rows", "units", "weights", "blocks of rows", "blocks of units"])
+def test_replicates_have_the_mean_and_the_error_of_the_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The standard error of a mean is known; of units it is that of the ratio of their sums."""
     rng = np.random.default_rng(0)
-    value = rng.integers(0, 3, 400).astype(float) if kind == "cells" else rng.normal(size=400)
-    weight = rng.exponential(1.0, 400) if kind == "weights" else None
-    unit = np.arange(400) // 4 if kind == "units" else None
+    monkeypatch.setattr(thresholds_by_costs, "BLOCKS", 2_000)
+    count = 20_000 if kind.startswith("blocks") else 400
+    value = rng.integers(0, 3, count).astype(float) if kind == "cells" else rng.normal(size=count)
+    weight = rng.exponential(1.0, count) if kind in ("weights", "blocks of rows") else None
+    unit = np.arange(count) // 4 if kind.endswith("units") else None
     found = bootstrap_means([value, 2.0 * value], weight, unit, replicates=4000, seed=1)
-    mass = np.ones(400) if weight is None else weight
+    mass = np.ones(count) if weight is None else weight
     mean = np.average(value, weights=weight)
     residual = mass * (value - mean)
     if unit is not None:

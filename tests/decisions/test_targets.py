@@ -66,6 +66,42 @@ def test_targets_hold_on_new_rows(text: str, failures: float) -> None:
     assert stats.binomtest(broken, 300, failures, alternative="greater").pvalue > 0.01
 
 
+def test_scores_that_promise_too_much_have_a_threshold_too() -> None:
+    """The probabilities say where the target should be easy, and are wrong; most tables show it all the same."""
+    target, rng = Target.parse("precision >= 0.8", 0.95), np.random.default_rng(0)
+    places, broken = [], 0
+    for _ in range(100):
+        prob, label = drawn(rng, 800)
+        confident = 1 / (1 + np.exp(-2.0 * np.log(prob / (1 - prob)) - 1.0))
+        thresholds = grid(confident)
+        rows = decided(confident, label, thresholds, rates=("precision",))
+        place = certify(target, rows, expected(confident, thresholds)).place
+        places.append(place)
+        if place is not None:
+            odds = (np.log(thresholds[place] / (1 - thresholds[place])) - 1.0) / 2.0
+            broken += true_rate("precision", 1 / (1 + np.exp(-odds))) < target.value
+    assert sum(place is not None for place in places) > 65
+    assert stats.binomtest(broken, 100, 0.05, alternative="greater").pvalue > 0.01
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+@pytest.mark.parametrize("text", ["precision >= 0.7", "accuracy >= 0.74"])
+def test_weights_of_any_scale_choose_the_same(text: str, scale: float) -> None:
+    rng = np.random.default_rng(0)
+    prob, label = drawn(rng, 400)
+    target, weight, thresholds = Target.parse(text, 0.95), rng.uniform(0.5, 2.0, 400), grid(prob)
+    one, other = (
+        certify(
+            target,
+            decided(prob, label, thresholds, mass, rates=(target.rate,)),
+            expected(prob, thresholds, mass),
+        )
+        for mass in (weight, weight * scale)
+    )
+    assert one.place is not None
+    assert other == one
+
+
 def test_without_confidence_a_target_breaks_as_often_as_not() -> None:
     """The threshold that these rows alone would choose: what the confidence is for."""
     target, rng = Target.parse("recall >= 0.8", 0.95), np.random.default_rng(0)

@@ -14,6 +14,7 @@ from scipy import stats
 import calcli
 from calcli.artifacts import store
 from calcli.cli.main import main
+from calcli.decisions.cost_rule import CostColumns
 from calcli.errors import ArtifactError, DataError, UsageError
 from calcli.fitting.policies import asked_of
 from calcli.verbs.decide import DecideRequest, decide
@@ -128,6 +129,7 @@ def test_the_amount_moves_the_threshold_of_each_row(fitted: Path) -> None:
     yes = out["decision"].to_numpy() == 1
     np.testing.assert_array_equal(yes, prob * 0.5 * amount > (1 - prob) * 1.0)
     assert set(out["decision_reason"]) == {"p * 0.5 * amount > (1 - p) * 1", "p * 0.5 * amount <= (1 - p) * 1"}
+    assert str(CostColumns(1.0, 1.0, positive="amount")) == "p * amount > (1 - p) * 1"
     known = pl.read_parquet(VALID)
     single = 1.0 / (1.0 + 0.5 * known["amount"].mean())
     all_at = calcli.load("m").predict(known) >= single
@@ -303,6 +305,19 @@ def test_sets_of_groups_that_were_not_there(here: Path) -> None:
     assert sizes.to_list() == (1.0 - prob <= limit[:, None]).sum(axis=1).tolist()
 
 
+def test_sets_by_class_show_the_coverage_of_each_class(here: Path) -> None:
+    """By how many rows they have, the numbers of the classes add up to those of all rows."""
+    calcli.fit(breeds(), method="temperature", output="m")
+    table = breeds(1000, seed=1)
+    choice = decide(DecideRequest(table, artifact="m", sets=0.9, by_class=True)).choice
+    assert "new rows of each class" in choice.why
+    options = {option.name: option.numbers for option in choice.options}
+    shares = {name: count / len(table) for name, count in table["label"].value_counts().iter_rows()}
+    for name in ("coverage", "size", "single"):
+        mean = sum(share * options[f"  class {of}"][name].value for of, share in shares.items())
+        assert options["lac"][name].value == pytest.approx(mean)
+
+
 def test_rows_left_open_where_nothing_is_known(fitted: Path) -> None:
     run(coverage=0.8, uncertainty="knowledge")
     table, _ = fresh(rows=10)
@@ -406,6 +421,10 @@ def test_a_refit_whose_target_nothing_meets_changes_nothing(fitted: Path) -> Non
         ({"sets": 1.5}, "between 0 and 1"),
         ({"cost_fp": 1.0, "cost_fn": 1.0, "cost_file": "x.csv"}, "--costs"),
         ({"cost": "w", "cost_file": "x.csv"}, "--cost w"),
+        ({"cost": "w"}, "--cost w .* --cost-fp 5"),
+        ({"abstain": 0.3}, "--abstain"),
+        ({"by_class": True}, "--sets"),
+        ({"uncertainty": "w"}, "--coverage"),
     ],
 )
 def test_what_cannot_be_asked(options: dict[str, object], word: str, fitted: Path) -> None:
@@ -478,7 +497,9 @@ def test_the_command(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.out == "valid.policy\n"
     assert "0.166667" in out.err
     assert main([*words, "--target", "precision >= 0.999"]) == 1
-    assert "nothing was kept" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "nothing was kept" in refused
+    assert not refused.startswith("\n")
     assert main([*words, "--budget", "30", "--format", "json", "-q"]) == 0
     ANSWERS_SCHEMA.validate(json.loads(capsys.readouterr().out))
     assert main([*words, "--budget", "30", "--format", "csv", "-q"]) == 0

@@ -19,11 +19,11 @@ COLUMNS = ("option", "threshold", "number", "value", "lo", "hi")
 def decided(result: DecideResult, screen: Screen) -> list[str]:
     """What was chosen and why, what else there is, on which rows."""
     headline = decisions.headline(result.choice)
-    lines = [*map(screen.bold if result.refused is None else screen.bad, wrapped(headline, screen.prose))]
+    lines = [*map(screen.bold, wrapped(headline, screen.prose)), ""] if headline else []
     for table in decisions.tables(result.choice):
         align = "l" * table.words + "r" * (len(table.header) - table.words)
-        lines += ["", *([screen.bold(table.title)] if table.title else [])]
-        lines += blocks.table([table.header, *table.rows], align, screen)
+        lines += [screen.bold(table.title)] if table.title else []
+        lines += [*blocks.table([table.header, *table.rows], align, screen), ""]
     binding = result.binding.to_json()
     pairs = [*facts.data_facts(result.data, binding["positive"]), *facts.binding_facts(binding)]
-    return [*lines, "", *blocks.fact_list(pairs, screen)]
+    return [*lines, *blocks.fact_list(pairs, screen)]
