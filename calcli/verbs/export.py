@@ -45,10 +45,10 @@ class ExportRequest:
     dialect
         Of SQL, as sqlglot names it.
     shape
-        ``expression`` for one expression a column, ``query`` for a SELECT; ``auto`` for an expression, unless there is
-        a table to read or the expression would be too long. ``view`` for a view of the query, ``tables`` for tables of
-        large trees and the query that joins them, ``function`` for a function of the columns, ``dbt`` for a macro of a
-        relation; they are called as the added column.
+        ``expression`` for one expression a column, ``query`` for a SELECT, ``view`` for a view of the query, ``tables``
+        for tables of large trees and the query that joins them, ``function`` for a function of the columns, ``dbt`` for
+        a macro of a relation; they are called as the added column. ``auto`` is ``expression``, or refused where that is
+        too long; with a table to read it is ``query``, or ``tables`` where the query is too long for the database.
     table
         Where the query finds the rows.
     keep
@@ -121,15 +121,21 @@ def _as_sql(request: ExportRequest, model: Model | IntervalModel, outputs: Mappi
     if request.check is not None:
         rows, expected = _expected(request, model, outputs)
         text = sql.check(outputs, dialect, rows.to_dicts(), expected)
-        return f"{_heading(model, dialect)}-- It gives the rows that are not as expected: none, if all is well.\n{text}"
+        comment = "-- It gives the rows that are not as expected: none, if all is well.\n"
+        return _heading(model, dialect) + comment + ";\n".join([*_settings(text, dialect), text])
     if request.shape == "dbt":
         if request.table is not None:
             raise UsageError("a macro of dbt is told the table where it is called", hint="leave out --table")
         return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
     made, text = _statements(request, dialect, outputs)
-    if dialect.more_bytes and dialect.is_too_long(text):
-        made.append(dialect.more_bytes.format(size=2 * len(text.encode())))
-    return _heading(model, dialect, text) + ";\n".join([*made, text])
+    return _heading(model, dialect, text) + ";\n".join([*made, *_settings(text, dialect), text])
+
+
+def _settings(text: str, dialect: Dialect) -> list[str]:
+    """What has to be set before the database takes the statement."""
+    if not dialect.more_bytes or not dialect.is_too_long(text):
+        return []
+    return [dialect.more_bytes.format(size=2 * len(text.encode()))]
 
 
 def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, Term]) -> tuple[list[str], str]:
