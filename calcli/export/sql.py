@@ -417,7 +417,7 @@ class Writer:
         return self._listed(values, self._place(tests, 1))
 
     def _listed(self, values: FloatArray, place: str) -> str:
-        texts = (repr(value).removesuffix(".0") for value in values.tolist())
+        texts = map(repr, values.tolist())
         return self.dialect.look_up.format(values=",".join(texts), place=place)
 
     def _place(self, tests: Sequence[str], first: int) -> str:
