@@ -1,7 +1,7 @@
 """Exported statements on real engines: how far from `apply`, how long a million rows take, how long the text is.
 
-``python benchmarks/speed/export.py [--quick]`` writes Markdown. Calibrators of two classes are fitted on the
-sample data, those of four on simulated scores. An engine that is not installed has no numbers; all but Spark are
+``python benchmarks/speed/export.py [--quick] [--methods A,B]`` writes Markdown. Calibrators of two classes are fitted
+on the sample data, those of four on simulated scores. An engine that is not installed has no numbers; all but Spark are
 installed by `tests/export/engines.sh`. Seconds are those of a processor for a million rows, drawn out from fewer
 (`TIMED`), which repeat the thousand that are compared; PostgreSQL does not compile (jit).
 """
@@ -55,13 +55,13 @@ class Fitted:
     expected: pl.DataFrame
 
 
-def fitted(folder: Path, *, quick: bool) -> Iterator[Fitted]:
+def fitted(folder: Path, methods: str | None, *, quick: bool) -> Iterator[Fitted]:
     sample, unseen = (pl.read_parquet(ROOT / "sample_data" / f"{name}.parquet") for name in ("train", "test"))
     sample, unseen = sample.drop("day"), unseen.drop("day", "label").head(1000)
     unseen = unseen.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     four, four_unseen = breeds(2000), breeds(1000, seed=1).drop("label")
     for spec in catalog.specs():
-        if not spec.closed_form:
+        if not spec.closed_form or (methods is not None and spec.name not in methods.split(",")):
             continue
         for classes, train, rows in ((2, sample, unseen), (4, four, four_unseen)):
             if spec.needs_features and classes == 4:
@@ -81,8 +81,8 @@ def statements(one: Fitted, engine: Engine, shape: str) -> list[str]:
         text = export(ExportRequest(one.artifact, dialect=engine.dialect))
         return [f"SELECT place, {text} FROM {engine.table}"]
     request = ExportRequest(one.artifact, dialect=engine.dialect, shape=shape, table=engine.table, keep=("place",))
-    texts = export(request).split(";\n")
-    return texts if len(texts) > 1 or shape != "tables" else []
+    text = export(request)
+    return text.split(";\n") if "CREATE TABLE" in text or shape != "tables" else []
 
 
 def compared(one: Fitted, found: pl.DataFrame) -> tuple[float, int]:
@@ -126,6 +126,7 @@ def of_process(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--methods", help="of the calibrators; by default all")
     given = parser.parse_args()
     with ExitStack() as stack:
         engines: dict[str, Engine] = {}
@@ -141,7 +142,7 @@ def main() -> None:
         columns = ["method", "classes", "shape", "longest statement, bytes", *engines, "null on one side"]
         head = [*columns, *(f"{name}, s" for name in timed)]
         print("| " + " | ".join(head) + " |\n" + "| --- " * len(head) + "|", flush=True)
-        for one in fitted(folder, quick=given.quick):
+        for one in fitted(folder, given.methods, quick=given.quick):
             for shape in ("expression", "query", "tables"):
                 cells, texts, longest, alone = [], {}, 0, 0
                 for name, engine in engines.items():

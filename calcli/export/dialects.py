@@ -69,7 +69,13 @@ class Dialect:
     decimal_literals
         Whether 1e0 is an exact number, not a double.
     look_up
-        A value of a list, by the {values} as text and its {place} from 1 on; empty where a CASE is faster.
+        A value of a list, by the {values} as text and its {place} from 1 on; empty where there are no lists.
+    has_null_beyond
+        Whether a place beyond the list gives NULL.
+    bit
+        What a condition adds to a place: its {weight} where it holds.
+    rows
+        A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
     create
         A table by its {name}, its {columns} with types, and those that are its {key}.
     can_join
@@ -80,10 +86,10 @@ class Dialect:
         How deep an expression may be nested, as `subexpressions.depths` counts.
     most_columns
         Of a step of a query.
-    most_characters
+    most_bytes
         Of a statement, unless a setting is raised.
-    advice
-        What to do about a longer one.
+    more_bytes
+        A statement that raises that setting to {size}.
     """
 
     name: str
@@ -98,16 +104,23 @@ class Dialect:
     function: str = ""
     decimal_literals: bool = False
     look_up: str = ""
+    has_null_beyond: bool = False
+    bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
+    rows: str = ""
     create: str = "CREATE TABLE {name} ({columns})"
     can_join: bool = True
     excluding: bool = False
     deepest: int = 1_000
     most_columns: int = 1_000
-    most_characters: int = 1_000_000
-    advice: str = "many databases take no statement of more than 1 MB"
+    most_bytes: int = 1_000_000
+    more_bytes: str = ""
 
     def literal(self, text: str) -> str:
         return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)
+
+    def is_too_long(self, statement: str) -> bool:
+        """Whether the database does not take the statement unless a setting is raised."""
+        return len(statement.encode()) > self.most_bytes
 
     @property
     def tested(self) -> str:
@@ -126,6 +139,8 @@ _CHECKED = (
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
         fence="OFFSET 0",
         look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
+        has_null_beyond=True,
+        bit="CAST({test} AS INT) * {weight}",
         excluding=True,
     ),
     Dialect(
@@ -136,6 +151,9 @@ _CHECKED = (
         text='CAST({} AS TEXT) COLLATE "C"',
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
         fence="OFFSET 0",
+        look_up="('{{{values}}}'::float8[])[{place}]",
+        has_null_beyond=True,
+        bit="CAST({test} AS INT) * {weight}",
         function=f"{_FUNCTION} double precision LANGUAGE sql IMMUTABLE AS $$SELECT {{expression}}$$",
         decimal_literals=True,
     ),
@@ -170,10 +188,12 @@ _CHECKED = (
         truth="CAST({} AS Nullable(Bool))",
         function="CREATE OR REPLACE FUNCTION {name} AS ({names}) -> {expression}",
         ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable', "
-        "query_plan_max_optimizations_to_apply = 1000000",
+        "query_plan_max_optimizations_to_apply = 1000000, max_ast_elements = 1000000",
+        look_up="[{values}][{place}]",
+        rows="(SELECT {columns} FROM (SELECT arrayJoin(CAST({values} AS Array(Tuple({types})))) AS calcli_row))",
         excluding=True,
-        most_characters=262_144,
-        advice="before it: SET max_query_size = 10000000; large trees need --shape tables",
+        most_bytes=262_144,
+        more_bytes="SET max_query_size = {size}",
     ),
     Dialect(
         "spark",

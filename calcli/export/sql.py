@@ -13,25 +13,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
 from calcli.batch import FloatArray
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
 from calcli.export.subexpressions import (
+    bottom_up,
     depths,
     has_texts,
     inputs,
     read_by,
     sizes,
     steps,
+    sums_of_lookups,
     too_deep,
     tree_depth,
     tree_paths,
 )
-from calcli.export.tree_joins import ROWS, Outside, joins
+from calcli.export.tree_joins import ROWS, Outside, joins, leaf_join
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -70,6 +74,9 @@ MOST_JOINED = 40
 
 MOST_INSERTED = 1_000
 """Rows that one INSERT brings: SQL Server takes no more."""
+
+DECIMALS = 15
+"""Of the leaves of oblivious trees, whose sum is a log-odds."""
 
 FEW = 4
 """Up to so many cases are tested one after the other."""
@@ -116,6 +123,9 @@ def with_tables(
     """Statements that make tables of large trees, named after `name`, and last the query that joins them."""
     outside = Outside(name)
     text = statement(*_query(outputs, dialect, table, kept, outside), dialect)
+    if dialect.is_too_long(text):
+        outside = Outside(name, lookups=True)
+        text = statement(*_query(outputs, dialect, table, kept, outside), dialect)
     made: list[str] = []
     for of_table, (columns, keys, rows) in outside.rows().items():
         if rows:
@@ -154,18 +164,22 @@ def _query(
         for tree in tree_paths(outputs.values(), MOST_BRANCHES)
         if dialect.can_join or (outside is not None and not has_texts(tree))
     ]
+    sums = sums_of_lookups(outputs.values(), MOST_JOINED) if outside is not None and outside.lookups else {}
     read = [name for name, _ in sorted(inputs(outputs.values()))]
-    writer = Writer(dialect, stem_of([*read, *outputs, *(kept or ())]), outside)
+    writer = Writer(dialect, stem_of([*read, *outputs, *(kept or ())]), outside, sums)
+    tables_of = {id(tree): 2 * tree_depth(tree) + 1 for tree in trees}
+    tables_of |= {one: len(lookups) for one, lookups in sums.items()}
     source = table_name(table, dialect)
     passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *read])]
     chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
     # The steps, each with the columns of the one before that are still asked for.
-    levels = steps(outputs.values(), [*trees, *too_deep(outputs.values(), DEEPEST, trees)])
+    apart = [*trees, *(one for one in bottom_up(outputs.values()) if id(one) in sums)]
+    levels = steps(outputs.values(), [*apart, *too_deep(outputs.values(), DEEPEST, [*trees, *chain(*sums.values())])])
     asked = _last_asked(levels, list(outputs.values()))
     ctes: list[str] = []
     carried: list[Term] = []
     for place, members in enumerate(levels):
-        for group in _groups(members, trees):
+        for group in _groups(members, tables_of):
             added, tables = writer.named(group, trees)
             selected = [*passed, *(writer.names[id(one)] for one in carried)]
             if (width := len(selected) + len(added)) > dialect.most_columns:
@@ -264,13 +278,12 @@ def _last_asked(levels: Sequence[Sequence[Term]], outputs: Sequence[Term]) -> di
     return last | {id(term): len(levels) for term in outputs if id(term) in named}
 
 
-def _groups(members: Sequence[Term], trees: Collection[Term]) -> list[list[Term]]:
-    """The terms of a level in steps that do not join too many tables."""
-    walked = {id(tree) for tree in trees}
+def _groups(members: Sequence[Term], tables_of: Mapping[int, int]) -> list[list[Term]]:
+    """The terms of a level in steps that do not join too many tables; some of them need several, by identity."""
     groups: list[list[Term]] = [[]]
     tables = 0
     for term in members:
-        more = 2 * tree_depth(term) + 1 if id(term) in walked else 0
+        more = tables_of.get(id(term), 0)
         if tables and tables + more > MOST_JOINED:
             groups.append([])
             tables = 0
@@ -286,6 +299,8 @@ class Writer:
     dialect: Dialect
     stem: str = "calcli_"
     outside: Outside | None = None
+    sums: Mapping[int, Sequence[Lookup]] = field(default_factory=dict)
+    found: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
     def output(self, term: Term) -> str:
@@ -298,9 +313,12 @@ class Writer:
         columns: list[str] = []
         needed: list[str] = []
         for term, name in zip(terms, names, strict=True):
+            if self.outside is not None:
+                found = (one for one in self.sums.get(id(term), ()) if id(one) not in self.names)
+                needed += [self._joined(one, self.outside) for one in found]
             if isinstance(term, Switch) and id(term) in trees:
                 outside = None if has_texts(term) else self.outside
-                more, value = joins(term, name, self._last, self._key, outside)
+                more, value = joins(term, name, self._last, self.dialect, outside)
                 needed += (join.sql(dialect=self.dialect.name) for join in more)
                 columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
             else:
@@ -308,12 +326,21 @@ class Writer:
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
         return columns, needed
 
+    def _joined(self, term: Lookup, outside: Outside) -> str:
+        """The join of a look-up, which from then on is written as the value that it finds."""
+        place = self._place([self._condition(one) for one in term.conditions], outside.known)
+        join, value = leaf_join(shortened(term.values).tolist(), f"{self.stem}look_up_{outside.known}", place, outside)
+        self.found[id(term)] = str(value.sql(dialect=self.dialect.name))
+        return str(join.sql(dialect=self.dialect.name))
+
     def written(self, node: Term) -> str:
         sql: str
         match node:
             # what is a column of the inner query already
             case _ if id(node) in self.names:
                 sql = self.names[id(node)]
+            case _ if id(node) in self.found:
+                sql = self.found[id(node)]
             case Number(value):
                 sql = _number(value)
             case Input(name, role):
@@ -330,11 +357,15 @@ class Writer:
                 relation = "<=" if side == "left" else "<"
                 texts = [self.written(values[0]), *map(self._last, values[1:])]
                 sql = _search(self._operand(x), cuts.tolist(), texts, relation)
+            case Switch(x, keys, values, Number(rest)) if self.dialect.has_null_beyond and is_list(node):
+                place = f"CAST({self._operand(x)} AS INT) + 1"
+                listed = self._listed(np.array([one.value for one in values if isinstance(one, Number)]), place)
+                sql = f"COALESCE({listed}, {_number(rest)})"
             case Switch(x, keys, values, otherwise):
                 texts = [self.written(value) for value in values]
                 sql = self._switched(self._operand(x), keys, texts, self._last(otherwise))
             case Lookup(conditions, values):
-                sql = self._looked_up([self._condition(test) for test in conditions], values)
+                sql = self._looked_up([self._condition(test) for test in conditions], shortened(values))
             case _:
                 raise TypeError(f"no term: {node!r}")
         return sql
@@ -383,8 +414,16 @@ class Writer:
     def _looked_up(self, tests: Sequence[str], values: FloatArray) -> str:
         if not self.dialect.look_up:
             return _halved(tests, [self._last(Number(value)) for value in values.tolist()])
-        place = " + ".join(["1", *(f"CAST({test} AS INT) * {1 << at}" for at, test in enumerate(tests))])
-        return self.dialect.look_up.format(values=",".join(map(repr, values.tolist())), place=place)
+        return self._listed(values, self._place(tests, 1))
+
+    def _listed(self, values: FloatArray, place: str) -> str:
+        texts = map(repr, values.tolist())
+        return self.dialect.look_up.format(values=",".join(texts), place=place)
+
+    def _place(self, tests: Sequence[str], first: int) -> str:
+        """The place of the value that the conditions choose, where that of the first value is `first`."""
+        bits = (self.dialect.bit.format(test=test, weight=1 << at) for at, test in enumerate(tests))
+        return " + ".join([str(first), *bits])
 
     def _key(self, key: str | int) -> str:
         return self.dialect.literal(key) if isinstance(key, str) else str(key)
@@ -426,6 +465,19 @@ def _halved(tests: Sequence[str], values: Sequence[str]) -> str:
     half = len(values) // 2
     passed, failed = _halved(others, values[half:]), _halved(others, values[:half])
     return f"CASE WHEN {test} THEN {passed} ELSE {failed} END"
+
+
+def is_list(term: Switch) -> bool:
+    """Whether it gives numbers, more than a few, for the keys 0, 1, 2 and so on."""
+    values = (*term.values, term.otherwise)
+    return (
+        len(values) > FEW and term.keys == tuple(range(len(term.keys))) and all(isinstance(x, Number) for x in values)
+    )
+
+
+def shortened(values: FloatArray) -> FloatArray:
+    """Values that are added up, at the precision that keeps 1e-12 in sums of thousands."""
+    return np.round(values, DECIMALS)
 
 
 def _search(x: str, cuts: list[float], values: Sequence[str], relation: str) -> str:

@@ -163,11 +163,11 @@ def _own_depth(term: Term) -> int:
             return 1
 
 
-def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Switch] = ()) -> list[Term]:
-    """The terms that need a name so that nothing is nested deeper than `most`; `trees` are not written out."""
+def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Term] = ()) -> list[Term]:
+    """The terms that need a name so that nothing is nested deeper than `most`; `trees` are joined as tables."""
     deep: dict[int, int] = {}
     named: list[Term] = []
-    joined = {id(one) for tree in trees for one in _switches(tree)}
+    joined = {id(one) for tree in trees for one in (tree, *_switches(tree))}
     for term in bottom_up(outputs):
         parts = [part for part in _subterms(term) if not isinstance(part, Number | Input)]
         depth = _own_depth(term) + max((deep[id(part)] for part in parts), default=3)
@@ -215,6 +215,25 @@ def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
             trees.append(term)
             inside |= {id(one) for one in bottom_up([term])}
     return trees
+
+
+def sums_of_lookups(outputs: Iterable[Term], most: int) -> dict[int, list[Lookup]]:
+    """The largest sums of at most so many look-ups, or single ones, by identity, each with its look-ups."""
+    inside: dict[int, list[Lookup]] = {}
+    largest: dict[int, list[Lookup]] = {}
+    for term in bottom_up(outputs):
+        parts = list(_subterms(term)) if isinstance(term, Arithmetic) and term.operator == "+" else []
+        if isinstance(term, Lookup):
+            inside[id(term)] = [term]
+        elif parts and all(id(part) in inside for part in parts):
+            found = [one for part in parts for one in inside[id(part)]]
+            if len(found) <= most:
+                inside[id(term)] = found
+                for part in parts:
+                    largest.pop(id(part), None)
+        if id(term) in inside:
+            largest[id(term)] = inside[id(term)]
+    return largest
 
 
 def read_by(outputs: Iterable[Term], named: Collection[int]) -> set[int]:

@@ -7,22 +7,25 @@ for each of its keys. The last join has the numbers of the leaves. The tables st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, TypeAlias
 
 from sqlglot import exp
 
+from calcli.export.dialects import Dialect
 from calcli.expressions import Number, Switch, Term
 
 Sql: TypeAlias = Any
 Written: TypeAlias = Callable[[Term], str]
 """A term as text."""
-Key: TypeAlias = Callable[[str | int], str]
-"""A key as text."""
 Row: TypeAlias = tuple[Any, ...]
 Columns: TypeAlias = dict[str, str]
+
+NODES: Columns = {"node": "int", "asked": "int", "rest": "int"}
+BRANCHES: Columns = {"node": "int", "code": "int", "child": "int"}
+LEAVES: Columns = {"node": "int", "value": "double"}
 
 ROWS = "calcli_rows"
 """The rows to which tables are joined."""
@@ -35,12 +38,20 @@ class _Level:
     nodes: list[tuple[int, int, int]] = field(default_factory=list)
     branches: list[tuple[int, str | int, int]] = field(default_factory=list)
 
+    @property
+    def has_texts(self) -> bool:
+        return any(isinstance(key, str) for _, key, _ in self.branches)
+
 
 @dataclass(slots=True)
 class Outside:
-    """Tables beside the query, which hold all trees: their nodes are numbered on, and joined under other names."""
+    """Tables beside the query, which hold all trees: their nodes are numbered on, and joined under other names.
+
+    With `lookups` they hold the values of look-ups too.
+    """
 
     name: str
+    lookups: bool = False
     nodes: list[Row] = field(default_factory=list)
     branches: list[Row] = field(default_factory=list)
     leaves: list[Row] = field(default_factory=list)
@@ -48,11 +59,10 @@ class Outside:
 
     def rows(self) -> dict[str, tuple[Columns, int, list[Row]]]:
         """The tables by name: the columns with their types, how many of them are the key, and the rows."""
-        branches = {"node": "int", "code": "double", "child": "int"}
         return {
-            f"{self.name}_nodes": ({"node": "int", "asked": "int", "rest": "int"}, 1, self.nodes),
-            f"{self.name}_branches": (branches, 2, self.branches),
-            f"{self.name}_leaves": ({"node": "int", "value": "double"}, 1, self.leaves),
+            f"{self.name}_nodes": (NODES, 1, self.nodes),
+            f"{self.name}_branches": (BRANCHES | {"code": "double"}, 2, self.branches),
+            f"{self.name}_leaves": (LEAVES, 1, self.leaves),
         }
 
 
@@ -82,7 +92,7 @@ def _tables(root: Switch, written: Written, first: int) -> tuple[list[Term], lis
 
 
 def joins(
-    root: Switch, stem: str, written: Written, key_text: Key, outside: Outside | None = None
+    root: Switch, stem: str, written: Written, dialect: Dialect, outside: Outside | None = None
 ) -> tuple[list[exp.Join], Sql]:
     """The joins that find the leaf of each row, and the column with its number."""
     first, name = (outside.known, outside.name) if outside else (0, None)
@@ -97,18 +107,19 @@ def joins(
             node, code, rest = here, terms[place], exp.convert(root_rest)
         else:
             facts = f"{stem}_node_{depth}"
-            source = _source(facts, ("node", "asked", "rest"), level.nodes, name and f"{name}_nodes")
+            source = _source(facts, NODES, level.nodes, dialect, name and f"{name}_nodes")
             needed.append(_join(facts, source, {"node": here}))
             node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
             code = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
-        rows = [(of, exp.Var(this=key_text(each)), child) for of, each, child in level.branches]
-        source = _source(branch, ("node", "code", "child"), rows, name and f"{name}_branches")
+        rows = [(of, exp.Var(this=_key(each, dialect)), child) for of, each, child in level.branches]
+        columns = BRANCHES | ({"code": "text"} if level.has_texts else {})
+        source = _source(branch, columns, rows, dialect, name and f"{name}_branches")
         needed.append(_join(branch, source, {"node": node, "code": code}))
         here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
         if outside:
             outside.nodes += level.nodes
             outside.branches += rows
-    source = _source(f"{stem}_leaf", ("node", "value"), leaves, name and f"{name}_leaves")
+    source = _source(f"{stem}_leaf", LEAVES, leaves, dialect, name and f"{name}_leaves")
     needed.append(_join(f"{stem}_leaf", source, {"node": here}))
     if outside:
         outside.leaves += leaves
@@ -116,11 +127,33 @@ def joins(
     return needed, exp.column("value", f"{stem}_leaf")
 
 
-def _source(name: str, columns: tuple[str, ...], rows: list[Row], table: str | None) -> Sql:
+def leaf_join(values: Sequence[float], stem: str, place: str, outside: Outside) -> tuple[exp.Join, Sql]:
+    """The join that finds one of the values by its place among all leaves outside, and the column with it."""
+    outside.leaves += enumerate(values, outside.known)
+    outside.known += len(values)
+    name = f"{stem}_leaf"
+    source = _outside(name, f"{outside.name}_leaves")
+    return _join(name, source, {"node": exp.Var(this=place)}), exp.column("value", name)
+
+
+def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, table: str | None) -> Sql:
     """A table of these rows, within the query unless they are in one outside."""
-    if table is None:
-        return exp.values(rows, alias=name, columns=columns)
+    if table is not None:
+        return _outside(name, table)
+    if not dialect.rows:
+        return exp.values(rows, alias=name, columns=tuple(columns))
+    text = dialect.literal("[" + ",".join(f"({','.join(str(cell).strip('()') for cell in row)})" for row in rows) + "]")
+    kinds = ", ".join(str(exp.DataType.build(kind, nullable=False).sql(dialect.name)) for kind in columns.values())
+    named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))
+    return exp.Var(this=f"{dialect.rows.format(columns=named, values=text, types=kinds)} AS {name}")
+
+
+def _outside(name: str, table: str) -> Sql:
     return exp.alias_(exp.Table(this=exp.to_identifier(table, quoted=True)), name, table=True)
+
+
+def _key(key: str | int, dialect: Dialect) -> str:
+    return dialect.literal(key) if isinstance(key, str) else str(key)
 
 
 def _join(name: str, source: Sql, where: dict[str, Sql]) -> exp.Join:

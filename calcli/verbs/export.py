@@ -45,10 +45,10 @@ class ExportRequest:
     dialect
         Of SQL, as sqlglot names it.
     shape
-        ``expression`` for one expression a column, ``query`` for a SELECT; ``auto`` for an expression, unless there is
-        a table to read or the expression would be too long. ``view`` for a view of the query, ``tables`` for tables of
-        large trees and the query that joins them, ``function`` for a function of the columns, ``dbt`` for a macro of a
-        relation; they are called as the added column.
+        ``expression`` for one expression a column, ``query`` for a SELECT, ``view`` for a view of the query, ``tables``
+        for tables of large trees and the query that joins them, ``function`` for a function of the columns, ``dbt`` for
+        a macro of a relation; they are called as the added column. ``auto`` is ``expression``, or refused where that is
+        too long; with a table to read it is ``query``, or ``tables`` where the query is too long for the database.
     table
         Where the query finds the rows.
     keep
@@ -121,43 +121,57 @@ def _as_sql(request: ExportRequest, model: Model | IntervalModel, outputs: Mappi
     if request.check is not None:
         rows, expected = _expected(request, model, outputs)
         text = sql.check(outputs, dialect, rows.to_dicts(), expected)
-        return f"{_heading(model, dialect)}-- It gives the rows that are not as expected: none, if all is well.\n{text}"
+        comment = "-- It gives the rows that are not as expected: none, if all is well.\n"
+        return _heading(model, dialect) + comment + ";\n".join([*_settings(text, dialect), text])
     if request.shape == "dbt":
         if request.table is not None:
             raise UsageError("a macro of dbt is told the table where it is called", hint="leave out --table")
         return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
-    before = ""
-    reads = (request.table, request.keep) != (None, None)
-    if request.shape in ("query", "view", "tables") or (request.shape == "auto" and reads):
-        if request.table is None:
-            kind = "view" if request.shape == "view" else "query"
-            raise UsageError(f"a {kind} needs the table that it reads", hint="name it: --table NAME")
-        if request.shape == "view":
-            text = objects.view(outputs, dialect, request.table, request.keep, request.column)
-        elif request.shape == "tables":
-            *made, text = sql.with_tables(outputs, dialect, request.table, request.keep, request.column)
-            before = "".join(f"{one};\n" for one in made)
-        else:
-            text = sql.query(outputs, dialect, request.table, request.keep)
-    elif reads:
-        kind = "a function" if request.shape == "function" else "an expression"
-        raise UsageError(f"{kind} reads no table and passes no columns through", hint="try: --shape query")
-    elif request.shape == "function":
-        text = objects.functions(outputs, dialect)
-    else:
-        text = sql.expression(outputs, dialect, short=request.shape == "auto")
-    return _heading(model, dialect, len(text)) + before + text
+    made, text = _statements(request, dialect, outputs)
+    return _heading(model, dialect, text) + ";\n".join([*made, *_settings(text, dialect), text])
 
 
-def _heading(model: Model | IntervalModel, dialect: Dialect, size: int = 0) -> str:
+def _settings(text: str, dialect: Dialect) -> list[str]:
+    """What has to be set before the database takes the statement."""
+    if not dialect.more_bytes or not dialect.is_too_long(text):
+        return []
+    return [dialect.more_bytes.format(size=2 * len(text.encode()))]
+
+
+def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, Term]) -> tuple[list[str], str]:
+    """What makes the tables, if there are any, and the statement or expression that is asked for."""
+    from calcli.export import objects, sql
+
+    shape, table = request.shape, request.table
+    reads = (table, request.keep) != (None, None)
+    made: list[str] = []
+    if shape not in ("query", "view", "tables") and not (shape == "auto" and reads):
+        if reads:
+            kind = "a function" if shape == "function" else "an expression"
+            raise UsageError(f"{kind} reads no table and passes no columns through", hint="try: --shape query")
+        if shape == "function":
+            return made, objects.functions(outputs, dialect)
+        return made, sql.expression(outputs, dialect, short=shape == "auto")
+    if table is None:
+        kind = "view" if shape == "view" else "query"
+        raise UsageError(f"a {kind} needs the table that it reads", hint="name it: --table NAME")
+    if shape == "view":
+        return made, objects.view(outputs, dialect, table, request.keep, request.column)
+    text = "" if shape == "tables" else sql.query(outputs, dialect, table, request.keep)
+    if shape == "tables" or (shape == "auto" and dialect.is_too_long(text)):
+        *made, text = sql.with_tables(outputs, dialect, table, request.keep, request.column)
+    return made, text
+
+
+def _heading(model: Model | IntervalModel, dialect: Dialect, text: str = "") -> str:
     """Comments on where a statement comes from, and how far its dialect is tested."""
     of = f"{model.method}, sha256 {model.sha256}" if model.path is None else f"{model.path.name}, sha256 {model.sha256}"
     lines = [
         f"A calibrator of calcli {VERSION}: {of}.",
         f"Statements in {dialect.name} are {dialect.tested}; calcli export --check 100 writes one that checks them.",
     ]
-    if size > dialect.most_characters:
-        lines.append(f"It has {size:,} characters; {dialect.advice}.")
+    if dialect.is_too_long(text) and not dialect.more_bytes:
+        lines.append(f"It has {len(text.encode()):,} bytes, and many databases take no statement of more than 1 MB.")
     return "".join(f"-- {' '.join(line.split())}\n" for line in lines)
 
 

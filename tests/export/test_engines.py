@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +288,47 @@ def test_tables_beside_the_query_give_the_same(
     assert len(made) > 6
     assert "VALUES" not in query or DIALECTS[engine.dialect].can_join  # those of texts stay within
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+
+
+@pytest.mark.parametrize("name", ["boost-2", "boost-3", "pool"])
+def test_what_would_be_too_long_as_one_query_is_kept_in_tables(
+    engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if engine.dialect == "spark" and name != "boost-2":
+        pytest.skip("other engines run it")
+    case, dialect = CASES[name], DIALECTS[engine.dialect]
+    artifact, rows = artifacts(case), engine.holds(case.rows)
+    request = ExportRequest(artifact, dialect=engine.dialect, table=engine.table, keep=("place",))
+    assert "CREATE TABLE" not in export(request)
+    monkeypatch.setitem(DIALECTS, engine.dialect, replace(dialect, most_bytes=1_000))
+    engine.load(rows)
+    *made, query = export(request).split(";\n")
+    try:
+        for statement in made:
+            engine.execute(statement)
+        found = engine.run(query).sort("place")
+    finally:
+        for one in ("nodes", "branches", "leaves"):
+            engine.execute(f"DROP TABLE IF EXISTS {quoted(f'calibrated_{one}', dialect)}")
+    assert f"JOIN {quoted('calibrated_leaves', dialect)}" in query
+    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+
+
+def test_a_statement_of_thousands_of_steps_runs_as_it_is(engine: Engine, tmp_path: Path) -> None:
+    """It is longer, and has more elements, than ClickHouse takes unless it is told to."""
+    if engine.dialect == "spark":
+        pytest.skip("other engines run it")
+    fitted = scores(20_000, 0).with_columns(prob=(pl.int_range(pl.len()) + 0.5) / 20_000)
+    calcli.fit(fitted, method="histogram", params={"bins": "8000"}, output=tmp_path / "kept", holdout="none")
+    rows = with_bad_rows(pl.concat([fitted.sample(500, seed=0), scores(500, 1)]))
+    rows = engine.holds(rows)
+    engine.load(rows)
+    text = export(ExportRequest(tmp_path / "kept", dialect=engine.dialect, table=engine.table, keep=("place",)))
+    assert len(text) > 262_144
+    *settings, query = text.split(";\n")
+    for one in settings:
+        engine.execute(one)
+    assert difference(engine.run(query).sort("place"), _applied(tmp_path / "kept", rows, tmp_path)) <= 1e-9
 
 
 @pytest.mark.parametrize("name", ["mbct-small", "identity-4"])

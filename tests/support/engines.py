@@ -180,7 +180,6 @@ def _clickhouse(stack: ExitStack) -> Engine:
     folder = _folder(stack)
     database = session.Session(str(folder / "data"))
     stack.callback(database.close)
-    database.query("SET max_query_size = 10000000")
     name = quoted(TABLE, DIALECTS["clickhouse"])
 
     def load(frame: pl.DataFrame) -> None:
@@ -194,6 +193,9 @@ def _clickhouse(stack: ExitStack) -> Engine:
     def run(sql: str) -> pl.DataFrame:
         import io
 
+        *settings, sql = sql.split(";\n")
+        for setting in settings:
+            database.query(setting)
         return pl.read_parquet(io.BytesIO(database.query(sql, "Parquet").bytes()))
 
     return Engine("clickhouse", load, run, database.query)

@@ -9,7 +9,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS
 from calcli.errors import UsageError
-from calcli.expressions import MOST, Among, Every, Inputs, Number, Term, Terms
+from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
 from calcli.learners.encoding import Encoding
 from calcli.learners.points import on_grid
 from calcli.methods.calibrator import FittedMethod
@@ -72,16 +72,29 @@ def _distances(clusters: Partition, features: Inputs) -> list[Term]:
     """The squared distance to each centroid without the square of the row's own length: whole numbers, and exact."""
     embedding = clusters.embedding
     assert isinstance(embedding, Plain)
-    places = [_on_grid(one, clusters) for one in _coordinates(embedding.encoding, features)]
+    encoding = embedding.encoding
+    numbers = [_on_grid(one, clusters) for one in _numbers(encoding, features)]
     centroids = clusters.centroids
-    return [
-        terms.linear((-2.0 * centre).tolist(), places) + float(length)
+    distances = [
+        terms.linear((-2.0 * centre[: len(numbers)]).tolist(), numbers) + float(length)
         for centre, length in zip(centroids, np.square(centroids).sum(axis=1), strict=True)
     ]
+    first = len(numbers)
+    unit = float(on_grid(np.ones((1, centroids.shape[1])), clusters.step)[0, 0])  # of a coordinate that is 1
+    for name, levels in zip(encoding.categories, encoding.levels, strict=True):
+        known = tuple(range(len(levels)))
+        place = Switch(features[name], tuple(levels), tuple(map(Number, map(float, known))), Number(float(len(levels))))
+        products = -2.0 * unit * centroids[:, first : first + len(levels)]
+        distances = [
+            distance + Switch(place, known, tuple(map(Number, row.tolist())), Number(0.0))
+            for distance, row in zip(distances, products, strict=True)
+        ]
+        first += len(levels)
+    return distances
 
 
-def _coordinates(encoding: Encoding, features: Inputs) -> list[Term]:
-    """The same as `Encoding.coordinates`."""
+def _numbers(encoding: Encoding, features: Inputs) -> list[Term]:
+    """The same as `Encoding.coordinates` of the columns that are numbers."""
     made: list[Term] = []
     for name, median, mean, scale in zip(
         encoding.numbers, encoding.median.tolist(), encoding.mean.tolist(), encoding.scale.tolist(), strict=True
@@ -89,8 +102,6 @@ def _coordinates(encoding: Encoding, features: Inputs) -> list[Term]:
         column = features[name]
         known = terms.choose(Every((column >= -MOST, column <= MOST)), column, median)
         made.append((known - mean) / scale if scale > 0 else Number(0.0))
-    for name, levels in zip(encoding.categories, encoding.levels, strict=True):
-        made += [terms.choose(Among(features[name], (level,)), 1.0, 0.0) for level in levels]
     return made
 
 
