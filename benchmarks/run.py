@@ -104,6 +104,8 @@ BENCHMARKS = (
     Benchmark("growing", "speed/growing.py", "One machine, a warehouse, a cluster",
               "The same table on one machine, as SQL in DuckDB, and on Spark.",
               peers=("duckdb", "pyspark")),
+    Benchmark("cluster", "speed/cluster.py", "Growth on a cluster",
+              "The verbs on Spark as the numbers of rows and of workers grow.", peers=("pyspark",)),
     Benchmark(
         "export", "speed/export.py", "Exported statements on databases",
         "How far from `apply`, how long, and how many characters.", peers=("duckdb", "chdb", "sqlglot"),

@@ -51,9 +51,14 @@ class Sampled:
 
     @property
     def warning(self) -> ReportWarning:
-        return ReportWarning(
-            "sample", f"fitted on a sample of {self.rows:,} of {self.of:,} rows, drawn at random by {self.by!r}"
-        )
+        return ReportWarning("sample", f"fitted on {self}")
+
+    @property
+    def warning_of_plan(self) -> ReportWarning:
+        return ReportWarning("planned", f"fitted on all rows, with settings and borders of bins from {self}")
+
+    def __str__(self) -> str:
+        return f"a sample of {self.rows:,} of {self.of:,} rows, drawn at random by {self.by!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ class Learned:
         What each of these says of all of them.
     sampled
         The sample of a larger table that it was fitted on.
+    planned
+        The sample by which its settings were chosen, where it was fitted on all rows of a table on a cluster.
     """
 
     spec: MethodSpec
@@ -96,6 +103,7 @@ class Learned:
     folds: Folds | None = None
     fits: FoldFits | None = None
     sampled: Sampled | None = None
+    planned: Sampled | None = None
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""
@@ -140,6 +148,7 @@ class Learned:
         worse = [each for each in differences if each.metric == "nll" and guard.worse(each)]
         return (
             *(() if self.sampled is None else [self.sampled.warning]),
+            *(() if self.planned is None else [self.planned.warning_of_plan]),
             *(() if self.choice is None else choice_warnings(self.choice)),
             *(ReportWarning("not-better", text.format(each)) for each in worse),
         )

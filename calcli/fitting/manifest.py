@@ -155,6 +155,7 @@ def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
     sampled = learned.sampled
     return {
         **({} if sampled is None else {"rows": sampled.rows, "sample": asdict(sampled)}),
+        **({} if learned.planned is None else {"planned": asdict(learned.planned)}),
         "holdout": scheme if units is None else {**scheme, "units": units},
         "before": values.get(RAW, {}),
         "after": values.get(name, {}),

@@ -118,7 +118,7 @@ class MethodSpec:
         Whether the order of binary scores survives: ``kept`` (ties may appear), ``kept or reversed``, ``changed``.
     sums
         Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``scores`` (from sums for
-        each distinct score), ``no``.
+        each distinct score), ``levels`` (level by level, for two classes), ``no``.
     reaches_ends
         Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
         Where that depends on the fit, its state has a parameter ``reaches_ends``.
@@ -173,7 +173,7 @@ class MethodSpec:
     contains_rows: bool = False
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
     keeps_top_class: bool = False
-    sums: Literal["yes", "binary", "scores", "no"] = "no"
+    sums: Literal["yes", "binary", "scores", "levels", "no"] = "no"
     reaches_ends: bool = False
     interval: bool = False
     auto: Literal["yes", "binary", "multiclass", "no"] = "no"

@@ -1,13 +1,17 @@
 """`fit` from sums on a cluster, in three passes over the table: workers add up rows, the driver finishes from the sums.
 
-Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver. Methods that
-need more than sums are fitted on a sample (`calcli.spark.sample`).
+Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver. The trees of
+mbct need more passes, and a sample for what is chosen before they grow (`calcli.spark.trees`). Methods that need more
+than sums are fitted on a sample alone (`calcli.spark.sample`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
 from calcli.engines.listener import Listener, stage
@@ -20,30 +24,39 @@ from calcli.fitting.recipe import AUTO
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
-from calcli.methods.base import Params
+from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
-from calcli.places import folder
+from calcli.metrics.catalog import MetricSpec
+from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
 from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource, Seconds
 from calcli.spark import session as spark
 from calcli.spark.passes import MOST_SCORES, FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
+from calcli.spark.sample import default_rows
 from calcli.spark.table import example_of, facts_of_sums, refuse_auto_bins, scaled
+from calcli.spark.trees import PLATT, PlanRows, can_grow, grown
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def fit(request: FitRequest, listener: Listener) -> FitResult | None:
-    """Fit a calibrator from sums, measure it on held-out rows, and keep it; None where it is no method of sums."""
-    # What is asked, before Spark is started.
-    chosen, guard = request.check()
+
+def checked(request: FitRequest) -> tuple[tuple[str, ...], Path | Url]:
+    """The paths of the table and of the artifact; refuses what cannot be, before Spark is started."""
     if request.output is None:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{request.method}")
     refuse_auto_bins(request.options)
     target = folder(request.output)
     store.check_target(target)
-    paths = paths_of(request.data, request.input_format, request.delimiter)
+    return tuple(paths_of(request.data, request.input_format, request.delimiter)), target
+
+
+def fit(request: FitRequest, listener: Listener) -> FitResult | None:
+    """Fit a calibrator from sums, measure it on held-out rows, and keep it; None where it is no method of sums."""
+    (chosen, guard), (paths, target) = request.check(), checked(request)
     rows_needed = request.sample or request.resample_by or request.order_by
     if rows_needed or request.method == AUTO or catalog.find(request.method).sums == "no":
         return None
@@ -53,46 +66,67 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
     with spark.session(request.master) as session:
         # The columns, and the fold of each row: a hash of its features and score, so that copies of a row are in one.
         table = spark.read(session, paths)
-        binding = bind(example_of(table, name, request.flags), request.flags, features=False)
-        if spec.load_sums(len(binding.classes)) is None:
+        example = example_of(table, name, request.flags)
+        binding = bind(example, request.flags, features=False)
+        count = spark.rows(table)
+        grows, most = spec.sums == "levels", default_rows(example)
+        if grows and (request.dry_run or not binding.binary or not can_grow(params) or count <= most):
+            return None
+        if not grows and spec.load_sums(len(binding.classes)) is None:
             return None
         for note in binding.notes:
             listener.note(note)
         if request.dry_run:
             return FitResult(binding, target)
         binding = scaled(table, binding, name)
-        folds = KeyedFolds(Holdout.parse(request.holdout, spark.rows(table)), spark.KEYS)
+        folds = KeyedFolds(Holdout.parse(request.holdout, count), spark.KEYS)
         rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
         keyed = spark.with_keys(table, outcome, request.seed)
-        # First pass: the sums of the method by fold, from which all calibrators follow.
+        # First pass: the sums of the method by fold, from which all calibrators follow, or on which trees begin.
         started = time.perf_counter()
-        with stage(listener, f"gathering the sums of {spec.name} on Spark"):
-            known = spark.total(keyed, rows.reads, SumsPass(rows, spec, params), name)
+        summed, settings = (PLATT, {}) if grows else (spec, params)
+        with stage(listener, f"gathering the sums of {summed.name} on Spark"):
+            known = spark.total(keyed, rows.reads, SumsPass(rows, summed, settings), name)
         known.judge()
-        fitted, held_out = _finished(request, spec, params, binding, folds, known)
+        finish: Finish = partial(_from_sums, spec, params, len(binding.classes))
+        planned = None
+        if grows:
+            with stage(listener, "drawing a sample on Spark"):
+                sample, rows = PlanRows.drawn(keyed, rows, most, request)
+            for note in set(rows.binding.notes) - set(binding.notes):
+                listener.note(note)
+            finish, planned = partial(grown, keyed, rows, sample, params, request.seed, listener), sample.sampled
+        fitted, held_out = _finished(request, binding, folds, known, finish)
         seconds = time.perf_counter() - started
-        # Second pass: the metrics of held-out rows.
-        calibrators = {spec.name: held_out}
-        measuring = MetricsPass(rows, calibrators, spec.name, fitted.post_processing, chosen, request.options)
-        with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
-            measured = spark.total(keyed, rows.reads, measuring, name)
-        # Third pass: their residuals, which `evaluate --drift` compares with. It needs the log-odds of the second.
-        residuals = None
-        if held_out:
-            with stage(listener, f"looking at the residuals of {spec.name} on Spark"):
-                products = spark.total(keyed, rows.reads, ResidualsPass(measuring, measured.log_odds), name)
-            residuals = DriftBaseline.of_sums(measured.log_odds, products)
+        measured, residuals = _measured(request, spec, keyed, rows, chosen, fitted.post_processing, held_out, listener)
     rows_held_out = measured.rows if held_out else 0
     learned = Learned(
-        spec, params, fitted, folds.holdout, Seconds(fit=seconds), known.ranking, residuals, rows_held_out
+        spec,
+        params,
+        fitted,
+        folds.holdout,
+        Seconds(fit=seconds),
+        known.ranking,
+        residuals,
+        rows_held_out,
+        planned=planned,
     )
     report = _report(request, learned, rows, known, measured)
-    return keep(request, learned, binding, report, guard, target)
+    return keep(request, learned, rows.binding, report, guard, target)
+
+
+Finish = Callable[[Sums, int | None], FittedMethod]
+"""A calibrator from the sums over the rows of all folds but one."""
+
+
+def _from_sums(spec: MethodSpec, params: Params, classes: int, sums: Sums, without: int | None) -> FittedMethod:
+    """A `Finish` that needs no more than the sums."""
+    return calibrator.finish(spec, sums, params, classes=classes)
 
 
 def _finished(
-    request: FitRequest, spec: MethodSpec, params: Params, binding: Binding, folds: KeyedFolds, known: FitSums
+    request: FitRequest, binding: Binding, folds: KeyedFolds, known: FitSums, finish: Finish
 ) -> tuple[FittedMethod, dict[int, FittedMethod]]:
     """From the sums the calibrator to keep, and for each held-out fold one that was fitted without it."""
     holdout = folds.holdout
@@ -104,8 +138,7 @@ def _finished(
         parts = [sums for place, sums in sorted(known.sums.items()) if place != fold]
         if not parts:
             raise FitError("all rows would be held out: too few of them differ", hint="try: --holdout none")
-        fitted = calibrator.finish(spec, sum(parts[1:], parts[0]), params, classes=len(known.weight))
-        return fitted.with_post_processing(post_processing)
+        return finish(sum(parts[1:], parts[0]), fold).with_post_processing(post_processing)
 
     held_out = {fold: without(fold) for fold in sorted(known.sums) if fold in folds.tests}
     if holdout.kind == "none":
@@ -113,6 +146,29 @@ def _finished(
     if not held_out:
         raise FitError(f"a share of {holdout} of the rows leaves nothing to hold out", hint="try: --holdout cv:5")
     return without() if holdout.refit_on_all else held_out[0], held_out
+
+
+def _measured(
+    request: FitRequest,
+    spec: MethodSpec,
+    keyed: DataFrame,
+    rows: KeyedRows,
+    chosen: Sequence[MetricSpec],
+    post_processing: PostProcessing,
+    held_out: dict[int, FittedMethod],
+    listener: Listener,
+) -> tuple[MetricSums, DriftBaseline | None]:
+    """The metrics of held-out rows, and what `evaluate --drift` compares with."""
+    # Second pass: the metrics of held-out rows.
+    measuring = MetricsPass(rows, {spec.name: held_out}, spec.name, post_processing, chosen, request.options)
+    with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
+        measured = spark.total(keyed, rows.reads, measuring, rows.name)
+    if not held_out:
+        return measured, None
+    # Third pass: their residuals. It needs the log-odds of the second.
+    with stage(listener, f"looking at the residuals of {spec.name} on Spark"):
+        products = spark.total(keyed, rows.reads, ResidualsPass(measuring, measured.log_odds), rows.name)
+    return measured, DriftBaseline.of_sums(measured.log_odds, products)
 
 
 def _report(request: FitRequest, learned: Learned, rows: KeyedRows, known: FitSums, measured: MetricSums) -> Report:

@@ -206,19 +206,19 @@ def drawn(
         leaving = outcome if unit is None else [column for column in table.columns if column != unit]
         with stage(listener, "drawing a sample on Spark"):
             keyed = spark.with_keys(table, leaving, request.seed)
-            most = request.sample or _default_rows(example)
-            sample = _drawn(keyed, name, most, None if unit else binding.label, unit, request)
+            most = request.sample or default_rows(example)
+            sample = draw(keyed, name, most, None if unit else binding.label, unit, request)
         yield sample
 
 
-def _default_rows(example: Source) -> int:
+def default_rows(example: Source) -> int:
     """How many rows a sample has where that is not said."""
     rows = example.raw.collect()
     return min(MOST_ROWS, int(MOST_BYTES * len(rows) / max(1, rows.estimated_size())))
 
 
-def _drawn(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | None, request: OnCluster) -> Sample:
-    """So many rows, by label if there is one, else whole units."""
+def draw(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | None, request: OnCluster) -> Sample:
+    """So many rows of a table with keys, by label if there is one, else whole units."""
     parts = _parts(keyed, label)
     rows = sum(part.rows for part in parts.values())
     if rows <= most:

@@ -40,6 +40,7 @@ from calcli.spark.formula import HUGE_METHOD, is_short, with_outputs
 from calcli.tables.arrays import Levels
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -60,6 +61,10 @@ KEYS = 1 << 30
 Total = TypeVar("Total")
 AddUp: TypeAlias = Callable[[Iterator[pl.DataFrame]], Total]
 """Makes a total of the rows of one task; totals have ``+=``, and both are pickled."""
+
+Block = TypeVar("Block")
+Encode: TypeAlias = Callable[[Iterator[pl.DataFrame]], Iterator[Block]]
+"""Makes blocks of the rows of one task; both are pickled."""
 
 
 @contextmanager
@@ -291,6 +296,42 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: st
         raise DataError(f"{name} has no rows")
     whole: Total = functools.reduce(operator.iadd, map(_unpacked, packed))
     return whole
+
+
+def in_blocks(table: DataFrame, reads: Sequence[str], encode: Encode[Block]) -> RDD[Block]:
+    """The rows as objects of Python that the workers make of them; only the columns `reads` are read."""
+    _refuse_paths(table, reads)
+    columns = _numbered(table.select(*map(_column, reads)))
+    packed = columns.mapInArrow(functools.partial(_packing, encode, list(reads)), "block binary")
+    return packed.rdd.map(_unpacking)
+
+
+def _packing(encode: Encode[Any], names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker, from the Arrow batches of one task to a row for each block."""
+    for block in encode(_larger(batch.rename_columns(names) for batch in batches)):
+        yield pa.RecordBatch.from_pydict({"block": pa.array([pickle.dumps(block)], pa.binary())})
+
+
+def _unpacking(row: Row) -> Any:
+    return pickle.loads(row.block)
+
+
+def kept(blocks: RDD[Block]) -> RDD[Block]:
+    """The blocks, which stay where they are made until `unpersist`: in memory, and beyond that on disk."""
+    from pyspark import StorageLevel
+
+    return blocks.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def sum_of_blocks(blocks: RDD[Block], add_up: Callable[[Iterable[Block]], Total]) -> Total:
+    """The total of all blocks, from the totals of the tasks, which have ``+``; in any order."""
+    with _failures():
+        whole: Total = blocks.mapPartitions(functools.partial(_of_task, add_up)).treeReduce(operator.add)
+    return whole
+
+
+def _of_task(add_up: Callable[[Iterable[Any]], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    yield add_up(blocks)
 
 
 def _adding_up(add_up: AddUp[Any], names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

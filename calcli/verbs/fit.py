@@ -33,14 +33,18 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
             return _fit(request, source, listener)
 
+    from calcli.spark.fit import checked
     from calcli.spark.fit import fit as fit_from_sums
     from calcli.spark.sample import drawn
+    from calcli.spark.session import session
 
-    found = fit_from_sums(request, listener)
-    if found is not None:
-        return found
-    with drawn(request, request.flags, request.resample_by, listener) as sample:
-        return _fit(request, sample.source, listener, sample)
+    checked(request)
+    with session(request.master):
+        found = fit_from_sums(request, listener)
+        if found is not None:
+            return found
+        with drawn(request, request.flags, request.resample_by, listener) as sample:
+            return _fit(request, sample.source, listener, sample)
 
 
 def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample | None = None) -> FitResult:

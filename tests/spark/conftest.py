@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.support.shell import ROOT, environment
-from tests.support.spark import HOST, Cluster, Driver, free_port, launch, launch_worker, wait_for
+from tests.support.spark import HOST, Cluster, Driver, free_port, launch, launch_worker, started, wait_for
 
 
 @pytest.fixture(scope="session")
 def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    place = tmp_path_factory.mktemp("driver")
-    with (place / "driver.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.spark_driver", cluster.url],
-            cwd=ROOT,
-            env=environment(SPARK_LOCAL_IP=HOST),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-    with process:  # that its input ends ends it
-        yield Driver(process, place)
+    with started(tmp_path_factory.mktemp("driver"), cluster.url) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Any]:
+    """A session of this process, with workers of its own."""
+    from calcli.spark import session as spark
+
+    with spark.session("local[2]") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
@@ -39,10 +35,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     master = launch(place, "master", name, "--host", HOST, "--port", str(port), "--webui-port", str(page))
     found = Cluster(f"spark://{HOST}:{port}", [])
     try:
-        wait_for(place / "master.log", "I have been elected leader")
+        wait_for(place / "master.log", "I have been elected leader", master)
         found.workers += [launch_worker(place, f"worker{index}", found.url) for index in range(2)]
-        for index in range(2):
-            wait_for(place / f"worker{index}.log", "Successfully registered with master")
+        for index, worker in enumerate(found.workers):
+            wait_for(place / f"worker{index}.log", "Successfully registered with master", worker)
         yield found
     finally:
         for process in [*found.workers, master]:

@@ -59,7 +59,7 @@ def test_many_small_files_a_large_one_and_an_empty_one(driver: Driver, tmp_path:
     table = tmp_path / "many"
     table.mkdir()
     rows = ordered(write_days(tmp_path / "days"))
-    few, rest = rows[:2000], rows[2000:]
+    few, rest = rows[:300], rows[300:]
     for place, part in enumerate(few.iter_slices(1)):
         part.write_parquet(table / f"{place}.parquet")
     rest.write_parquet(table / "large.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import calcli
 from tests.support.samples import breeds
 from tests.support.shell import calcli as run
 from tests.support.shell import environment
-from tests.support.spark import Driver, ordered, write_days
+from tests.support.spark import Driver, ordered, started, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
@@ -24,13 +25,18 @@ def days(tmp_path: Path) -> Path:
     return write_days(tmp_path / "days")
 
 
-def test_workers_without_python_apply_a_formula(days: Path, tmp_path: Path) -> None:
-    here, there = tmp_path / "here.parquet", tmp_path / "there"
-    calcli.fit(days, method="isotonic", output=tmp_path / "kept")
-    calcli.apply(tmp_path / "kept", days, here)
-    no_python = environment(PYSPARK_PYTHON="/bin/false")
-    done = run("apply", "kept", "days", "-o", "there", *LOCAL, cwd=tmp_path, env=no_python)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def without_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with started(tmp_path_factory.mktemp("driver"), "local[1]", PYSPARK_PYTHON="/bin/false") as found:
+        yield found
+
+
+def test_workers_without_python_apply_a_formula(days: Path, without_python: Driver, tmp_path: Path) -> None:
+    kept, here, there = tmp_path / "kept", tmp_path / "here.parquet", tmp_path / "there"
+    calcli.fit(days, method="isotonic", output=kept)
+    calcli.apply(kept, days, here)
+    done = without_python.run("apply", str(kept), str(days), "-o", str(there), "--engine", "spark")
+    assert done.code == 0, done.stderr
     one, other = ordered(here), ordered(there)
     assert other.drop("calibrated").equals(one.drop("calibrated"))
     np.testing.assert_allclose(other["calibrated"], one["calibrated"], rtol=0, atol=1e-12)
@@ -64,10 +70,13 @@ def test_the_last_line_of_a_worker_is_shown(days: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("evaluate", "days"), ("apply", "kept", "days", "-o", "there", "--extra")])
-def test_what_needs_python_says_so_in_a_line(days: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_what_needs_python_says_so_in_a_line(
+    days: Path, without_python: Driver, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     calcli.fit(days, method="platt", output=tmp_path / "kept")
-    done = run(*words, *LOCAL, cwd=tmp_path, env=environment(PYSPARK_PYTHON="/bin/false"))
-    assert done.returncode == 3
+    places = {name: str(tmp_path / name) for name in ("days", "kept", "there")}
+    done = without_python.run(*(places.get(word, word) for word in words), "--engine", "spark")
+    assert done.code == 3
     assert "/bin/false" in done.stderr.replace("\n", " ")
     assert done.stderr.rstrip().count("\n") <= 1
     assert "Traceback" not in done.stderr

@@ -12,8 +12,7 @@ import pytest
 
 import calcli
 from tests.support.samples import clicks
-from tests.support.shell import HANGS
-from tests.support.spark import Cluster, Driver, executors, write_days
+from tests.support.spark import Cluster, Driver, in_executors, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
@@ -29,7 +28,7 @@ def test_a_sample_is_the_same(tmp_path: Path, cluster: Cluster, driver: Driver) 
     time.sleep(1)
     cluster.kill_worker()
     done = driver.answer()
-    cluster.add_worker(tmp_path, "another")
+    cluster.add_worker(tmp_path, "another", driver)
     assert done["code"] == 0, done["stderr"]
     before, after = (calcli.load(tmp_path / name).manifest for name in ("before", "after"))
     assert [one.sha256 for one in before.payloads] == [one.sha256 for one in after.payloads]
@@ -52,13 +51,10 @@ def test_every_row_is_counted_once(
 ) -> None:
     """Killed as soon as it begins with another task."""
     table, rows = many
-    cluster.add_worker(tmp_path, "worker")
+    cluster.add_worker(tmp_path, "worker", driver)
     words = ("evaluate", str(table), "--metrics", "nll,auc", "--bootstrap", "100", "--format", "json")
     driver.begin(words=[*words, "--engine", "spark"])
-    until = time.monotonic() + HANGS
-    while not any("Running task" in log.read_text() for log in executors(tmp_path / "worker")):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    driver.until(lambda: in_executors(tmp_path / "worker", "Running task"))
     cluster.kill_worker()
     done = driver.answer()
     assert done["code"] == 0, done["stderr"]
@@ -75,10 +71,7 @@ def test_every_row_comes_once(
     (table, rows), kept, there = many, tmp_path / "kept", tmp_path / "there"
     calcli.fit(clicks(), method="platt", output=kept)
     driver.begin(words=["apply", str(kept), str(table), "-o", str(there), "--engine", "spark"])
-    until = time.monotonic() + HANGS
-    while not list(there.glob("_temporary/**/*.parquet")):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    driver.until(lambda: any(there.glob("_temporary/**/*.parquet")))
     assert not (there / "_SUCCESS").exists()
     cluster.kill_worker()
     done = driver.answer()

@@ -15,6 +15,7 @@ from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import LEAST
 from calcli.methods.calibrator import PLAIN
+from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.spark import passes
@@ -40,9 +41,9 @@ def rows_of(frame: pl.DataFrame, *, keep_going: bool = False) -> KeyedRows:
     return KeyedRows("days", binding, KeyedFolds(Holdout("cv", folds=3), KEYS), keep_going)
 
 
-def gathered(rows: KeyedRows, *frames: pl.DataFrame) -> FitSums:
+def gathered(rows: KeyedRows, *frames: pl.DataFrame, spec: MethodSpec = PLATT) -> FitSums:
     """As workers do: each gets the work as a pickle, and sends a pickle back."""
-    work = pickle.dumps(SumsPass(rows, PLATT, {}))
+    work = pickle.dumps(SumsPass(rows, spec, spec.resolve()))
     total, *others = (pickle.loads(pickle.dumps(pickle.loads(work)(iter([frame])))) for frame in frames)
     for other in others:
         total += other
@@ -62,6 +63,17 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
     assert parts.ranking is not None
     assert whole.ranking is not None
     assert parts.ranking.auc == pytest.approx(whole.ranking.auc, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", [row.name for row in catalog.specs() if row.sums in ("yes", "binary", "scores")])
+def test_every_method_of_sums_is_fitted_from_parts(name: str) -> None:
+    frame, spec = keyed(), catalog.find(name)
+    whole = KeyedRows("days", rows_of(frame).binding, None, keep_going=False)
+    total = gathered(whole, frame[:500], frame[500:501], frame[501:], spec=spec)
+    found = calibrator.finish(spec, total.sums[0], spec.resolve(), classes=2)
+    expected = calcli.fit(frame, method=name, holdout="none", flags=Flags(weight="w", features=())).model
+    scores = Batch(frame["logit"].to_numpy())
+    np.testing.assert_allclose(found.predict(scores), expected.predict(frame), rtol=0, atol=1e-10)
 
 
 def test_near_scores_are_one_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ pytest.importorskip("pyspark", reason="needs the extra spark")
 
 SPARK = ("--engine", "spark")
 WEIGHED = calcli.Flags(weight="w")
-FAST = {"trees": 3}
+FAST = {"trees": 3, "link": "odds", "lambda": 30}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,8 @@ def run(driver: Driver, *words: object) -> dict[str, Any]:
 
 def test_a_table_that_is_no_larger_comes_whole(days: Path, driver: Driver, keyed: pl.DataFrame, tmp_path: Path) -> None:
     """The same bytes as from its rows in the order of their keys, features and folds too."""
-    words = ("-m", "mbct", "--set", "trees=3", "--weight", "w", "--guard", "nll")
+    settings = [word for item in FAST.items() for word in ("--set", "{}={}".format(*item))]
+    words = ("-m", "mbct", *settings, "--weight", "w", "--guard", "nll")
     found = run(driver, "fit", days, *words, "-o", tmp_path / "there")
     rows = keyed.drop(KEY)
     here = calcli.fit(rows, method="mbct", params=FAST, flags=WEIGHED, guard="nll", output=tmp_path / "here")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,11 @@ import pytest
 import calcli
 import calcli.spark
 from calcli.errors import DataError, FileSystemError
-from calcli.spark import session as spark
 from tests.support.samples import clicks
 from tests.support.shell import ROOT, blocks
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with spark.session("local[1]") as found:
-        yield found
 
 
 @pytest.mark.parametrize(("method", "params"), [("isotonic", {}), ("recal", {"relation": "knn:age", "epochs": 20})])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,10 @@ import polars as pl
 import pytest
 
 from tests.support.samples import clicks
-from tests.support.shell import HANGS, environment
+from tests.support.shell import HANGS, ROOT, environment
+
+STARTS = 120
+"""Seconds within which what a process logs at its start is there."""
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
@@ -89,13 +95,15 @@ class Cluster:
     url: str
     workers: list[subprocess.Popen[bytes]]
 
-    def add_worker(self, place: Path, name: str) -> None:
-        """One more, whose executor takes tasks from now on."""
-        self.workers.append(launch_worker(place, name, self.url))
-        until = time.monotonic() + HANGS
-        while not any("Successfully registered with driver" in log.read_text() for log in executors(place / name)):
-            assert time.monotonic() < until, (place / f"{name}.log").read_text()
-            time.sleep(0.2)
+    def add_worker(self, place: Path, name: str, driver: Driver) -> None:
+        """One more, whose executor takes tasks of the driver from now on."""
+        worker = launch_worker(place, name, self.url)
+        self.workers.append(worker)
+
+        def ended() -> str | None:
+            return ended_with(worker, place / f"{name}.log") or ended_with(driver.process, driver.log)
+
+        wait_until(lambda: in_executors(place / name, "Successfully registered with driver"), ended)
 
     def kill_worker(self) -> None:
         """As a power cut would: with all its executors and their Python."""
@@ -120,6 +128,10 @@ class Driver:
     process: subprocess.Popen[str]
     place: Path
 
+    @property
+    def log(self) -> Path:
+        return self.place / "driver.log"
+
     def run(self, *words: str) -> Done:
         """How a command ends."""
         self.begin(words=list(words))
@@ -134,15 +146,42 @@ class Driver:
     def answer(self) -> dict[str, Any]:
         """Wait for what has come of it."""
         assert self.process.stdout is not None
+        if not self.answers(within=HANGS):
+            self.process.kill()  # what comes after it would get this answer
         line = self.process.stdout.readline()
-        assert line == "answered\n", (self.place / "driver.log").read_text()
+        assert line == "answered\n", self.log.read_text(errors="replace")
         found: dict[str, Any] = json.loads((self.place / "answer").read_text())
         return found
 
+    def answers(self, within: float) -> bool:
+        """Whether it has answered, or ended, after so many seconds."""
+        return bool(select.select([self.process.stdout], [], [], within)[0])
 
-def executors(worker: Path) -> list[Path]:
-    """The logs of a worker's executors."""
-    return list(worker.glob("*/*/stderr"))
+    def until(self, true: Callable[[], bool]) -> None:
+        """Wait for something that the command does before it answers."""
+        wait_until(true, lambda: "the driver has answered before that" if self.answers(within=0) else None)
+
+
+@contextmanager
+def started(place: Path, master: str, **variables: str) -> Iterator[Driver]:
+    """A driver, with variables of its environment."""
+    with (place / "driver.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.spark_driver", master],
+            cwd=ROOT,
+            env=environment(SPARK_LOCAL_IP=HOST, **variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    with process:  # that its input ends ends it
+        yield Driver(process, place)
+
+
+def in_executors(worker: Path, text: str) -> bool:
+    """Whether an executor of a worker has logged it."""
+    return any(text in log.read_text(errors="replace") for log in worker.glob("*/*/stderr"))
 
 
 def launch_worker(place: Path, name: str, url: str) -> subprocess.Popen[bytes]:
@@ -167,11 +206,26 @@ def launch(place: Path, name: str, program: str, *arguments: str) -> subprocess.
         )
 
 
-def wait_for(log: Path, text: str) -> None:
-    until = time.monotonic() + HANGS
-    while text not in log.read_text(errors="replace"):
-        assert time.monotonic() < until, log.read_text(errors="replace")
-        time.sleep(0.2)
+def wait_for(log: Path, text: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has logged it."""
+    wait_until(lambda: text in log.read_text(errors="replace"), lambda: ended_with(process, log))
+
+
+def ended_with(process: subprocess.Popen[Any], log: Path) -> str | None:
+    """What a process that has ended has logged."""
+    return None if process.poll() is None else f"it has ended: {log.read_text(errors='replace')}"
+
+
+def wait_until(true: Callable[[], bool], never: Callable[[], str | None]) -> None:
+    """Wait until it is true; fail where there is a reason for it to be so `never`."""
+    until = time.monotonic() + STARTS
+    while True:
+        why = never()  # asked first: what comes true and then ends has come true
+        if true():
+            return
+        assert why is None, why
+        assert time.monotonic() < until, f"it has not come true in {STARTS} s"
+        time.sleep(0.02)
 
 
 def free_port() -> int:

@@ -35,6 +35,7 @@ _MBCT = MethodSpec(
     needs=_ranking,
     explains=True,
     closed_form=True,
+    sums="levels",
     auto="binary",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),

@@ -124,7 +124,7 @@ class Forest:
         return replace(self, feature=new[self.feature])
 
     @cached_property
-    def _walk(self) -> Walk:
+    def walk(self) -> Walk:
         """The trees as `apply_trees` takes them."""
         # Each node but a root as the child of its parent; a parent's children are successive nodes.
         inner = self.feature >= 0
@@ -161,7 +161,7 @@ class Forest:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
 
         def work(block: slice) -> None:
-            apply_trees(codes[block], score[block], self.link, self._walk)
+            apply_trees(codes[block], score[block], self.link, self.walk)
 
         on_threads(work, spans(len(score), BLOCK))
 

@@ -1,16 +1,15 @@
 """Growing one tree: level by level, each node split by the feature that leaves the least loss (Huang et al. 2022, 4.3).
 
-The rows of a node are a range of a buffer. A level takes three steps: sums over the rows of each node by cell, which
-tell the loss after each split; the choice of a feature for each node (equation 12); and the rows moved to the ranges of
-the new nodes. They cannot move within a buffer, so there are two: rows of level d are in number d % 2, and those of a
-leaf stay where they are.
+A level takes three steps: sums over the rows of each node by cell, which tell the loss after each split; the choice of
+a feature for each node (equation 12); and the rows handed on to the new nodes. The first and the last are those of
+`TreeRows`: in the memory of this machine, or on a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,8 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
-from calcli.methods.mbct.kernels import Cells, Children, Codes, Places, Splits, split_search
-from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows
-
-Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
-"""What each split of each node would do to the loss, as `passes.search` finds it."""
+from calcli.methods.mbct.kernels import Children, Codes, Places, Splits, split_search
+from calcli.methods.mbct.nodes import Growth, Mask, Nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,23 +65,35 @@ class Tree:
         return cls(*(np.concatenate([getattr(level, name) for level in levels]) for name in cls.__match_args__))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LastSplits:
-    """The splits of the last level. Their children are leaves, so their rows are not moved: they lie by parent."""
+class TreeRows(Protocol):
+    """The rows that trees grow on, wherever they are; each is at a node of the level that grows, at first at the root.
 
-    buffer: int
-    parents: Nodes
-    children: Children
-    pattern: FloatArray
+    Attributes
+    ----------
+    facts
+        Of all rows, see `kernels.FACTS`.
+    """
 
+    facts: FloatArray
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grown:
-    """A tree, and where its rows are: `leaves` has those whose rows are in the first and in the second buffer."""
+    def search(self, levels: Sequence[Tree], nodes: Nodes, heavy: Mask) -> Splits:
+        """The branches that each heavy node of the last of the levels would have by each feature, and the outcome."""
+        ...
 
-    tree: Tree
-    leaves: tuple[Nodes, Nodes]
-    last: LastSplits | None
+    def split(self, nodes: Nodes, made: Mask, children: Children, into: Nodes, *, last: bool) -> None:
+        """Hand rows on: of these nodes those that are `made` have children, which are the nodes `into`.
+
+        The others are leaves, and so are all children of the last level.
+        """
+        ...
+
+    def calibrate(self, tree: Tree, rate: float) -> None:
+        """Calibrate the rows by a fraction of the step of the tree that has grown, and bring them back to the root."""
+        ...
+
+    def loss(self) -> float:
+        """The loss of all rows as they are calibrated."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,51 +135,43 @@ class _Overall:
         return loss
 
 
-def grow(
-    buffers: tuple[Rows, Rows], cells: Cells, facts: FloatArray, growth: Growth, search: Search = passes.search
-) -> Grown:
-    """Grow a tree on the rows of the first buffer, which have these facts; what the second holds is lost."""
-    nodes, code = passes.root_of(buffers[0], facts, growth), np.zeros(1, dtype=np.uint16)
+def grow(rows: TreeRows, growth: Growth) -> Tree:
+    """Grow a tree on these rows."""
+    nodes, code = passes.root_of(rows.facts, growth), np.zeros(1, dtype=np.uint16)
     overall = _Overall.of(nodes, growth)
     levels: list[Tree] = []
-    leaves: tuple[list[Nodes], list[Nodes]] = ([], [])
-    last: LastSplits | None = None
     tree_size = 1
     for depth in range(growth.depth):
-        here, there = depth % 2, 1 - depth % 2
-        level = Tree.of_level(nodes, code)
+        level, last = Tree.of_level(nodes, code), depth + 1 == growth.depth
         heavy = nodes.mass >= growth.min_weight
         if not heavy.any():
             levels.append(level)
-            leaves[here].append(nodes)
             break
 
         # The best split of each node.
-        splits = search(buffers[here], nodes.take(heavy), cells, growth)
+        splits = rows.search([*levels, level], nodes, heavy)
         choice = _choose(splits, nodes, heavy, growth)
         made = choice.feature >= 0
         firsts = np.concatenate([[0], np.cumsum(choice.branches[made])])
 
-        # The level as it will be kept; its leaves rest where they are.
+        # The level as it will be kept.
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
         level = replace(level, feature=choice.feature, first=first, branches=choice.branches)
         levels.append(replace(level, local=choice.local, split=choice.split, overall=overall.after(choice)))
-        leaves[here].append(nodes.take(~made))
         if not made.any():
             break
 
-        # The next level: its nodes, and their rows moved to the other buffer. Those of the last level stay.
+        # The next level: its nodes, and the rows handed on to them.
         parents = nodes.take(made)
-        code, nodes = _children(parents, choice.base[made], firsts, splits, growth)
+        code, into = _children(parents, choice.base[made], firsts, splits, growth)
         children = Children(choice.feature[made], firsts[:-1], firsts[1:], code)
-        if depth + 1 < growth.depth:
-            passes.move_to_children(buffers[here], buffers[there], parents, children, nodes.start)
-        else:
+        rows.split(nodes, made, children, into, last=last)
+        nodes = into
+        if last:
             levels.append(Tree.of_level(nodes, code))
-            last = LastSplits(here, parents, children, nodes.pattern)
-    return Grown(Tree.of_levels(levels), (Nodes.joined(leaves[0]), Nodes.joined(leaves[1])), last)
+    return Tree.of_levels(levels)
 
 
 def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:

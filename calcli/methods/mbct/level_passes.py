@@ -47,10 +47,10 @@ def log_loss(rows: Rows) -> float:
     return sum(on_threads(add, spans(len(rows), BLOCK)))
 
 
-def root_of(rows: Rows, facts: FloatArray, growth: Growth) -> Nodes:
+def root_of(facts: FloatArray, growth: Growth) -> Nodes:
     """All rows, which have these facts, as one node."""
     pattern = split_search.pattern_of(growth.link, facts[0], facts[1], growth.identity, growth.shrink)
-    return Nodes(np.array([0]), np.array([len(rows)]), np.array([pattern]), facts[None])
+    return Nodes(np.array([0]), np.array([int(facts[kernels.COUNT])]), np.array([pattern]), facts[None])
 
 
 def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
@@ -67,14 +67,17 @@ def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
 
     def large(place: int) -> Splits:
         node = nodes.take(slice(place, place + 1))
-        splits, histogram = _empty_splits(node, cells, rule), _histogram(rows, node, cells, rule)
-        heavy = np.flatnonzero(histogram[:, 0] + histogram[:, 1] >= rule.min_weight).astype(np.uint32)
-        end = split_search.search_node(
-            histogram, heavy, float(node.pattern[0]), node.facts[0], cells, rule, splits, 0, 0
-        )
-        return splits._replace(code=splits.code[:end], facts=splits.facts[:end])
+        return splits_of(_histogram(rows, node, cells, rule), node, cells, rule)
 
     return Splits.joined(_for_nodes(nodes, small, large))
+
+
+def splits_of(histogram: FloatArray, node: Nodes, cells: Cells, rule: Rule) -> Splits:
+    """`search` for one node, from the sums over its rows by cell."""
+    splits = _empty_splits(node, cells, rule)
+    heavy = np.flatnonzero(histogram[:, 0] + histogram[:, 1] >= rule.min_weight).astype(np.uint32)
+    end = split_search.search_node(histogram, heavy, float(node.pattern[0]), node.facts[0], cells, rule, splits, 0, 0)
+    return splits._replace(code=splits.code[:end], facts=splits.facts[:end])
 
 
 def _histogram(rows: Rows, node: Nodes, cells: Cells, rule: Rule) -> FloatArray:

@@ -9,13 +9,15 @@ it have calibrated, by default after Platt scaling.
 What the parameters leave open is chosen by log-loss on held-out rows, with no trees among the candidates.
 
 `coding` makes codes of features, `parameter_search` chooses settings, `boosting` grows tree after tree, `grow` one tree
-level by level with `level_passes` over the rows, whose inner loops are `kernels`; `forest` applies the trees.
+level by level; its rows are in `buffers`, with `level_passes` over them, whose inner loops are `kernels`, or on a
+cluster. `forest` applies the trees.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -25,9 +27,11 @@ from calcli.learners.catboost import most_important
 from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.mbct import kernels, rules
 from calcli.methods.mbct.boosting import fit_trees
+from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.forest import Forest, prob_of
 from calcli.methods.mbct.formula import calibrated
+from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
@@ -39,60 +43,123 @@ from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+    plan, rows = prepared(batch, params, seed)
+    boosting = plan.chosen.boosting
+    trees = fit_trees(Buffers(rows, plan.coder.offsets, boosting.growth, seed), boosting, plan.chosen.trees)
+    return plan.state(trees, params)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The calibration before the first tree: z' = slope z + intercept."""
+
+    slope: float
+    intercept: float
+
+    @classmethod
+    def of(cls, batch: Batch, params: Params, seed: int) -> Start:
+        """Platt scaling, or the raw score."""
+        if params["start"] == "raw":
+            return cls(1.0, 0.0)
+        fitted = platt.fit(batch, NO_SIDE_INPUTS, {}, seed)
+        return cls(fitted.number("a"), fitted.number("b"))
+
+    def of_scores(self, score: FloatArray) -> FloatArray:
+        z = score * self.slope
+        z += self.intercept
+        return z
+
+    @property
+    def text(self) -> str:
+        if (self.slope, self.intercept) == (1.0, 0.0):
+            return "First the raw score."
+        return f"First Platt scaling, z' = {self.slope:.6g} z {self.intercept:+.6g}."
+
+
+class Whole(NamedTuple):
+    """The weight of all rows that trees grow on, that of the positive ones, and the start from all of them."""
+
+    mass: float
+    positive: float
+    start: Start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What is known before the trees grow that are kept.
+
+    Attributes
+    ----------
+    average
+        The label rate of all rows, if leaves shall be held within what their rows support.
+    """
+
+    start: Start
+    coder: Coder
+    average: float | None
+    chosen: Chosen
+
+    def state(self, trees: Sequence[Tree], params: Params) -> State:
+        """The state, with the features that the trees split by."""
+        growth, rate = self.chosen.boosting.growth, self.chosen.boosting.rate
+        forest = Forest.of(trees, growth.link, rate, average=self.average)
+        used = forest.used
+        link = next(name for name, code in LINKS.items() if code == growth.link)
+        shrinkage = "lambda" if link == "odds" else "tau"
+        values: dict[str, Json] = {
+            SETTINGS: {"link": link, "trees": len(forest), shrinkage: growth.shrink},
+            "a": self.start.slope,
+            "b": self.start.intercept,
+            "link": link,
+            "trees": len(forest),
+            "depth": growth.depth,
+            "rate": rate,
+            "shrinkage": growth.shrink,
+            "min_rows": growth.min_weight,
+            "split_loss": growth.split_loss,
+            "alpha": number(params, "alpha"),
+        }
+        features, arrays = self.coder.only(used).to_arrays(), forest.renumbered(used).to_arrays()
+        held = {} if self.average is None or growth.link == kernels.ODDS else {SUPPORTED: forest.bound}
+        return State(values, {**prefixed("feature", features), **prefixed("tree", arrays), **held})
+
+
+def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None) -> tuple[Plan, Rows]:
+    """The plan, and the rows as trees see them; where these are a sample, the trees will grow on the `whole`."""
     # The rows that count, calibrated by the start and coded.
-    if batch.weight is not None and not (positive := batch.weight > 0).all():
-        batch = batch.take(positive)
-    start = _Start.of(batch, params, seed)
-    candidates = boosting_settings(batch, params)
+    batch = weighted_rows(batch)
+    mass, positive = float(batch.weights.sum()), float(batch.weights @ batch.labels)
+    whole = whole or Whole(mass, positive, Start.of(batch, params, seed))
+    share = mass / whole.mass
+    candidates = boosting_settings(whole.mass, whole.positive, params)
     names = most_important(batch.features, batch.labels, batch.weight, count=int(number(params, "features")), seed=seed)
     coder = learn_codes(
         batch,
         names,
-        least=min(boosting.growth.min_weight for boosting in candidates),
+        least=share * min(boosting.growth.min_weight for boosting in candidates),
         bins=int(number(params, "bins")),
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
-    weight = np.empty(0) if batch.weight is None else batch.weight.copy()  # rows are moved, and weights with them
-    average = average_rate(batch, params)
-    rows = Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
+    average = support.average(whole.positive, whole.mass) if params["hold"] is True else None
+    rows = rows_of(batch, whole.start, coder)
 
-    # The settings, and the trees on all rows.
+    # The settings.
     chosen = Chosen(candidates[0], most_trees(params))
     if params["trees"] == "auto" or len(candidates) > 1:
-        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed, average, batch.units)
-    growth, rate = chosen.boosting.growth, chosen.boosting.rate
-    forest = Forest.of(
-        fit_trees(rows, coder.offsets, chosen.boosting, chosen.trees, seed), growth.link, rate, average=average
-    )
-
-    # The state, with the features that the trees split by.
-    used = forest.used
-    link = next(name for name, code in LINKS.items() if code == growth.link)
-    shrinkage = "lambda" if link == "odds" else "tau"
-    values: dict[str, Json] = {
-        SETTINGS: {"link": link, "trees": len(forest), shrinkage: growth.shrink},
-        "a": start.slope,
-        "b": start.intercept,
-        "link": link,
-        "trees": len(forest),
-        "depth": growth.depth,
-        "rate": rate,
-        "shrinkage": growth.shrink,
-        "min_rows": growth.min_weight,
-        "split_loss": growth.split_loss,
-        "alpha": number(params, "alpha"),
-    }
-    features, trees = coder.only(used).to_arrays(), forest.renumbered(used).to_arrays()
-    held = {} if average is None or growth.link == kernels.ODDS else {SUPPORTED: forest.bound}
-    return State(values, {**prefixed("feature", features), **prefixed("tree", trees), **held})
+        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed, average, batch.units, share)
+    return Plan(whole.start, coder, average, chosen), rows
 
 
-def average_rate(batch: Batch, params: Params) -> float | None:
-    """The label rate of all rows, if leaves shall be held within what their rows support."""
-    if params["hold"] is not True:
-        return None
-    return support.average(float(batch.weights @ batch.labels), float(batch.weights.sum()))
+def weighted_rows(batch: Batch) -> Batch:
+    """The rows of positive weight."""
+    return batch if batch.weight is None or (positive := batch.weight > 0).all() else batch.take(positive)
+
+
+def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
+    """Rows as trees see them before the first; they are moved, and weights with them."""
+    weight = np.empty(0) if batch.weight is None else batch.weight.copy()
+    return Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -123,38 +190,11 @@ def explain(state: State) -> tuple[Section, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """The calibration before the first tree: z' = slope z + intercept."""
-
-    slope: float
-    intercept: float
-
-    @classmethod
-    def of(cls, batch: Batch, params: Params, seed: int) -> _Start:
-        """Platt scaling, or the raw score."""
-        if params["start"] == "raw":
-            return cls(1.0, 0.0)
-        fitted = platt.fit(batch, NO_SIDE_INPUTS, {}, seed)
-        return cls(fitted.number("a"), fitted.number("b"))
-
-    def of_scores(self, score: FloatArray) -> FloatArray:
-        z = score * self.slope
-        z += self.intercept
-        return z
-
-    @property
-    def text(self) -> str:
-        if (self.slope, self.intercept) == (1.0, 0.0):
-            return "First the raw score."
-        return f"First Platt scaling, z' = {self.slope:.6g} z {self.intercept:+.6g}."
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
     """A state, unpacked."""
 
-    start: _Start
+    start: Start
     coder: Coder
     forest: Forest
 
@@ -164,4 +204,4 @@ def _unpacked(state: State) -> _Model:
     coder = Coder.from_arrays(unprefixed("feature", state.arrays))
     link, bound = LINKS[str(state.params["link"])], state.array(SUPPORTED) if SUPPORTED in state.arrays else None
     forest = Forest.from_arrays(link, unprefixed("tree", state.arrays), coder.codes, bound)
-    return _Model(_Start(state.number("a"), state.number("b")), coder, forest)
+    return _Model(Start(state.number("a"), state.number("b")), coder, forest)

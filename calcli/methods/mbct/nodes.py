@@ -150,5 +150,9 @@ class Growth:
 def cells_of(rows: Rows, offsets: Places) -> Cells:
     """The cells of these rows; `offsets` as in `Cells`."""
     squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
-    grids = np.array([sums.grid(rows.mass), sums.grid(squares)])
-    return Cells(offsets.astype(np.uint32), grids, len(rows.weight) > 0)
+    return cells_of_sums(offsets, rows.mass, squares, weighted=len(rows.weight) > 0)
+
+
+def cells_of_sums(offsets: Places, mass: float, squares: float, *, weighted: bool) -> Cells:
+    """The same, from the sum of the weights and of their squares."""
+    return Cells(offsets.astype(np.uint32), np.array([sums.grid(mass), sums.grid(squares)]), weighted)

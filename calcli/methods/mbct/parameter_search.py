@@ -14,10 +14,10 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray, Units
 from calcli.methods.mbct.boosting import Boosted, Boosting
+from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.forest import Forest, score_of
 from calcli.methods.mbct.kernels import Places, predict
 from calcli.methods.mbct.nodes import Rows
-from calcli.methods.mbct.row_losses import search_for
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.folds import Split, tested
 from calcli.numeric.score_folds import share_by_score, splits_by_score
@@ -56,17 +56,17 @@ def choose(
     seed: int,
     average: float | None = None,
     units: Units | None = None,
+    share: float = 1.0,
 ) -> Chosen:
     """The best of the candidates, and up to `most` trees; `score` is the rows' own, before any calibration.
 
     `average` is the label rate of all rows, if leaves are held within what their rows support; `units` are the rows
-    that belong together.
+    that belong together. These rows may be a `share` of those that trees will grow on.
     """
     # A sample of many rows, with leaves of the same share of them.
-    share = 1.0
     if len(rows) > MOST_ROWS:
         part = share_by_score(score, MOST_ROWS / len(rows), seed, "mbct/sample")
-        rows, score, share = rows.take(part), score[part], float(part.mean())
+        rows, score, share = rows.take(part), score[part], share * float(part.mean())
         units = None if units is None else units.take(part)
 
     # Boost each candidate on the rows outside each test set, and sum the test losses by number of trees.
@@ -132,7 +132,7 @@ def _loss_curve(
     curve = [(float(weight @ loss), 0.0, 0.0)]
     # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
     lowest = 0
-    for tree in islice(Boosted(train, offsets, boosting, search_for(boosting.growth, seed)), most):
+    for tree in islice(Boosted(Buffers(train, offsets, boosting.growth, seed), boosting), most):
         if len(tree) == 1:
             break
         Forest.of([tree], link, boosting.rate, average=average).calibrate(test.codes, score)

@@ -13,7 +13,6 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
-from calcli.methods.mbct.grow import Search
 from calcli.methods.mbct.kernels import Cells, Places, Splits, split_search, update
 from calcli.methods.mbct.nodes import Growth, Nodes, Rows
 from calcli.numeric import losses
@@ -24,6 +23,9 @@ VIEWS = 100
 
 MOST_BINS = 5000
 """The sweep over numbers of bins ends here."""
+
+Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
+"""What each split of each node would do to the loss, as `passes.search` finds it."""
 
 Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
 """A loss of rows, from probabilities, labels and weights."""
@@ -53,7 +55,7 @@ def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float
     if growth.split_loss == "nll":
         return lambda rows, facts: passes.log_loss(rows) / rows.mass
     if growth.split_loss == "mvce":
-        return lambda rows, facts: _closed_form(facts, growth)
+        return lambda rows, facts: loss_of_facts(facts, growth)
     loss = _loss_for(growth, seed)
 
     def overall(rows: Rows, facts: FloatArray) -> float:
@@ -63,7 +65,7 @@ def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float
     return overall
 
 
-def _closed_form(facts: FloatArray, growth: Growth) -> float:
+def loss_of_facts(facts: FloatArray, growth: Growth) -> float:
     """The loss of rows with these facts, from sums."""
     outcome = np.zeros((1, kernels.OUTCOMES))
     split_search.judge_unsplit(facts, growth.identity, growth.link, outcome[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from calcli.batch import Batch
 from calcli.methods.base import Params, number
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.boosting import Boosting
@@ -25,9 +24,9 @@ GRID = (("odds", 30.0), ("odds", 100.0), ("odds", 10.0), ("linear", 30.0))
 """Link and shrinkage, each tried where it is left open; the best guess is first."""
 
 
-def boosting_settings(batch: Batch, params: Params) -> list[Boosting]:
-    """All candidates that the parameters admit, each once."""
-    min_weight, loss = min_weight_of(batch, params), cast(SplitLoss, params["split_loss"])
+def boosting_settings(mass: float, positive: float, params: Params) -> list[Boosting]:
+    """All candidates that the parameters admit, each once; for rows of this weight, and that of the positive ones."""
+    min_weight, loss = min_weight_of(mass, positive, params), cast(SplitLoss, params["split_loss"])
     depth = DEPTH if params["depth"] == AUTO else int(number(params, "depth"))
     rate = RATE if params["rate"] == AUTO else number(params, "rate")
     candidates: list[Boosting] = []
@@ -44,12 +43,11 @@ def most_trees(params: Params) -> int:
     return MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
 
 
-def min_weight_of(batch: Batch, params: Params) -> float:
+def min_weight_of(mass: float, positive: float, params: Params) -> float:
     """beta: the least weight of a branch."""
-    given, mass = params["min_rows"], float(batch.weights.sum())
+    given = params["min_rows"]
     if given == "eq13":
-        rate = float(batch.weights @ batch.labels) / mass
-        return least_by_equation_13(rate, mass, alpha=number(params, "alpha"), error=number(params, "error"))
+        return least_by_equation_13(positive / mass, mass, alpha=number(params, "alpha"), error=number(params, "error"))
     return least_by_rows(mass) if given == AUTO else number(params, "min_rows")
 
 

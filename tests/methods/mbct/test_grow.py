@@ -11,8 +11,9 @@ from calcli.methods.mbct import grow as growing
 from calcli.methods.mbct import kernels, row_losses
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.boosting import Boosted, Boosting, fit_trees
+from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.forest import Forest, applied, prob_of, score_of
-from calcli.methods.mbct.grow import Grown, Search, Tree
+from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import split_search
 from calcli.methods.mbct.nodes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
@@ -34,11 +35,13 @@ def rows_of(count: int = 700, seed: int = 0, *, weighted: bool = False) -> Rows:
     return Rows(codes, prob, label, weight)
 
 
-def grow(rows: Rows, growth: Growth, search: Search = passes.search) -> Grown:
+def grow(rows: Rows, growth: Growth) -> Tree:
     """A tree on a copy of the rows."""
-    mine = copied(rows)
-    cells = cells_of(mine, OFFSETS)
-    return growing.grow((mine, mine.room()), cells, passes.totals(mine, cells, growth.link), growth, search)
+    return growing.grow(buffered(rows, growth), growth)
+
+
+def buffered(rows: Rows, growth: Growth) -> Buffers:
+    return Buffers(copied(rows), OFFSETS, growth, 0)
 
 
 def copied(rows: Rows) -> Rows:
@@ -81,13 +84,13 @@ def test_trees_are_those_of_the_definition(link, loss, weighted, depth, least, s
     growth = Growth(LINKS[link], loss, depth, least, shrink)
     wanted = oracle_of(rows, link, growth)
     assert wanted.feature >= 0
-    assert_same(grow(rows, growth).tree, 0, wanted, rows)
+    assert_same(grow(rows, growth), 0, wanted, rows)
 
 
 def grown_in_blocks(rows: Rows, growth: Growth, monkeypatch, block: int, threads: int) -> Tree:
     monkeypatch.setattr(passes, "BLOCK", block)
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-    return grow(rows, growth).tree
+    return grow(rows, growth)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -147,7 +150,7 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
         rows = Rows(drawn.codes + np.uint16(1), drawn.prob, drawn.label, drawn.weight)
         growth = Growth(kernels.LINEAR, "mvce", 1, 5.0, 0.0)
         cells = cells_of(rows, offsets)
-        root = passes.root_of(rows, passes.totals(rows, cells, kernels.LINEAR), growth)
+        root = passes.root_of(passes.totals(rows, cells, kernels.LINEAR), growth)
         outcome = passes.search(rows, root, cells, growth).outcome
         assert (outcome[0, :, kernels.BRANCHES] == np.array(CARDS) + 1).all()
         loss = growth.losses(outcome[0], root.count, root.mass)
@@ -197,9 +200,9 @@ def test_boosting_leaves_rows_where_their_leaves_lead(link) -> None:
     """Rows that move from level to level end up with what a walk through the trees gives their codes."""
     rows = rows_of(900, seed=4, weighted=True)
     how = Boosting(Growth(LINKS[link], "mvce", 3, 20.0, 2.0), 0.5)
-    boosted = Boosted(copied(rows), OFFSETS, how, passes.search)
+    boosted = Boosted(buffered(rows, how.growth), how)
     trees = [next(boosted) for _ in range(4)]
-    last = boosted.rows
+    last = boosted.rows.rows
     forest = Forest.of(trees, LINKS[link], 0.5)
     score = score_of(last.prob, LINKS[link])
     start = score_of(rows.prob, LINKS[link])
@@ -218,7 +221,7 @@ def test_the_loss_of_all_rows_after_the_last_split_is_that_of_the_tree() -> None
     rare = drawn.label * (np.arange(1500) % 4 == 0).astype(np.uint8)
     rows = Rows(drawn.codes, drawn.prob, rare, drawn.weight)
     growth = Growth(kernels.LINEAR, "mvce", 3, 30.0, 0.0)
-    tree = grow(rows, growth).tree
+    tree = grow(rows, growth)
     forest = Forest.of([tree], kernels.LINEAR, 1.0)
     prob = rows.prob.copy()
     forest.calibrate(rows.codes, prob)
@@ -232,7 +235,7 @@ def test_the_loss_of_all_rows_after_the_last_split_is_that_of_the_tree() -> None
 def test_trees_stop_when_the_training_loss_no_longer_falls() -> None:
     rows = rows_of(400, seed=3)
     how = Boosting(Growth(kernels.LINEAR, "mvce", 2, 40.0, 0.0), 1.0)
-    trees = fit_trees(copied(rows), OFFSETS, how, 200, 0)
+    trees = fit_trees(buffered(rows, how.growth), how, 200)
     assert 0 < len(trees) < 200
 
     def loss(count: int) -> float:
@@ -242,15 +245,15 @@ def test_trees_stop_when_the_training_loss_no_longer_falls() -> None:
 
     found = [loss(count) for count in range(len(trees) + 1)]
     assert (np.diff(found) < 0).all()
-    assert fit_trees(copied(rows), OFFSETS, how, 3, 0)[2].feature.tolist() == trees[2].feature.tolist()
+    assert fit_trees(buffered(rows, how.growth), how, 3)[2].feature.tolist() == trees[2].feature.tolist()
 
 
 def test_too_few_rows_make_a_tree_of_its_root() -> None:
     rows = rows_of(30)
     growth = Growth(kernels.ODDS, "nll", 3, 31.0, 1.0)
     grown = grow(rows, growth)
-    assert grown.tree.feature.tolist() == [-1]
-    assert fit_trees(rows_of(30), OFFSETS, Boosting(growth, 1.0), 9, 0)[1:] == []
+    assert grown.feature.tolist() == [-1]
+    assert fit_trees(buffered(rows_of(30), growth), Boosting(growth, 1.0), 9)[1:] == []
 
 
 @pytest.mark.parametrize("loss", ["mvce-sampled", "ece", "ece-sweep"])
@@ -259,7 +262,7 @@ def test_losses_of_rows_see_what_a_split_makes_of_them(loss, link) -> None:
     """The first split is the best of all, each tried by hand."""
     rows = rows_of(600, seed=5, weighted=loss == "ece")
     growth = Growth(LINKS[link], loss, 1, 30.0, 2.0)
-    tree = grow(rows, growth, row_losses.search_for(growth, 0)).tree
+    tree = grow(rows, growth)
     oracle = Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, link, loss, 1, 30.0, 2.0)
     above = oracle.fit_pattern(np.arange(600), 1.0 if link == "linear" else 0.0)
     found = []

@@ -107,6 +107,20 @@ def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
 
 
 @compiled
+def leaves_of(codes: Codes, walk: Walk) -> Table:
+    """The number of each row's leaf in the first of the trees."""
+    nodes, children = walk.nodes, walk.children
+    at = np.full(len(codes), walk.roots[0])
+    low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
+    for _ in range(walk.depths[0]):
+        for row in range(len(at)):
+            node = nodes[at[row]]
+            code = np.uint64(codes[row, node >> np.uint64(49)])
+            at[row] = children[(node & low_bits) + min(code, (node >> np.uint64(32)) & more_bits)]
+    return at
+
+
+@compiled
 def row_losses(score: FloatArray, label: Flags, link: int, out: FloatArray) -> None:
     """The log-loss of each row; `score` as in `apply_trees`."""
     for row in range(len(score)):

@@ -1,0 +1,271 @@
+"""`fit -m mbct` on a cluster: trees grow level by level, from sums over all rows.
+
+The rows stay on the cluster, as blocks of codes, probabilities so far and labels. For each level the workers sum them
+by node and cell, and this machine chooses the splits, both with the code of one machine. These sums are exact
+(`calcli.numeric.sums`), so that the trees are those of one machine that holds the rows. Only what is chosen before the
+trees grow comes from a sample: which features, the borders of their bins, and the settings that are left open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from calcli.batch import Batch, FloatArray, IntArray, spans
+from calcli.engines.listener import Listener, stage
+from calcli.fitting.learn import Sampled
+from calcli.fitting.requests import FitRequest
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import Params, Sums
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.mbct import kernels, row_losses
+from calcli.methods.mbct import level_passes as passes
+from calcli.methods.mbct.boosting import fit_trees
+from calcli.methods.mbct.coding import Coder
+from calcli.methods.mbct.forest import Forest
+from calcli.methods.mbct.grow import Tree
+from calcli.methods.mbct.kernels import Cells, Children, Rule, Splits, predict, split_search, update
+from calcli.methods.mbct.kernels.predict import Walk
+from calcli.methods.mbct.mbct import Start, Whole, prepared, rows_of, weighted_rows
+from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows, cells_of_sums
+from calcli.numeric.moments import ScoreMoments
+from calcli.spark import session as spark
+from calcli.spark.passes import KeyedRows
+from calcli.spark.sample import draw
+from calcli.tables.binding import bind
+from calcli.tables.load import load
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
+
+PLATT = catalog.find("platt")
+"""Trees start from it; its sums tell the weight of the rows too."""
+
+MBCT = catalog.find("mbct")
+
+FOLD = "__calcli_fold"
+"""The key of a row's fold, beside the key that it is drawn by."""
+
+MOST_SUMS = 1 << 21
+"""So many sums at most (16 MB) are made at a time: those of some of the nodes, or of one that has more."""
+
+RENEWED = 32
+"""After so many trees the blocks are made anew from the table: Spark must remember how each was made."""
+
+
+def can_grow(params: Params) -> bool:
+    """Whether the loss that a split must lower follows from sums."""
+    return params["split_loss"] in ("nll", "mvce")
+
+
+@dataclass(frozen=True)
+class PlanRows:
+    """Rows that come to this machine, by which features, borders and settings are chosen, and the fold of each."""
+
+    batch: Batch
+    fold: IntArray
+    sampled: Sampled
+
+    @classmethod
+    def drawn(cls, keyed: DataFrame, rows: KeyedRows, most: int, request: FitRequest) -> tuple[PlanRows, KeyedRows]:
+        """So many of the rows at most, and these with their features; there must be more."""
+        binding = rows.binding
+        outcome = [column for column in (binding.label, binding.weight) if column is not None]
+        twice = spark.with_keys(keyed.withColumnRenamed(spark.KEY, FOLD), [*outcome, FOLD], request.seed + 1)
+        sample = draw(twice, rows.name, most, binding.label, None, request)
+        bound = bind(sample.source, replace(request.flags, ignore=(*request.flags.ignore, FOLD)))
+        request.check_installed(request.sides.roles, len(bound.features))
+        binding = replace(binding, features=bound.features, dropped=bound.dropped, notes=bound.notes)
+        if not binding.features:
+            raise calibrator.no_features(MBCT)
+        loaded = load(sample.source, binding, features=True, bad_rows="null", check_scale=False)
+        key = sample.source.raw.select(FOLD).collect().to_series().to_numpy()
+        key = key if loaded.row_numbers is None else key[loaded.row_numbers]
+        assert rows.folds is not None
+        assert sample.sampled is not None
+        return cls(loaded.batch, rows.folds.of(key), sample.sampled), replace(rows, binding=binding, features=True)
+
+
+def grown(
+    keyed: DataFrame,
+    rows: KeyedRows,
+    sample: PlanRows,
+    params: Params,
+    seed: int,
+    listener: Listener,
+    sums: Sums,
+    without: int | None,
+) -> FittedMethod:
+    """mbct, fitted on the rows of all folds but one; `sums` are those of `PLATT` over these rows."""
+    begun = calibrator.finish(PLATT, sums, {}, classes=2)
+    start = Start(begun.state.number("a"), begun.state.number("b"))
+    weights = ScoreMoments.of(sums.arrays)
+    raw = params["start"] == "raw"
+    whole = Whole(weights.weight, weights.weight_positive, Start(1.0, 0.0) if raw else start)
+    kept = slice(None) if without is None else sample.fold != without
+    with stage(listener, "choosing the settings of mbct"):
+        plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
+    boosting = plan.chosen.boosting
+    with stage(listener, "growing trees on Spark"):
+        blocks = spark.in_blocks(keyed, rows.reads, _InBlocks(rows, plan.start, plan.coder, without))
+        table = BlockRows(blocks, plan.coder.offsets, boosting.growth)
+        try:
+            trees = fit_trees(table, boosting, plan.chosen.trees)
+        finally:
+            table.blocks.unpersist()
+    return replace(begun, spec=MBCT, state=plan.state(trees, params))
+
+
+@dataclass(frozen=True)
+class _InBlocks:
+    """On a worker, the rows of one task as trees see them, without those of a fold."""
+
+    rows: KeyedRows
+    start: Start
+    coder: Coder
+    without: int | None
+
+    def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Rows]:
+        for batch, folds in self.rows.of(frames):
+            kept = weighted_rows(batch if self.without is None else batch.take(folds != self.without))
+            if len(kept):
+                yield rows_of(kept, self.start, self.coder)
+
+
+@dataclass(eq=False)
+class BlockRows:
+    """`grow.TreeRows` on a cluster, for split losses that follow from sums.
+
+    Attributes
+    ----------
+    blocks
+        The rows as the trees so far have calibrated them.
+    """
+
+    blocks: RDD[Rows]
+    offsets: kernels.Places
+    growth: Growth
+    facts: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first, self._walks = self.blocks, list[Walk]()
+        self.blocks = spark.kept(self.blocks)
+        mass, squares, weighted = spark.sum_of_blocks(self.blocks, _weights).tolist()
+        self._cells = cells_of_sums(self.offsets, mass, squares, weighted=weighted > 0)
+        self._mass: float = mass
+        self._begin()
+
+    def search(self, levels: Sequence[Tree], nodes: Nodes, heavy: Mask) -> Splits:
+        rule, searched = self.growth.rule, nodes.take(heavy)
+        if len(levels) == 1:
+            return passes.splits_of(self._root, nodes, self._cells, rule)
+        tree = Tree.of_levels(levels)
+        numbers = len(tree) - len(nodes) + np.flatnonzero(heavy)
+        found: list[Splits] = []
+        for part in spans(len(numbers), max(1, MOST_SUMS // self._root.size)):
+            adding = _ByNode(Forest.of([tree], rule.link, 1.0).walk, numbers[part], self._cells, rule)
+            histograms = spark.sum_of_blocks(self.blocks, adding)
+            each = (searched.take(slice(place, place + 1)) for place in range(part.start, part.start + len(histograms)))
+            found += [passes.splits_of(*pair, self._cells, rule) for pair in zip(histograms, each, strict=True)]
+        return Splits.joined(found)
+
+    def split(self, nodes: Nodes, made: Mask, children: Children, into: Nodes, *, last: bool) -> None:
+        """Each pass walks through the levels so far."""
+
+    def calibrate(self, tree: Tree, rate: float) -> None:
+        link, before = self.growth.link, self.blocks
+        self._walks.append(Forest.of([tree], link, rate).walk)
+        anew = len(self._walks) % RENEWED == 0
+        blocks, walks = (self._first, self._walks) if anew else (before, self._walks[-1:])
+        self.blocks = spark.kept(blocks.map(_Calibrating(list(walks), link)))
+        self._begin()
+        before.unpersist()
+
+    def loss(self) -> float:
+        if self.growth.split_loss == "nll":
+            return self._log_loss / self._mass
+        return row_losses.loss_of_facts(self.facts, self.growth)
+
+    def _begin(self) -> None:
+        """Facts, loss and cells of all rows as they are."""
+        total = spark.sum_of_blocks(self.blocks, _AtRoot(self._cells, self.growth.rule))
+        self.facts, self._log_loss, self._root = total.facts, math.fsum(total.losses), total.histogram
+
+
+def _weights(blocks: Iterable[Rows]) -> FloatArray:
+    """On a worker, the sums of the weights and of their squares, and how many blocks have any."""
+    total = np.zeros(3)
+    for rows in blocks:
+        total += rows.mass, float(rows.weights @ rows.weights), len(rows.weight) > 0
+    return total
+
+
+@dataclass
+class _Root:
+    """Sums over rows, and the log-loss of each block: sums of these would depend on their order."""
+
+    facts: FloatArray
+    losses: list[float]
+    histogram: FloatArray
+
+    def __add__(self, other: _Root) -> _Root:
+        return _Root(self.facts + other.facts, self.losses + other.losses, self.histogram + other.histogram)
+
+
+@dataclass(frozen=True)
+class _AtRoot:
+    """On a worker, the sums over the rows of one task."""
+
+    cells: Cells
+    rule: Rule
+
+    def __call__(self, blocks: Iterable[Rows]) -> _Root:
+        total = _Root(np.zeros(kernels.FACTS), [], self.cells.histogram(squares=self.rule.squares))
+        for rows in blocks:
+            total.facts += passes.totals(rows, self.cells, self.rule.link, squares=self.rule.squares)
+            total.losses.append(update.log_loss(rows.prob, rows.label, rows.weight))
+            split_search.add_to_histogram(rows.arrays, 0, len(rows), self.cells, self.rule, total.histogram)
+        return total
+
+
+@dataclass(frozen=True)
+class _ByNode:
+    """On a worker, the sums over the rows of one task by cell, for each of these nodes of the tree that grows."""
+
+    walk: Walk
+    numbers: kernels.Places
+    cells: Cells
+    rule: Rule
+
+    def __call__(self, blocks: Iterable[Rows]) -> FloatArray:
+        histogram = self.cells.histogram(squares=self.rule.squares)
+        total = np.zeros((len(self.numbers), *histogram.shape))
+        place = np.full(len(self.walk.nodes), -1, dtype=np.int32)
+        place[self.numbers] = np.arange(len(self.numbers))
+        for rows in blocks:
+            at = place[predict.leaves_of(rows.codes, self.walk)]
+            order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
+            here = rows.take(order)
+            ends = np.cumsum(np.bincount(at[order], minlength=len(total)))
+            for node, (start, stop) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False)):
+                split_search.add_to_histogram(here.arrays, start, stop, self.cells, self.rule, total[node])
+        return total
+
+
+@dataclass(frozen=True)
+class _Calibrating:
+    """On a worker, rows calibrated by more trees."""
+
+    walks: Sequence[Walk]
+    link: int
+
+    def __call__(self, rows: Rows) -> Rows:
+        for walk in self.walks:
+            update.calibrate(rows.prob, walk.pattern[predict.leaves_of(rows.codes, walk)], self.link, rows.prob)
+        return rows
