@@ -23,6 +23,7 @@ _SUMS = {
     "yes": "sums over rows",
     "binary": "sums over rows, for two classes",
     "scores": "sums over the rows of each score",
+    "levels": "sums over rows, level by level, for two classes",
     "no": "rows",
 }
 
