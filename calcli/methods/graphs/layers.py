@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -69,7 +71,14 @@ def _convolution(graph: Adjacency, scheme: Scheme, device: torch.device) -> Mix:
 
 
 def _remove_generated_files() -> None:
-    """torch-geometric writes the code of a layer into the temporary directory, imports it and leaves it there."""
+    """torch-geometric writes the code of a layer into the temporary directory, imports it and leaves it there.
+
+    Python leaves its bytecode in a directory beside it.
+    """
     for name, module in list(sys.modules.items()):
         if name.startswith("torch_geometric.nn.conv.gcn_conv_") and module.__file__ is not None:
             Path(module.__file__).unlink(missing_ok=True)
+            bytecode = Path(cache_from_source(module.__file__))
+            bytecode.unlink(missing_ok=True)
+            with suppress(OSError):  # there is none, or others keep theirs in it
+                bytecode.parent.rmdir()
