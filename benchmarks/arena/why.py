@@ -70,8 +70,8 @@ GAINS = (
         "ccl", "reg_power.mlp_stopped-0",
         "At 17 to 23 degrees (`x0`) the network, which was stopped early, is 10 points too high after Platt scaling "
         "where the vacuum (`x1`) is low, and 7 too low where it is high. Clusters by what moves the score keep such "
-        "rows together, and the line of each takes away a part of the error. Lines are drawn to that of all rows and mixed "
-        "by nearness, so that another part stays.",
+        "rows together, and the line of each takes away a part of the error. Lines are drawn to that of all rows and "
+        "mixed by nearness, so that another part stays.",
     ),
     Gain(
         "auto", "reg_concrete.logistic-1",
