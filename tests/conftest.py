@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,18 @@ from tests.support.differences import pytest_terminal_summary  # noqa: E402, F40
 from tests.support.samples import clicks  # noqa: E402 only now are its assertions rewritten
 
 
+@cache
+def _file_of_clicks(seed: int) -> bytes:
+    """The content of such a file, written once: many tests start from it."""
+    written = io.BytesIO()
+    clicks(seed=seed).write_parquet(written)
+    return written.getvalue()
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory with a table in it."""
+    """An empty current directory with two tables in it."""
     monkeypatch.chdir(tmp_path)
-    clicks().write_parquet("train.parquet")
-    clicks(seed=1).write_parquet("test.parquet")
+    Path("train.parquet").write_bytes(_file_of_clicks(0))
+    Path("test.parquet").write_bytes(_file_of_clicks(1))
     return tmp_path

@@ -205,9 +205,11 @@ class GapSums:
 
     def draw(self, prob: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
         """The sums of w (y - p) over each cell, with labels drawn from the probabilities; shape (draws, cells)."""
-        rows = np.rint(self.sums[0]).astype(np.int64)
-        gaps: FloatArray = (rng.binomial(rows, prob, (draws, len(rows))) - rows * prob) * self.unit
-        return gaps
+        rows = np.rint(self.sums[0]).astype(np.int64)[:, None]
+        prob = prob[:, None]
+        # Cell by cell: numpy prepares a distribution once for draws that follow each other.
+        gaps: FloatArray = (rng.binomial(rows, prob, (len(rows), draws)) - rows * prob) * self.unit[:, None]
+        return gaps.T
 
     def by_unit(self, prob: FloatArray) -> FloatArray | None:
         """The sums of w (y - p) over each unit and cell, for other probabilities; None where rows have no units."""

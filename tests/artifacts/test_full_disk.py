@@ -21,6 +21,7 @@ def operations(scenario, directory):
     return probe.count(lambda: scenario.act(directory))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", scenarios.ALL, ids=lambda scenario: scenario.name)
 def test_an_error_at_any_operation_leaves_the_old_or_the_new_and_nothing_else(scenario, tmp_path):
     outcomes = set()
@@ -58,6 +59,7 @@ def test_an_error_at_any_operation_leaves_the_old_or_the_new_and_nothing_else(sc
     assert (False, scenario.before) in outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", scenarios.ALL, ids=lambda scenario: scenario.name)
 def test_ctrl_c_at_any_operation_leaves_the_old_or_the_new_and_nothing_else(scenario, tmp_path):
     def interrupt(*arguments):

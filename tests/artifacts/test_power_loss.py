@@ -82,6 +82,7 @@ def _path(handle):
     return str(Path(f"/proc/self/fd/{handle}").readlink())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", scenarios.ALL, ids=lambda scenario: scenario.name)
 def test_the_old_or_the_new_survives_whole(scenario, tmp_path):
     directory = tmp_path.resolve() / "x.platt"

@@ -25,6 +25,7 @@ def unread() -> int:
     return writing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -167,6 +168,7 @@ def test_an_encoding_without_our_letters_ends_nothing(here: Path, words: tuple[s
     assert b"\\u" not in done.stdout
 
 
+@pytest.mark.slow
 def test_json_is_json_in_every_encoding(here: Path) -> None:
     names = ["Ł", "猫"]
     pl.DataFrame({"label": ["Ł", "猫"] * 5, "prob": [0.2, 0.7] * 5}).write_csv(here / "cats.csv")

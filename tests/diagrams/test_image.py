@@ -191,6 +191,7 @@ def test_nothing_that_is_written_leaves_the_picture_or_covers_another() -> None:
         assert legend.x1 <= window.x1 + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_the_same_curves_have_the_same_bytes_whatever_the_settings_are(form: image.Format) -> None:
     curves = [traced(sample(300, slope=2.0)), traced(sample(300), "reliability")]

@@ -198,6 +198,7 @@ list(run_beside(Job(worker_tasks.nap, sys.argv[1]), [1, 2], count=2, threads=1))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP], ids=lambda how: how.name
 )

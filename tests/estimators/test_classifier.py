@@ -49,6 +49,7 @@ WEIGHT = np.random.RandomState(seed=42).uniform(size=200)
 ENSEMBLE = pytest.mark.parametrize("ensemble", [True, False])
 
 
+@pytest.mark.slow
 @ENSEMBLE
 @pytest.mark.parametrize(
     ("method", "sparse"), [("platt", False), ("platt", True), ("isotonic", False), ("beta", False)]
@@ -112,6 +113,7 @@ def test_decisions_may_be_large() -> None:
     assert log_loss(Y, model.predict_proba(features)[:, 1]) < 0.5 * log_loss(Y, rate)
 
 
+@pytest.mark.slow
 @ENSEMBLE
 @pytest.mark.parametrize("method", ["platt", "temperature"])
 def test_more_classes(method: str, ensemble: bool) -> None:

@@ -172,9 +172,6 @@ def _cases() -> Iterator[Case]:
 
 CASES = {case.name: case for case in _cases()}
 
-LONG = ("beta-4", "quadratic-4", "histogram-platt-4", "matrix-4", "pool")
-"""Cases whose expressions engines plan for seconds; there are shorter ones of the same form."""
-
 
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -209,7 +206,8 @@ def _applied(artifact: Path, rows: pl.DataFrame, folder: Path) -> pl.DataFrame:
     return pl.read_parquet(folder / "out.parquet")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_every_row_is_as_apply_has_it(
     engine: Engine,
     name: str,
@@ -290,6 +288,7 @@ def test_tables_beside_the_query_give_the_same(
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["boost-2", "boost-3", "pool"])
 def test_what_would_be_too_long_as_one_query_is_kept_in_tables(
     engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -314,6 +313,7 @@ def test_what_would_be_too_long_as_one_query_is_kept_in_tables(
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
 
 
+@pytest.mark.slow
 def test_a_statement_of_thousands_of_steps_runs_as_it_is(engine: Engine, tmp_path: Path) -> None:
     """It is longer, and has more elements, than ClickHouse takes unless it is told to."""
     if engine.dialect == "spark":

@@ -42,6 +42,7 @@ def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: 
 CELLS = {"tau": 5, "min_rows": 40}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("classes", "method", "given"),
     [
@@ -54,9 +55,7 @@ CELLS = {"tau": 5, "min_rows": 40}
         (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),
         (2, "ccl", {"embedding": "features", "clusters": 4, "temperature": 0.0, "tau": 0, "inner": "isotonic"}),
         (3, "ccl", {"embedding": "columns", "columns": "hours", "clusters": 7, "temperature": 2.0, "tau": 5}),
-        pytest.param(
-            2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}, marks=pytest.mark.slow
-        ),
+        (2, "pool", {"members": "platt,heterogeneous,boost", "weights": "0.3,0.3,0.4"}),
     ],
 )
 def test_features_too(here: Path, classes: int, method: str, given: dict[str, Any], interpreter: Any) -> None:
@@ -147,6 +146,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("method", ["sms", "isotonic"])
 def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:

@@ -78,6 +78,7 @@ def sites(table: pl.DataFrame, names: list[str | None]) -> pl.DataFrame:
     return table.with_columns(site=pl.Series([names[place % len(names)] for place in range(rows)]), known=known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OF_CLASSES)
 def test_sql_gives_the_classes_that_apply_gives(kind: str, here: Path) -> None:
     calcli.fit(breeds(), method="temperature", output="m")

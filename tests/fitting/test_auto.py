@@ -66,6 +66,7 @@ def test_what_was_found_in_the_comparison_is_not_fitted_again(monkeypatch: pytes
         calcli.fit(clicks(), method="platt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"holdout": "0.2"}, {"holdout": "cv:3"}, {"prior_shift": "0.02"}, {"exact": True}])
 def test_its_report_is_that_of_the_method_that_it_chose(how: dict[str, Any]) -> None:
     """Where it is a single one: the weights of a pool come from other rows when it is fitted by itself."""

@@ -43,6 +43,7 @@ def by_edges(**more: object) -> calcli.Model:
     return fit(sides=SideFiles(edges="streets.parquet"), flags=HOUSE, params=TOLD, **more)
 
 
+@pytest.mark.slow
 def test_edges_are_kept_and_predict_again(town: pl.DataFrame) -> None:
     model = by_edges(holdout="0.3")
     expected = model.predict(town)

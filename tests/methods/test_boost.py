@@ -224,6 +224,7 @@ def no_use(rows: int) -> dict[str, Column]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", no_use(2))
 @pytest.mark.parametrize("rounds", ["auto", 30])
 def test_features_that_are_no_use_do_hardly_any_harm(name: str, rounds: object) -> None:
@@ -244,6 +245,7 @@ def test_nothing_at_all_to_learn_from(rounds: object) -> None:
     np.testing.assert_allclose(model.predict(rows), 0.5)
 
 
+@pytest.mark.slow
 def test_seventy_thousand_categories() -> None:
     batch = ordinary(70_000)
     column = Column("category", np.arange(70_000, dtype=np.int32), tuple(f"level {i}" for i in range(70_000)))

@@ -106,6 +106,7 @@ def test_columns_that_the_table_does_not_have_are_refused(database: str, run: Ru
     assert run("select * from rows").equals(ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("table", ["rows", "there"])
 def test_a_write_that_fails_in_the_middle_writes_nothing(database: str, run: Run, table: str, replace: bool) -> None:

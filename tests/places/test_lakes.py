@@ -56,6 +56,7 @@ def test_the_rows_are_those_of_the_present_version(tmp_path: Path, make) -> None
         assert str(source.files()[0].query).startswith(("delta version 2", "iceberg snapshot "))
 
 
+@pytest.mark.slow
 def test_a_table_of_delta_is_read_from_a_store(store: Web, tmp_path: Path) -> None:
     folder = delta(tmp_path / "rows")
     for path in folder.rglob("*"):
@@ -65,6 +66,7 @@ def test_a_table_of_delta_is_read_from_a_store(store: Web, tmp_path: Path) -> No
         assert source.typed().select(ROWS.columns).sort("id").collect().equals(LEFT)
 
 
+@pytest.mark.slow
 def test_a_table_of_iceberg_is_read_from_a_store(s3: Web) -> None:
     keys = {"access-key-id": "AKIANOBODY", "secret-access-key": "verysecret", "region": "us-east-1"}
     options = {f"s3.{name}": value for name, value in {**keys, "endpoint": str(s3.upstream)}.items()}

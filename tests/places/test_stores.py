@@ -184,6 +184,7 @@ def test_no_key_of_azure_is_said(
     assert "SharedKey" not in told
 
 
+@pytest.mark.slow
 def test_every_verb_takes_a_store(store: Web, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(f"{store.bucket}/train.parquet", (here / "train.parquet").read_bytes())
     put(f"{store.bucket}/test.parquet", (here / "test.parquet").read_bytes())
@@ -210,6 +211,7 @@ def test_every_verb_takes_a_store(store: Web, here: Path, capsys: pytest.Capture
     )
 
 
+@pytest.mark.slow
 def test_a_write_that_is_cut_off_leaves_what_was_there(store: Web) -> None:
     put(f"{store.bucket}/x.csv", b"old")
     store.breaks = lambda method, path: method in ("PUT", "POST")
@@ -226,6 +228,7 @@ def test_a_write_that_is_cut_off_leaves_what_was_there(store: Web) -> None:
     assert [entry.url.key for entry in stores.listing(Url(store.bucket))] == ["x.csv"]
 
 
+@pytest.mark.slow
 def test_a_read_that_is_cut_off_is_one_line(store: Web, site: Web) -> None:
     put(f"{store.bucket}/x.parquet", as_parquet())
     site.pages["/x.parquet"] = as_parquet()
@@ -256,6 +259,7 @@ def test_another_thing_is_not_replaced(store: Web) -> None:
     assert [entry.url.key for entry in stores.listing(Url(store.bucket))] == ["mine/thesis.tex"]
 
 
+@pytest.mark.slow
 def test_whatever_request_fails_a_reader_has_the_old_or_the_new_artifact(store: Web) -> None:
     url = f"{store.bucket}/a.platt"
     artifacts.write(url, draft(0), {"state": state(0)})
@@ -288,6 +292,7 @@ def test_whatever_request_fails_a_reader_has_the_old_or_the_new_artifact(store: 
     assert count > 4  # requests, each of which has failed once
 
 
+@pytest.mark.slow
 def test_a_commit_whose_answer_is_lost_is_one(store: Web) -> None:
     url = f"{store.bucket}/a.platt"
     lost: list[str] = []
@@ -306,6 +311,7 @@ def test_a_commit_whose_answer_is_lost_is_one(store: Web) -> None:
         assert same(artifacts.read(url).state, state(generation))
 
 
+@pytest.mark.slow
 def test_of_two_writers_one_is_refused(store: Web) -> None:
     url = f"{store.bucket}/a.platt"
     for generation in (0, 10):
@@ -323,6 +329,7 @@ def test_of_two_writers_one_is_refused(store: Web) -> None:
         assert same(artifacts.read(url).state, state(generation + 1))
 
 
+@pytest.mark.slow
 def test_readers_see_the_old_or_the_new_artifact(store: Web) -> None:
     url = f"{store.bucket}/a.platt"
     artifacts.write(url, draft(0), {"state": state(0)})
@@ -350,6 +357,7 @@ def test_readers_see_the_old_or_the_new_artifact(store: Web) -> None:
     assert set(found) == {True}
 
 
+@pytest.mark.slow
 def test_only_old_leftovers_are_removed(store: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"{store.bucket}/a.platt"
     for generation in range(4):

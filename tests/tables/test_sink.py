@@ -143,6 +143,7 @@ write(pl.LazyFrame({"a": [1]}).map_batches(kill), sys.argv[1], arrow_types=types
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["plain", "restored"])
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path, suffix: str, how: str) -> None:

@@ -108,6 +108,7 @@ def test_a_method_that_keeps_the_order_keeps_scores_apart(here: Path, method: st
         assert (np.diff(out) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["temperature", "platt", "isotonic-centered"])
 def test_sql_keeps_scores_apart_too(here: Path, method: str) -> None:
     frame = bayes().select("label", "prob")
@@ -125,6 +126,7 @@ def test_logits_of_probabilities_say_these_probabilities(here: Path) -> None:
     np.testing.assert_allclose(z[prob < 0.5], np.log(prob[prob < 0.5]) - np.log1p(-prob[prob < 0.5]), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STRICT)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_method_that_keeps_the_order_keeps_the_held_out_auc(here: Path, method: str, seed: int) -> None:

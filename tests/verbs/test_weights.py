@@ -45,6 +45,7 @@ def fitted(method: str) -> Any:
     return calcli.fit(table(), method=method, flags=WEIGHTED)
 
 
+@pytest.mark.slow
 @UNITS
 @pytest.mark.parametrize("method", ["platt", "sms", "isotonic", "bbq", "venn-abers", "spline", HETEROGENEOUS])
 def test_the_unit_of_weights_changes_no_fit(method: str, unit: float) -> None:
@@ -87,6 +88,7 @@ def told(report: Any) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("binding", "fit")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["platt", "isotonic", "bbq", "spline", "venn-abers", HETEROGENEOUS])
 def test_counts_are_the_rows_they_count_in_every_fit(method: str) -> None:
     frame, rows = counted()

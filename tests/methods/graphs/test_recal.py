@@ -131,6 +131,7 @@ def in_kept_order(batch: Batch, model: FittedMethod) -> Batch:
     return batch.take(np.array([mine.index(row) for row in model.state.array("values").round(9).tolist()]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("propagation", ["gcn", "laplacian"])
 @pytest.mark.parametrize("parts", ["graph", "graph own"])
 @pytest.mark.parametrize("classes", [2, 3])

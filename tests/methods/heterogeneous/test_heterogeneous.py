@@ -166,6 +166,7 @@ def test_a_boosted_tree_goes_a_part_of_the_way() -> None:
     np.testing.assert_allclose(model.predict(batch), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_lemma_4_4() -> None:
     """No way to put the pairs of cell and score in order has a larger AUC than calibrating each cell exactly."""
     rng = np.random.default_rng(8)
@@ -339,6 +340,7 @@ def no_use(rows: int) -> dict[str, Column]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", PARTITIONS)
 @pytest.mark.parametrize("name", no_use(2))
 def test_features_that_are_no_use_do_hardly_any_harm(how: str, name: str) -> None:
