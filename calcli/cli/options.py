@@ -351,7 +351,7 @@ ENGINE = output(
     "local",
     kind=Literal["local", "spark"],
 )
-MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077.")
+MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077 or sc://HOST:15002.")
 SAMPLE = output(
     "--sample ROWS",
     "With --engine spark: how many rows are drawn and fitted on; all others are measured on. By default a million, and "

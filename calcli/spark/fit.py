@@ -72,6 +72,8 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         grows, most = spec.sums == "levels", default_rows(example)
         if grows and (request.dry_run or not binding.binary or not can_grow(params) or count <= most):
             return None
+        if grows and spark.connected(session):  # its trees need blocks that stay on the cluster
+            return None
         if not grows and spec.load_sums(len(binding.classes)) is None:
             return None
         for note in binding.notes:

@@ -58,6 +58,9 @@ KEY = "__calcli_key"
 KEYS = 1 << 30
 """The column that `with_keys` adds, and how many values it can have."""
 
+TASKS = 256
+"""So many tasks are expected where Spark does not tell their number."""
+
 Total = TypeVar("Total")
 AddUp: TypeAlias = Callable[[Iterator[pl.DataFrame]], Total]
 """Makes a total of the rows of one task; totals have ``+=``, and both are pickled."""
@@ -88,13 +91,17 @@ def session(master: str | None) -> Iterator[SparkSession]:
         .config("spark.executorEnv.POLARS_MAX_THREADS", "1")  # Spark runs a task for each core already
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")  # as one machine reads them
     )
+    if master is not None:
+        builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     try:
-        started = (builder if master is None else builder.master(master)).getOrCreate()
-    except (PySparkException, RuntimeError) as error:
+        started = running if running is not None and connected(running) else builder.getOrCreate()
+    except (PySparkException, RuntimeError, ImportError) as error:
         raise _without_spark(error) from None
     # Spark's Python workers are the `python3` of the PATH, which on this machine need not be the one that runs.
-    if running is None and "PYSPARK_PYTHON" not in os.environ and str(started.sparkContext.master).startswith("local"):
-        started.sparkContext.pythonExec = sys.executable
+    if running is None and "PYSPARK_PYTHON" not in os.environ and not connected(started):
+        context = started.sparkContext
+        if str(context.master).startswith("local"):
+            context.pythonExec = sys.executable
     try:
         yield started
     finally:
@@ -102,8 +109,15 @@ def session(master: str | None) -> Iterator[SparkSession]:
             started.stop()
 
 
+def connected(session: SparkSession) -> bool:
+    """Whether it speaks to a server (Spark Connect), and has nothing of Java here."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def _without_spark(error: Exception) -> CalcliError:
     text = str(error)
+    if isinstance(error, ImportError):
+        return MissingExtraError(f"no Spark Connect: {text.splitlines()[0]}", hint="pip install 'pyspark[connect]'")
     if "JAVA_GATEWAY" in text or "Java gateway" in text:
         return MissingExtraError(
             "Spark needs Java 17 or newer, and could not start it", hint="install it, or set JAVA_HOME"
@@ -145,7 +159,13 @@ def like(table: DataFrame, complete: Mapping[str, int] = MappingProxyType({})) -
 
 def _collected(table: DataFrame) -> pl.DataFrame:
     with _failures():
-        return cast("pl.DataFrame", pl.from_arrow(table.toArrow()))
+        if hasattr(table, "toArrow"):
+            rows = table.toArrow()
+        else:  # Spark 3.5
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            rows = pa.Table.from_batches(cast("Any", table)._collect_as_arrow(), to_arrow_schema(table.schema))
+        return cast("pl.DataFrame", pl.from_arrow(rows))
 
 
 def schema_of(table: DataFrame) -> pl.Schema:
@@ -288,13 +308,14 @@ def total(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: st
         columns = _numbered(table.select(*map(_column, reads)))
         totals = columns.mapInArrow(functools.partial(_adding_up, add_up, list(reads)), "place int, total binary")
         # and of groups of tasks, as many as there are tasks in each: all totals at once would be too much for here.
-        groups = max(1, math.isqrt(columns.rdd.getNumPartitions()))
+        tasks = TASKS if connected(table.sparkSession) else columns.rdd.getNumPartitions()
+        groups = max(1, math.isqrt(tasks))
         totals = totals.repartition(groups, place % groups).sortWithinPartitions(place)
-        # On the driver: the total of the groups.
-        packed = totals.rdd.mapPartitions(_joined).collect()
+        # On the driver: the total of the groups, in the order of their first tasks.
+        packed = sorted(totals.mapInArrow(_joined, totals.schema).collect())
     if not packed:
         raise DataError(f"{name} has no rows")
-    whole: Total = functools.reduce(operator.iadd, map(_unpacked, packed))
+    whole: Total = functools.reduce(operator.iadd, (_unpacked(row["total"]) for row in packed))
     return whole
 
 
@@ -343,10 +364,7 @@ def _adding_up(add_up: AddUp[Any], names: Sequence[str], batches: Iterator[pa.Re
     task = TaskContext.get()
     if first is None or task is None:  # an empty partition has no total
         return
-    total = _packed(add_up(chain([first], frames)))
-    yield pa.RecordBatch.from_pydict(
-        {"place": pa.array([task.partitionId()], pa.int32()), "total": pa.array([total], pa.binary())}
-    )
+    yield _as_row(task.partitionId(), add_up(chain([first], frames)))
 
 
 def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
@@ -362,12 +380,18 @@ def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
             waiting, rows = [], 0
 
 
-def _joined(rows: Iterable[Row]) -> Iterator[bytes]:
-    """On a worker, the total of a group of tasks, if there is one."""
-    totals = (_unpacked(row.total) for row in rows)
-    first = next(totals, None)
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker, the total of a group of tasks, if there is one, and the number of its first task."""
+    rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
+    first = next(rows, None)
     if first is not None:
-        yield _packed(functools.reduce(operator.iadd, totals, first))
+        totals = (_unpacked(packed.as_py()) for _, packed in chain([first], rows))
+        yield _as_row(first[0].as_py(), functools.reduce(operator.iadd, totals))
+
+
+def _as_row(place: int, total: object) -> pa.RecordBatch:
+    columns = {"place": pa.array([place], pa.int32()), "total": pa.array([_packed(total)], pa.binary())}
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _packed(total: object) -> bytes:

@@ -189,12 +189,12 @@ def launch_worker(place: Path, name: str, url: str) -> subprocess.Popen[bytes]:
     return launch(place, name, "org.apache.spark.deploy.worker.Worker", *asked, url)
 
 
-def launch(place: Path, name: str, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+def launch(place: Path, name: str, program: str, *arguments: str, memory: str = "256m") -> subprocess.Popen[bytes]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
     env = environment(
-        SPARK_HOME=str(home), SPARK_LOCAL_IP=HOST, PYSPARK_PYTHON=sys.executable, SPARK_DAEMON_MEMORY="256m"
+        SPARK_HOME=str(home), SPARK_LOCAL_IP=HOST, PYSPARK_PYTHON=sys.executable, SPARK_DAEMON_MEMORY=memory
     )
     with (place / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
