@@ -53,7 +53,7 @@ def rule(policy: Policy) -> str:
 
 def _threshold(gap: Gap, column: str | None) -> str:
     """The rule of one threshold or two in words."""
-    at_once = f"Decide yes from a probability of {shown(gap.high)}"
+    at_once = f"Decide yes if the probability is at least {shown(gap.high)}"
     if gap.limit is not None:
         return f"{at_once}, and nothing where {column} > {gap.limit:.6g}"
     if gap.low == gap.high:

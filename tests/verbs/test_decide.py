@@ -498,7 +498,7 @@ def test_the_command(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "0.166667" in out.err
     assert main([*words, "--target", "precision >= 0.999"]) == 1
     refused = capsys.readouterr().err
-    assert "nothing was kept" in refused
+    assert "nothing was saved" in refused
     assert not refused.startswith("\n")
     assert main([*words, "--budget", "30", "--format", "json", "-q"]) == 0
     ANSWERS_SCHEMA.validate(json.loads(capsys.readouterr().out))
