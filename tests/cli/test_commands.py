@@ -64,6 +64,15 @@ def test_dry_run_shows_the_binding_and_keeps_nothing(here: Path, run: Run) -> No
     assert not (here / "kept").exists()
 
 
+@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
+def test_a_dry_run_says_each_note_once(here: Path, run: Run, form: str) -> None:
+    columns = {"label": [0, 1], "logit": [0.5, 1.5], "user_id": [1, 1], "country": ["at", "ch"]}
+    pl.DataFrame({name: values * 50 for name, values in columns.items()}).write_csv("users.csv")
+    code, out, err = run("fit", "users.csv", "-m", "boost", "--dry-run", "--format", form)
+    assert code == 0
+    assert " ".join(f"{out} {err}".split()).count("looks like a group id") == 1
+
+
 def test_dry_run_for_machines(here: Path, run: Run) -> None:
     found = json.loads(run("fit", "train.parquet", "-m", "platt", "--dry-run", "--format", "json")[1])
     assert found["binding"]["score"] == {"kind": "logit", "columns": ["logit"]}

@@ -352,6 +352,20 @@ def test_no_column_stands_in_for_the_score_of_an_artifact(names: list[str], said
             bind(source, known=known, need_label=need_label, features=False)
 
 
+@pytest.mark.parametrize("text", [True, False])
+def test_only_a_column_of_numbers_is_suggested_as_a_score(tmp_path: Path, text: bool) -> None:
+    """Both names are near `logit`, and the nearer one is that of a column of text."""
+    frame = pl.DataFrame({"label": [0, 1], "logi": ["feed", "banner"], "logitz_": [0.4, 0.6]})
+    source = open_source(put(tmp_path / "a.csv", frame)) if text else open_source(frame)
+    with pytest.raises(DataError, match="name it: --logit logitz_$"):
+        bind(source, known=artifact(), features=False)
+    with pytest.raises(DataError, match=r"use --logit logitz_$"):
+        bind(source, features=False)
+    without = open_source(frame.drop("logitz_"))
+    with pytest.raises(DataError, match="name it: --logit COL$"):
+        bind(without, known=artifact(), features=False)
+
+
 def test_one_column_of_many_does_not_stand_for_the_score_of_an_artifact() -> None:
     known = artifact(score=Score("prob", ("p_0", "p_1")))
     with pytest.raises(DataError, match=r"no column 'p_0', the score .* name it: --prob p"):
