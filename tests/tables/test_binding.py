@@ -357,12 +357,12 @@ def test_only_a_column_of_numbers_is_suggested_as_a_score(tmp_path: Path, text: 
     """Both names are near `logit`, and the nearer one is that of a column of text."""
     frame = pl.DataFrame({"label": [0, 1], "logi": ["feed", "banner"], "logitz_": [0.4, 0.6]})
     source = open_source(put(tmp_path / "a.csv", frame)) if text else open_source(frame)
-    with pytest.raises(DataError, match="name it: --logit logitz_$"):
+    with pytest.raises(DataError, match=r"name it: --logit logitz_$"):
         bind(source, known=artifact(), features=False)
     with pytest.raises(DataError, match=r"use --logit logitz_$"):
         bind(source, features=False)
     without = open_source(frame.drop("logitz_"))
-    with pytest.raises(DataError, match="name it: --logit COL$"):
+    with pytest.raises(DataError, match=r"name it: --logit COL$"):
         bind(without, known=artifact(), features=False)
 
 

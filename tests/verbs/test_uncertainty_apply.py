@@ -115,7 +115,7 @@ def test_categories_that_were_never_seen_and_nulls_are_predicted(kept: Path, tmp
 
 def test_what_cannot_be_applied(kept: Path, tmp_path: Path) -> None:
     rows, out = table("binary", 20), tmp_path / "out.parquet"
-    with pytest.raises(DataError, match="no column 'size', a feature that the artifact was fitted with"):
+    with pytest.raises(DataError, match="no column 'size', a feature of the artifact"):
         calcli.apply_ensemble(kept / "binary", rows.drop("size"), out)
     with pytest.raises(DataError, match="already has a column 'uncertainty_total'"):
         calcli.apply_ensemble(kept / "binary", rows.with_columns(uncertainty_total=1.0), out)
