@@ -190,7 +190,7 @@ def test_a_page_has_curves_of_every_kind_and_the_numbers_of_one(fitted: Path) ->
         ("x.gif", None, r"'x.gif': unknown suffix for an image; known are .png, .svg, .pdf, .html"),
         ("x", None, "unknown suffix for an image"),
         ("-", None, "a stream has no suffix that gives its format"),
-        ("x.png", "jpg", r"no picture format 'jpg'; available: png, svg, pdf, html"),
+        ("x.png", "jpg", r"no picture format 'jpg'; did you mean 'png'\? available: png, svg, pdf, html"),
     ],
 )
 def test_a_file_of_an_unknown_kind_is_refused_before_anything_is_read(
