@@ -37,8 +37,8 @@ def refit(arguments: Arguments) -> None:
 
     Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if it
     raises the log-likelihood of held-out new rows by at least 8.9 nats (by chance at most once in twenty years of
-    nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and than the
-    artifact in place. Otherwise nothing changes, and the exit code is 1.
+    nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and
+    than the artifact in place. Otherwise nothing changes, and the exit code is 1.
     """
     from calcli.verbs.refit import RefitRequest
     from calcli.verbs.refit import refit as run
