@@ -98,15 +98,15 @@ LONG = 60
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12) -> str:
-    """One line that says that `name` is unknown, what exists, and what was probably meant."""
+    """One line that says that `name` is unknown, what was probably meant, and what exists."""
     names = list(known)
     shown = name if len(name) <= LONG else name[:LONG] + "…"
-    text = f"no {kind} {shown!r}; {there_are(names, limit=limit)}"
     match = nearest(name, names)
-    return f"{text}; did you mean {match!r}?" if match else text
+    meant = f"did you mean {match!r}? " if match else ""
+    return f"no {kind} {shown!r}; {meant}{available(names, limit=limit)}"
 
 
-def there_are(names: Sequence[str], *, limit: int = 12) -> str:
+def available(names: Sequence[str], *, limit: int = 12) -> str:
     """What exists, for an error message."""
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
-    return f"there {'are' if len(names) > 1 else 'is'} {', '.join(names[:limit]) or 'none'}{more}"
+    return f"available: {', '.join(names[:limit]) or 'none'}{more}"

@@ -101,15 +101,21 @@ def replace(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary sibling, open for writing, that takes the place of `path` at the end, if nothing went wrong."""
+def target_of(path: Path) -> Path:
+    """Where a file is written: its path without links; a directory that is not there is refused, and not made."""
     with disk_errors(f"cannot write {path}"):
         target = resolved(path)  # a link stays a link
     if not target.parent.is_dir():
         raise FileSystemError(
             f"cannot write {path}: there is no directory {str(target.parent)!r}", hint="make the directory first"
         )
+    return target
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary sibling, open for writing, that takes the place of `path` at the end, if nothing went wrong."""
+    target = target_of(path)
     prefix = f".{target.name[:200]}."
     _remove_leftovers(target.parent, re.compile(re.escape(prefix) + r"[0-9a-f]{8}\.tmp"))
     temporary = target.with_name(f"{prefix}{os.urandom(4).hex()}.tmp")

@@ -31,7 +31,7 @@ def test_a_guard_stops_what_harms(here: Path, capsys: pytest.CaptureFixture[str]
     assert main(["fit", "noise.parquet", "--method", "isotonic", "--guard", "nll"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert "nothing was kept" in " ".join(said.err.split())
+    assert "nothing was saved" in " ".join(said.err.split())
     assert not (here / "noise.isotonic").exists()
 
 
@@ -77,9 +77,9 @@ def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: p
     assert said.out == "m\n"
     opening, text = said.err.partition("\n\n")[0], " ".join(said.err.split())
     assert opening.startswith("m is replaced: ")
-    assert re.search(r"log-likelihood of these rows changes by \+[1-9][0-9.]+; \+[1-9][0-9.]+ is required", text)
-    assert "moved the new probabilities of these rows by 0.0" in text
-    assert "m --rollback puts it back" in text
+    assert re.search(r"log-likelihood of these rows changes by \+[1-9][0-9.]+ nats; \+[1-9][0-9.]+ are required", text)
+    assert "change new minus old probability: 0.0" in text
+    assert "m --rollback restores it" in text
     assert Path("m/manifest.json").read_bytes() != before
     backs = []
     for _ in range(2):

@@ -23,7 +23,7 @@ TASKS = ("binary", "multiclass", "regression")
 CODECS = ("json", "npz", "blob")
 
 MANIFEST = "manifest.json"
-COPY_AGAIN = "copy the artifact again from where it came from, or fit it again"
+COPY_AGAIN = "copy the artifact again, or fit it again"
 
 _SHA256 = r"[0-9a-f]{64}"
 _ROLE = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"

@@ -205,11 +205,11 @@ def _older(directory: Path | Url) -> Manifest:
     """The manifest of the previous generation, which is whole."""
     older = _previous(directory, describe(directory))
     if older is None:
-        raise ArtifactError(f"{directory} has no previous generation", hint="it has been written only once")
+        raise ArtifactError(f"{directory} has no previous version", hint="it has been written only once")
     try:
         _load(directory, older)
     except FileNotFoundError as error:
-        raise ArtifactError(f"{error.filename} is missing from the previous generation", hint=COPY_AGAIN) from None
+        raise ArtifactError(f"{error.filename} is missing from the previous version", hint=COPY_AGAIN) from None
     return older
 
 

@@ -51,6 +51,8 @@ def loads(data: bytes) -> Json:
             parse_constant=_not_json,
             object_pairs_hook=_unique,
         )
+    except json.JSONDecodeError as error:
+        raise ValueError(f"invalid at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if fault := _fault(value):

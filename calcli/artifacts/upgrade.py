@@ -65,8 +65,10 @@ def _format_of(manifest: Mapping[str, Json], where: str) -> int:
     schema = manifest.get("schema")
     number = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
     if not number:
-        shown = repr(schema[:60]) if isinstance(schema, str) else "not a text"
-        raise ArtifactError(f"{where} is not a manifest of calcli: its key 'schema' is {shown}, not {SCHEMA!r}")
+        shown = repr(schema[:60]) if isinstance(schema, str) else "missing" if schema is None else "not a text"
+        raise ArtifactError(
+            f"{where} is not a manifest of calcli: its key 'schema' is {shown}, and should be {SCHEMA!r}"
+        )
     return int(number[1])
 
 

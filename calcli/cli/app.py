@@ -53,7 +53,7 @@ def every_command() -> dict[tuple[str, ...], str]:
 
 
 EXAMPLES = """\
-calcli fit train.parquet --method platt                 # keeps ./train.platt/
+calcli fit train.parquet --method platt                 # saves ./train.platt/
 calcli apply train.platt new.parquet -o scored.parquet  # adds `calibrated`
 calcli evaluate test.parquet --with train.platt         # is it better?"""
 

@@ -29,13 +29,13 @@ CALIBRATOR = decision(
     field="artifact",
     variable="CALCLI_DECIDE_WITH",
 )
-COST_FP = cost("--cost-fp COST|COLUMN", "The cost of a false alarm; a column has that of each row.")
-COST_FN = cost("--cost-fn COST|COLUMN", "The cost of a missed positive.")
-COST_TP = cost("--cost-tp COST|COLUMN", "The cost of a true alarm; 0 by default.")
+COST_FP = cost("--cost-fp COST|COLUMN", "The cost of a false positive: a number, or a column with one for each row.")
+COST_FN = cost("--cost-fn COST|COLUMN", "The cost of a false negative.")
+COST_TP = cost("--cost-tp COST|COLUMN", "The cost of a true positive; 0 by default.")
 COST_TN = cost("--cost-tn COST|COLUMN", "The cost of a true negative; 0 by default.")
 COST = decision(
     "--cost COLUMN",
-    "A column, such as an amount, that multiplies what a positive row costs: each row gets its own threshold.",
+    "A column, such as an amount, that multiplies --cost-fn and --cost-tp: each row gets its own threshold.",
 )
 COSTS = decision(
     "--costs FILE",
@@ -48,15 +48,15 @@ TARGET = decision(
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
-    "How many rows can be acted on, in a table as large as DATA.",
+    "The maximum number of positive decisions in a new table of the size of DATA.",
     kind=int,
     min=1,
     max=2**63 - 1,
     variable="CALCLI_DECIDE_BUDGET",
 )
 CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
-ABSTAIN = amount("--abstain COST", "Leave rows open whose best decision is expected to cost more than this.")
-COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the surest; leave the others open.")
+ABSTAIN = amount("--abstain COST", "Abstain where the best decision has an expected cost above this.")
+COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the most certain ones; abstain on the others.")
 TOP = decision(
     "--top K",
     "With more than two classes: decide on at most the K most probable ones; 1 by default.",
@@ -65,23 +65,27 @@ TOP = decision(
     max=2**31 - 1,
 )
 UNCERTAINTY = decision(
-    "--uncertainty COLUMN", "With --coverage: leave rows open by this column, such as uncertainty_knowledge."
+    "--uncertainty COLUMN",
+    "With --coverage: abstain on the rows with the largest values of this column, such as uncertainty_knowledge.",
 )
-SETS = share("--sets SHARE", "Predict sets of classes that hold the true one in this share of new rows.")
+SETS = share("--sets SHARE", "Predict sets of classes that contain the true class for this share of new rows.")
 SET_SCORE = decision(
     "--set-score lac|aps|aps-randomised",
-    "lac: the smallest sets on average; aps: larger sets for uncertain rows; aps-randomised: aps, smaller by chance.",
+    "lac: the smallest sets on average; aps: larger sets for uncertain rows; aps-randomised: aps with randomisation, "
+    "which makes sets smaller.",
     "lac",
     kind=Literal["lac", "aps", "aps-randomised"],
 )
-BY_CLASS = decision("--by-class", "With --sets: hold the true class in this share of the rows of each class.", False)
-INTERVALS = share("--intervals SHARE", "Predict intervals that hold the true amount in this share of new rows.")
-PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted amount; uncertainty_mean by default.")
+BY_CLASS = decision("--by-class", "With --sets: reach this share within each class.", False)
+INTERVALS = share("--intervals SHARE", "Predict intervals that contain the true value for this share of new rows.")
+PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted value; uncertainty_mean by default.")
 QUANTILES = decision(
-    "--quantiles LOW,HIGH", "With --intervals: two columns of predicted quantiles in its place.", convert=names
+    "--quantiles LOW,HIGH",
+    "With --intervals: two columns of predicted quantiles, instead of --prediction.",
+    convert=names,
 )
 SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard deviation, to scale them by.")
-VARIANCE = decision("--variance COLUMN", "In place of --spread: the predicted variance, such as uncertainty_total.")
+VARIANCE = decision("--variance COLUMN", "Instead of --spread: the predicted variance, such as uncertainty_total.")
 SIDE = decision(
     "--side both|lower|upper",
     "With --intervals: both ends, or only one.",
@@ -89,7 +93,9 @@ SIDE = decision(
     kind=Literal["both", "lower", "upper"],
 )
 SETS_BY = decision(
-    "--by COLUMN", "With --sets or --intervals: in each group of this column.", variable="CALCLI_DECIDE_BY"
+    "--by COLUMN",
+    "With --sets or --intervals: reach the share within each group of this column.",
+    variable="CALCLI_DECIDE_BY",
 )
 THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
 DECISION_BOOTSTRAP = decision(

@@ -53,7 +53,7 @@ class Overview(TyperGroup):
         lines += ["", f"{screen.bold('Usage:')} {ctx.command_path} COMMAND [OPTIONS] ..."]
         lines += ["", screen.bold("Commands:"), *described(commands, width)]
         lines += _panels(self, ctx, screen, width)
-        lines += ["", f"{ctx.command_path} COMMAND --help says more."]
+        lines += ["", f"Run {ctx.command_path} COMMAND --help for the options of a command."]
         return screen.fit("\n".join(lines))
 
     def summary(self, name: str) -> str:
@@ -73,9 +73,9 @@ def _usage(command: Any, ctx: Any) -> str:
 def _environment(params: list[Any]) -> str:
     """The variables of options, and the exceptions, whose variables name the command too."""
     pairs = [(param.opts[-1], param.envvar) for param in params if param.param_type_name == "option" and param.envvar]
-    special = [f"{flag} as {variable}" for flag, variable in pairs if variable != variable_of(flag)]
-    exceptions = f", but {' and '.join(special)}" if special else ""
-    return f"Any --option can also be given as CALCLI_OPTION in the environment{exceptions}."
+    special = [f"{flag} is {variable}" for flag, variable in pairs if variable != variable_of(flag)]
+    exceptions = f"; {', '.join(special)}" if special else ""
+    return f"Environment variables named CALCLI_OPTION also set options{exceptions}."
 
 
 def _panels(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:

@@ -60,7 +60,9 @@ INPUT_FORMAT = source(
     complete=complete.tables,
 )
 DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
-QUERY = source("--query SQL", "The rows of a database: DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE.")
+QUERY = source(
+    "--query SQL", "Read the rows of this SQL query; DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE."
+)
 DATA_TABLE = source(
     "--table NAME", "A table of a database: the one to read or, where -o is a database, the one to write."
 )
@@ -72,7 +74,8 @@ STORAGE_OPTION = source(
 )
 BAD_ROWS = source(
     "--bad-rows fail|null",
-    "Rows without a finite score, a label or a weight: refuse the table (fail), or leave them out (null).",
+    "Rows without a finite score, a label or a weight: fail refuses the table; null leaves them out (apply: writes "
+    "null for them).",
     "fail",
     kind=Literal["fail", "null"],
 )
@@ -89,11 +92,11 @@ IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=names_or_empty
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
 WEIGHT_KIND = column(
     "--weight-kind KIND",
-    "counts: each row stands for so many equal rows; importance: only the ratios of weights matter. By default as in "
-    "the artifact, or importance.",
+    "counts: the row stands for that many identical rows; importance: only the ratios of weights matter. By default "
+    "as in the artifact, or importance.",
     kind=Literal["counts", "importance"] | None,
 )
-POSITIVE = column("--positive LABEL", "The class whose probability the score is.")
+POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=names)
 NODE_ID = column("--node-id COLUMN", "The row ids that --edges refers to.")
 
@@ -118,7 +121,7 @@ METHODS = method(
 )
 BUDGET = method(
     "--budget SECONDS",
-    "Leave out methods that are not compared after so many seconds; no limit by default.",
+    "Skip the methods that have not finished after this many seconds; no limit by default.",
     kind=float,
     min=0,
     max=10**9,
@@ -131,7 +134,8 @@ CRITERION = method(
 )
 MODEL = method(
     "--model FILE",
-    "The model that made the scores, saved by CatBoost, XGBoost or LightGBM, for methods that look inside it.",
+    "The model that made the scores, saved by CatBoost, XGBoost or LightGBM, for methods that use its SHAP values or "
+    "leaves (ccl).",
 )
 PARTITION_DATA = method(
     "--partition-data FILE",
@@ -149,19 +153,19 @@ EVALUATED_EDGES = check(
 EXACT = method("--exact", "Allow outputs of exactly 0 and 1.", False)
 PRIOR_SHIFT = method(
     "--prior-shift RATE",
-    "The base rate where the scores will be used, if it differs; for more classes a=RATE,b=RATE,...",
+    "The base rate in use, if it differs from that of DATA; for more classes a=RATE,b=RATE,...",
 )
 
 # Check
 WITH = check(
     "--with [NAME=]DIR",
-    "An artifact to measure beside the raw score; repeatable.",
+    "An artifact to compare with the raw score; repeatable.",
     field="artifacts",
     kind=list,
 )
 SCORES = check(
     "--score [NAME=]COLUMN",
-    "A column of calibrated probabilities to measure beside the raw score; repeatable. For more than two classes, the "
+    "A column of calibrated probabilities to compare with the raw score; repeatable. For more than two classes, the "
     "stem of COLUMN_<class>.",
     field="scores",
     kind=list,
@@ -169,14 +173,20 @@ SCORES = check(
 VERSUS = check("--versus NAME", "Also show how the other scores differ from this one, with intervals.")
 HOLDOUT = check(
     "--holdout SCHEME",
-    "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5 up to a million rows, 0.1 above.",
+    "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5 up to a million rows, "
+    "0.1 above (auto: 50,000 and 0.2).",
 )
 GUARD = check(
     "--guard METRIC",
     "A metric that must not get worse on held-out rows; if it does, nothing is saved and the exit code is 1.",
     complete=complete.metric,
 )
-REFIT_GUARD = GUARD._replace(default="nll")
+REFIT_GUARD = check(
+    "--guard METRIC",
+    "A metric that must not get worse by more than 0.1 %, against no calibration and the artifact in place.",
+    "nll",
+    complete=complete.metric,
+)
 POOL_NIGHTS = check(
     "--pool-nights N",
     "Use only the last N files of DATA, in the order of their names: one file a night.",
@@ -189,7 +199,7 @@ RESAMPLE_BY = check(
     "--resample-by COLUMN",
     "Rows with the same value, such as a user, stay together in folds, and count as one in intervals and p-values.",
 )
-ORDER_BY = check("--order-by COLUMN", "A time: rows are predicted only from earlier rows.")
+ORDER_BY = check("--order-by COLUMN", "A time column: each row is predicted only from earlier rows.")
 METRICS = check(
     "--metrics A,B,...",
     "default, all, or a list of names; `calcli metrics` shows them.",
@@ -211,8 +221,8 @@ KIND = check(
 )
 CLASS = check(
     "--class NAME|top|all",
-    "Whose probability to draw: a class, top (the predicted one) or all; repeatable. By default the positive class of "
-    "two, top of more.",
+    "The class whose probability to draw, or top (the predicted class), or all; repeatable. By default the positive "
+    "class of two, top of more.",
     field="chosen",
     kind=list,
 )
@@ -226,16 +236,17 @@ HTML = output("--html FILE", "Also write the report and its diagrams as one self
 REJECTION = check("--rejection", "Report the error rate when the least certain rows are left out.", False)
 CONVENTION = check(
     "--convention NAME",
-    "Whose definition of bins ECE and its relatives follow: sklearn, netcal, torchmetrics, mcgrad, relplot, mapie, ...",
+    "The package whose binning ECE and related metrics follow: sklearn, netcal, torchmetrics, mcgrad, relplot, mapie, "
+    "...",
     "sklearn",
 )
 MVCE = check(
     "--mvce closed|sampled",
-    "Compute MVCE in closed form where that is exact, or by shuffling.",
+    "Compute MVCE (multi-view calibration error) in closed form where that is exact, or from sampled shuffles.",
     "closed",
     kind=Literal["closed", "sampled"],
 )
-IN_SAMPLE = check("--in-sample", "The score was fitted on these rows; the tests allow for it.", False)
+IN_SAMPLE = check("--in-sample", "The score was fitted on these rows: adjust the tests for that, or omit them.", False)
 BOOTSTRAP = check(
     "--bootstrap N",
     "The number of bootstrap samples for 95 % intervals of every metric; 0 is none.",
@@ -247,9 +258,12 @@ BY = check("--by A,B,...", "Columns whose groups are reported separately.", conv
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",
-    "Test whether its calibration has drifted since the fit; if it has, exit with 1. Made to run every night.",
+    "Test whether the calibration of ARTIFACT has drifted since the fit; if it has, exit with 1. May be repeated every "
+    "night.",
 )
-DRIFT_STATE = check("--state FILE", "Where --drift keeps its evidence between runs; ARTIFACT.drift.json by default.")
+DRIFT_STATE = check(
+    "--state FILE", "The file in which --drift keeps its evidence between runs; ARTIFACT.drift.json by default."
+)
 CLUSTERS_FROM = check(
     "--clusters-from COLUMN",
     "The clusters of CECE; by default those of a CCL artifact, or clusters of the features.",
@@ -283,14 +297,14 @@ PICTURE_FORMAT = output(
     variable="CALCLI_DIAGRAM_OUTPUT_FORMAT",
     complete=complete.pictures,
 )
-REPLACE = output("--replace", "Put the rows in the place of the database's table, not below those in it.", False)
+REPLACE = output("--replace", "Replace the table in the database instead of appending to it.", False)
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
     "parquet, csv, tsv, ipc, ndjson or json, if the suffix does not say; on stdout that of DATA by default.",
     complete=complete.tables,
 )
 SELECT = output("--select DIR", "Fit the chosen method on all rows, and save it here.")
-ROLLBACK = output("--rollback", "Restore the previous fit, and stop.", False)
+ROLLBACK = output("--rollback", "Restore the previous version of the artifact, and stop.", False)
 SCALE = output(
     "--as prob|logit",
     "Write a probability, or its log-odds.",
@@ -354,8 +368,8 @@ ENGINE = output(
 MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077 or sc://HOST:15002.")
 SAMPLE = output(
     "--sample ROWS",
-    "With --engine spark: how many rows are drawn and fitted on; all others are measured on. By default a million, and "
-    "none for methods that are fitted from sums.",
+    "With --engine spark: the number of rows to fit on; all others measure the fit. By default a million; methods that "
+    "are fitted from sums use all rows.",
     kind=int | None,
     min=1,
     max=2**31 - 1,

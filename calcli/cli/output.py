@@ -198,7 +198,7 @@ def evaluated(report: Report, form: Form, console: Console) -> None:
     if failed:
         refuse(f"--fail-if is true: {'; '.join(failed)}", console)
     if report.drift is not None and report.drift["drifted"]:
-        refuse("the calibration has moved since the fit", console)
+        refuse("the calibration has drifted since the fit", console)
     promise: Any = None if report.drift is None else report.drift["promise"]
     if promise is not None and promise["broken"]:
         refuse(f"the policy does not keep its promise, {promise['target']}", console)
@@ -339,7 +339,9 @@ def _binding(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, c
     from calcli.cli import serial
     from calcli.cli.views import report as view
 
-    if form in ("csv", "markdown"):
+    if form in ("csv", "markdown"):  # the others have the notes themselves
+        for note in binding["notes"]:
+            console.note(note)
         write(serial.flat(("part", "column", "reason"), serial.binding_rows(binding), form))
     elif form == "json":
         _json({"schema": "calcli.binding/1", **dict(more), "binding": binding}, console)

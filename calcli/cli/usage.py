@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from calcli.errors import UsageError, nearest, there_are
+from calcli.errors import UsageError, available, nearest
 
 _MISTAKE = typer.BadParameter.__mro__[1]
 """The base of click's usage errors. Typer has a copy of click, of whose errors it exports only this subclass."""
@@ -35,7 +35,7 @@ def explained(error: BaseException) -> UsageError | None:
 def no_such_command(name: str, known: list[str], path: str) -> UsageError:
     """The error for an unknown command; `path` is the part of the line before it."""
     match = nearest(name, known)
-    advice = f"did you mean {match}?" if match else there_are(known, limit=20)
+    advice = f"did you mean {match}?" if match else available(known, limit=20)
     return UsageError(f"no command {name!r}; {advice}", hint=f"see: {path} --help")
 
 

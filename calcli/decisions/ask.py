@@ -126,7 +126,7 @@ class Ask:
     def check(self) -> None:
         """Refuse what contradicts itself, before any rows are read."""
         purposes = {
-            "--cost-fp and --cost-fn": self.has_costs,
+            "--cost-fp/--cost-fn": self.has_costs,
             "--costs": self.costs is not None,
             "--target": self.target is not None,
             "--budget": self.budget is not None,
@@ -135,15 +135,15 @@ class Ask:
         }
         given = [name for name, is_given in purposes.items() if is_given]
         if len(given) > 1:
-            raise UsageError(f"{given[0]} and {given[1]} both say what is decided", hint="keep the one that matters")
+            raise UsageError(f"{given[0]} excludes {given[1]}", hint="give only one of them")
         self._check_beside()
         if not given and self.coverage is self.top is None:
             raise UsageError(
-                "decide needs what the threshold is chosen for",
-                hint="try: --cost-fp 1 --cost-fn 20, or --target 'precision >= 0.9', or --budget 500",
+                "decide needs a goal",
+                hint="give --cost-fp 1 --cost-fn 20, --target 'precision >= 0.9', or --budget 500",
             )
         if self.budget is not None and self.budget < 1:
-            raise UsageError(f"--budget {self.budget}: no row could be acted on")
+            raise UsageError(f"--budget {self.budget}: give 1 or more")
         if self.target is not None:
             Target.parse(self.target, self.confidence)
         if self.has_costs and not self.by_rows:
@@ -157,17 +157,17 @@ class Ask:
         refused = (
             (
                 (self.sets is None and self.by_class) or (self.sets is self.intervals is None and self.by is not None),
-                "--by-class and --by are for sets",
+                "--by-class needs --sets, and --by needs --sets or --intervals",
                 "add --sets 0.95",
             ),
             (
                 self.intervals is None and (self.side != "both" or _any(*amounts)),
-                "predicted amounts are for intervals",
+                "--prediction, --quantiles, --spread, --variance and --side need --intervals",
                 "add --intervals 0.9",
             ),
             (
                 self.quantiles is not None and (len(self.quantiles) != 2 or self.prediction is not None),
-                "--quantiles are two columns, LOW,HIGH, in place of --prediction",
+                "--quantiles takes two columns, LOW,HIGH, and excludes --prediction",
                 None,
             ),
             (
@@ -182,8 +182,8 @@ class Ask:
             ),
             (
                 self.cost is not None and not self.has_costs,
-                f"--cost {self.cost} multiplies the cost of a miss, and the cost of a false alarm is not given",
-                "add what it costs: --cost-fp 5",
+                f"--cost {self.cost} multiplies the cost of a false negative, and needs the cost of a false positive",
+                "add --cost-fp 5",
             ),
             (
                 self.top is not None and _any(self.costs, self.budget, self.sets, self.intervals),
@@ -192,17 +192,17 @@ class Ask:
             ),
             (
                 self.abstain is not None and not self.has_costs and self.costs is None,
-                "--abstain is a cost beside others",
+                "--abstain needs the costs of errors",
                 "add --cost-fp and --cost-fn, or use --coverage",
             ),
             (
                 self.coverage is not None and (self.by_rows or _any(self.abstain, *purpose)),
-                "--coverage leaves rows open beside --cost-fp and --cost-fn, or alone",
+                "--coverage goes with --cost-fp and --cost-fn, or alone",
                 "leave it out",
             ),
             (
                 self.uncertainty is not None and self.coverage is None,
-                "--uncertainty is the order in which rows are left open",
+                "--uncertainty needs --coverage",
                 "add --coverage 0.9",
             ),
         )
@@ -234,6 +234,12 @@ class Ask:
         """The costs of each row; a miss costs 1 where nothing is said."""
         fn = 1.0 if self.cost_fn is None else self.cost_fn
         return CostColumns(self.cost_fp or 0.0, fn, self.cost_tp or 0.0, self.cost_tn or 0.0, self.cost)
+
+    def cost_flags(self) -> dict[str, str]:
+        """The flag that named each column of costs, the first where there are several."""
+        flags = ("--cost-fp", "--cost-fn", "--cost-tp", "--cost-tn", "--cost")
+        named = zip(flags, (*self._costs, self.cost), strict=True)
+        return {column: flag for flag, column in reversed(list(named)) if isinstance(column, str)}
 
     def four_costs(self) -> Costs:
         """The four costs, if they are those of all rows; without any, an error costs 1."""

@@ -64,9 +64,12 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         paid_open = {} if ask.abstain is None else means.numbers("left open", "today")
         return _leaving_open(ask, rows, gap, (*options, Option("left open", None, paid_open | _open(rows, gap))))
     better = means.difference("bayes", "tuned")
-    chosen, why = "bayes", "it follows from the costs where probabilities are calibrated"
+    chosen, why = "bayes", "this threshold follows from the costs if the probabilities are calibrated"
     if better.lo is not None and better.lo > 0.0:
-        chosen, why = "tuned", "on rows that did not choose it, it costs less than the one that follows from the costs"
+        chosen, why = (
+            "tuned",
+            "on rows that did not choose it, this threshold costs less than the one that follows from the costs",
+        )
     policy = Policy(ThresholdRule.at(thresholds[chosen]), costs=asdict(costs))
     return Choice(policy, chosen, why, tuple(options))
 
@@ -108,14 +111,14 @@ def _by_row_costs(ask: Ask, rows: Rows, costs: Costs, seed: int) -> Choice:
     if better.lo is not None and better.lo > 0.0:
         why = "on rows that did not choose it, one threshold for all rows costs less than that of each row"
         return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, tuple(options))
-    why = "it follows from the costs of the row where probabilities are calibrated"
+    why = "this follows from the costs of the row if the probabilities are calibrated"
     return Choice(Policy(rule), "each row", why, tuple(options))
 
 
 def _share_decided(coverage: float, bound: float, confidence: float) -> str:
     return (
         f"{100 * coverage:.1f} % of the rows are decided, at most {100 * bound:.2f} % of these wrongly "
-        f"{with_confidence(confidence)}, and the others are left open"
+        f"{with_confidence(confidence)}, and the policy abstains on the others"
     )
 
 
@@ -158,7 +161,8 @@ def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
     sure = with_confidence(target.confidence)
     if passed.place is None:
         side = "at least" if target.relation == ">=" else "at most"
-        why = f"no threshold has {target} {sure}; the best is {thresholds[place]:.6g}, {target.rate} {side} {bound:.3g}"
+        best = f"the best one, {thresholds[place]:.6g}, has {target.rate} {side} {bound:.3g}"
+        why = f"no threshold has {target} {sure}; {best}"
         return Choice(None, None, why, options, bound)
     why = f"{target} holds {sure}"
     return Choice(Policy(ThresholdRule.at(at["chosen"]), target), "chosen", why, options, bound)
@@ -180,7 +184,7 @@ def _by_budget(ask: Ask, rows: Rows) -> Choice:
     if threshold == NEVER:
         why = f"no threshold keeps to {ask.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
         return Choice(None, None, why, options)
-    why = f"at most {ask.budget:,} of {count:,} new rows reach it {sure}"
+    why = f"at most {ask.budget:,} of {count:,} new rows reach this threshold {sure}"
     target = Target("positive-rate", "<=", ask.budget / count, ask.confidence)
     return Choice(Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(ask.budget))
 
@@ -211,7 +215,7 @@ def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
     for name, action in actions.items():
         right = rates_of(rows, action == place[rows.label])["positive-rate"]
         options.append(Option(name, None, means.numbers(name, today) | {"accuracy": right}))
-    why = f"of {len(names)} actions the one that is expected to cost the least"
+    why = f"of {len(names)} actions, the one with the least expected cost"
     return Choice(Policy(rule), "bayes", why, tuple(options))
 
 
@@ -250,7 +254,9 @@ def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
                 options += _of_parts("class", rows.label, rows.classes, rows, members)
     each = [*([] if ask.by is None else [ask.by]), *(["class"] if ask.by_class else [])]
     where = f" of each {' and '.join(each)}" if each else ""
-    why = f"sets hold the true class of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
+    why = (
+        f"the sets contain the true class of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
+    )
     if fewest < (needed := rows_needed(level, ask.confidence)):
         why += f"; where there are fewer than {needed} rows (here {fewest}), they hold every class"
     return Choice(Policy(rule), ask.set_score, why, tuple(options))

@@ -37,7 +37,7 @@ def choose_of_classes(ask: Ask, rows: Rows, seed: int) -> Choice:
         raise UsageError(f"--top {ask.top}: there are {classes} classes", hint=f"try: --top {classes - 1}")
     if ask.has_costs and not ask.abstain is ask.coverage is None:
         raise UsageError(
-            "with more than two classes a row without a class costs --cost-fn: that is to leave it open",
+            "with more than two classes, --cost-fn is also the cost of abstaining",
             hint="leave out --abstain and --coverage, or try --costs FILE --abstain COST",
         )
     if ask.has_costs:
@@ -93,7 +93,7 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
         for name, named in members.items()
     ]
     better = means.difference("bayes", "tuned")
-    chosen, why = "bayes", "it follows from the costs where probabilities are calibrated"
+    chosen, why = "bayes", "this follows from the costs if the probabilities are calibrated"
     if better.lo is not None and better.lo > 0.0:
         chosen, why = "tuned", "on rows that did not choose them, they cost less than the one that follows from costs"
     rule = ClassRule(rules[chosen], top)
@@ -163,7 +163,8 @@ def _by_accuracy(target: Target, ask: Ask, rows: Rows) -> Choice:
     hits, worth = (float(of[passed.best]) for of in found.worth("precision"))
     bound, sure = target.bound(hits, worth), with_confidence(target.confidence)
     if passed.place is None:
-        why = f"no threshold has {target} {sure}; the best is {steps[passed.best]:.6g}, accuracy at least {bound:.3g}"
+        best = f"the best one, {steps[passed.best]:.6g}, has accuracy at least {bound:.3g}"
+        why = f"no threshold has {target} {sure}; {best}"
         return Choice(None, None, why, (_today(rows, top),), bound)
     rule = _surest(float(steps[passed.place]), top, classes)
     promise = Target("error", "<=", 1.0 - target.value, target.confidence)

@@ -58,10 +58,11 @@ class Target:
     def parse(cls, text: str, confidence: float) -> Self:
         """From the words of the command line."""
         found = re.fullmatch(r"\s*([a-z-]+)\s*(>=|<=)\s*([0-9.eE+-]+)\s*", text)
-        names = ", ".join(f"{name} {sides[0]}" for name, sides in _SIDES.items())
         if found is None or found[1] not in RATES:
+            rates = ", ".join(f"{name} {' or '.join(sides)}" for name, sides in _SIDES.items())
             raise UsageError(
-                f"--target {text!r} is no target; targets are {names}, and a number", hint="try: 'precision >= 0.9'"
+                f"--target {text!r}: give a rate, >= or <=, and a number, such as 'precision >= 0.9'",
+                hint=f"rates: {rates}",
             )
         if found[2] not in _SIDES[found[1]]:
             hint = f"try: '{found[1]} {_SIDES[found[1]][0]} {found[3]}'"

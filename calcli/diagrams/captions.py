@@ -85,7 +85,7 @@ def means(test: Diagnosis, of: str | None) -> str:
 
 def told(test: Diagnosis) -> str:
     """The result of the joint test that finds nothing: what was tested, and at which level."""
-    return f"joint test of all gaps at {percent(test.level)}, {p_text(test.p)}"
+    return f"joint calibration test at the {percent(test.level)} level, {p_text(test.p)}"
 
 
 def p_text(p: float) -> str:

@@ -124,7 +124,7 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
     if outside.mean() <= SOME:
         raise DataError(
             f"{int(outside.sum()):,} of {len(rows):,} scores lie outside [0, 1]: they may be logits, or mistaken",
-            hint="say input='logit', or mend them",
+            hint="say input='logit', or correct them",
         )
     if rows.min() >= 0.0 and rows.max() <= 100.0:
         raise DataError(

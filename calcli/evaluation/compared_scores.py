@@ -179,8 +179,8 @@ def seen_before(source: Source, models: Mapping[str, Model]) -> tuple[ReportWarn
         files: Any = model.manifest.data.get("files") or []
         same = [as_text(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
         if same:
-            text = f"{name} was fitted on {', '.join(same)}, and is measured on it here: its numbers are too optimistic"
-            warnings.append(ReportWarning("seen-before", f"{text}; measure it on other rows"))
+            text = f"{name} was fitted on {', '.join(same)}, and is measured on the same rows"
+            warnings.append(ReportWarning("seen-before", f"{text}: the results are too optimistic; use other rows"))
     return tuple(warnings)
 
 

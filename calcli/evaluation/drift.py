@@ -400,6 +400,7 @@ def _alone(state: Path | Url) -> Iterator[stores.Version | None]:
     if isinstance(state, Url):
         yield stores.version(state)
         return
+    files.target_of(state)
     lock = state.absolute().with_name(f".{state.name}.lock")
     with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
         yield None

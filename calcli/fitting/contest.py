@@ -127,7 +127,7 @@ class Contest:
             return f"no method has a better held-out {what} than no calibration ({raw})"
         return (
             f"no method is shown to be better than no calibration (held-out {what} {raw}); the best, {best}, "
-            f"has {self._said(mean[best])}, which chance explains"
+            f"has {self._said(mean[best])}, a difference that chance can explain"
         )
 
     def _single(self, name: str, mean: Mapping[str, float]) -> str:

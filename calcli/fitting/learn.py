@@ -144,7 +144,7 @@ class Learned:
     def warnings(self, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
         """A report's warnings: how the method was chosen, and that it does not help."""
         guard = Guard(metrics.find("nll"))
-        text = "on held-out rows {0.score} has a log-loss {0.value:+.6f} beside no calibration"
+        text = "on held-out rows {0.score} is worse than no calibration (log-loss {0.value:+.6f})"
         worse = [each for each in differences if each.metric == "nll" and guard.worse(each)]
         return (
             *(() if self.sampled is None else [self.sampled.warning]),

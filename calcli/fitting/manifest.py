@@ -68,8 +68,8 @@ def _refusal(guard: Guard, report: Report, score: str) -> str | None:
     if worse is None:
         return None
     return (
-        f"on held-out rows {worse.score} changes {worse.metric} by {worse.value:+.6f} beside no calibration, "
-        "for the worse: nothing was kept"
+        f"on held-out rows {worse.score} is worse than no calibration ({worse.metric} {worse.value:+.6f}): nothing was "
+        "saved"
     )
 
 

@@ -248,10 +248,9 @@ def criterion(name: str) -> MetricSpec:
     names = ", ".join(each.name for each in metrics.specs() if each.rows is not None)
     if metric.kind == "gap":
         raise UsageError(
-            f"--criterion {name}: a calibration error cannot choose a method, because predicting the base rate for "
-            "all rows has almost none; in 56 % of 832 experiments of CalArena the method with the lowest ECE had a "
-            "worse Brier score than no calibration",
-            hint=f"choose by {names}, and check {name} afterwards",
+            f"--criterion {name}: a constant prediction, the base rate, has a calibration error near 0, so it cannot "
+            "choose a method",
+            hint=f"choose by {names}",
         )
     raise UsageError(f"--criterion {name}: only means over rows can choose a method", hint=f"choose by {names}")
 
@@ -323,7 +322,7 @@ def _why(name: str, best: str, gap: tuple[float, float], metric: MetricSpec) -> 
             f"less than half a standard error ({STANDARD_ERRORS * gap[1]:.5f})"
         )
     if name == best:
-        return f"{name} has the {most} {what} on held-out rows of all methods, no calibration included"
+        return f"{name} has the {most} held-out {what} of all methods and of no calibration"
     return (
         f"{name} is the simplest method within half a standard error ({STANDARD_ERRORS * gap[1]:.5f}) of the {most} "
         f"{what} on held-out rows, which {best} has"

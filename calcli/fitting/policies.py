@@ -42,7 +42,7 @@ from calcli.version import VERSION
 
 def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, ask: Ask) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
-    costs = None if not ask.by_rows else costs_of(source, loaded, ask.cost_columns())
+    costs = None if not ask.by_rows else costs_of(source, loaded, ask.cost_columns(), ask.cost_flags())
     uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
@@ -53,14 +53,14 @@ def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, 
     return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
 
 
-def costs_of(source: Source, loaded: Numbered, columns: CostColumns) -> Costs:
-    """The costs of each row; all must be known."""
-    beside = {name: numbers(source, name, loaded, "--cost") for name in columns.reads}
+def costs_of(source: Source, loaded: Numbered, columns: CostColumns, given: Mapping[str, str]) -> Costs:
+    """The costs of each row; all must be known. `given` is what names each column, for messages."""
+    beside = {name: numbers(source, name, loaded, given[name]) for name in columns.reads}
     for name, values in beside.items():
         if (unknown := int((~(np.isfinite(values) & (values >= 0.0))).sum())) > 0:
             raise DataError(
-                f"--cost: the column {name!r} has no cost of 0 or more in {unknown:,} of {len(values):,} rows",
-                hint="leave these rows out, before, or fill them",
+                f"{given[name]}: the column {name!r} has no cost of 0 or more in {unknown:,} of {len(values):,} rows",
+                hint="fill in these costs, or leave the rows out of the table",
             )
     return columns.of(beside)
 
@@ -72,7 +72,7 @@ def measured_rows(source: Source, loaded: Numbered, rule: AnyRule) -> tuple[IntA
             return None, {}
         return codes(values_of(source, rule.column, loaded, "the policy"), rule.groups), {}
     if isinstance(rule, CostRule):
-        costs_of(source, loaded, rule.costs)  # all must be known
+        costs_of(source, loaded, rule.costs, dict.fromkeys(rule.costs.reads, "the policy"))  # all must be known
     return None, {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
 
 

@@ -47,7 +47,7 @@ def seen_warnings(seen: Mask, unseen: Mask) -> tuple[ReportWarning, ...]:
     """What to say of such rows."""
     if not seen.any():
         return ()
-    text = f"{int(seen.sum()):,} of {len(seen):,} rows were in the files of the fit in place"
+    text = f"{int(seen.sum()):,} of {len(seen):,} rows were in the files that the artifact in place was fitted on"
     if unseen.any():
-        return (ReportWarning("seen-before", f"{text} and are not compared on"),)
-    return (ReportWarning("seen-before", f"{text}: it is compared on rows that it was fitted on"),)
+        return (ReportWarning("seen-before", f"{text}, and are left out of the comparison"),)
+    return (ReportWarning("seen-before", f"{text}, which favours it in the comparison"),)

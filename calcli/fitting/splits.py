@@ -56,7 +56,7 @@ class Holdout:
         except ValueError:
             share = 0.0
         if not 0 < share < 1:
-            raise UsageError(f"--holdout {text} is none of cv:5 (folds), 0.1 (a share of the rows), none")
+            raise UsageError(f"--holdout {text}: give cv:5 (folds), 0.1 (a share of the rows) or none")
         return cls("share", share=share)
 
 

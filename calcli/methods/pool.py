@@ -2,7 +2,7 @@
 
 The weights w, which are not negative and add up to 1, have the greatest likelihood on held-out rows: each member
 predicts every row from a fit on other rows. No calibration is always among the members that are weighed. A mixture of
-calibrators that err in different places is better than the best of them, and hedges the choice between those that
+calibrators that err in different places can be better than the best of them, and hedges the choice between those that
 cannot be told apart.
 """
 

@@ -52,9 +52,9 @@ class Param:
             below = self.low is not None and value < self.low
             above = self.high is not None and value > self.high
             if below or above or math.isnan(value):
-                low = "-inf" if self.low is None else f"{self.low:g}"
-                high = "inf" if self.high is None else f"{self.high:g}"
-                raise UsageError(f"{self.name}={given} is outside [{low}, {high}]")
+                low = -math.inf if self.low is None else self.low
+                high = math.inf if self.high is None else self.high
+                raise UsageError(f"{self.name}={given}: it must be from {low:,g} to {high:,g}{self._or_words()}")
         return value
 
     def _converted(self, given: ParamValue) -> ParamValue:
@@ -67,16 +67,19 @@ class Param:
             if self.kind == "int":
                 return int(text)
         except ValueError:
-            others = "".join(f", nor {word!r}" for word in self.choices)
             raise UsageError(
-                f"{self.name}={given} is not a number{others}", hint=f"the default is {self.default}"
+                f"{self.name}={given}: give a number{self._or_words()}", hint=f"the default is {self.default}"
             ) from None
         if self.kind == "bool":
             words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
             if text.casefold() not in words:
-                raise UsageError(f"{self.name}={given} is not true or false")
+                raise UsageError(f"{self.name}={given}: give true or false")
             return words[text.casefold()]
         return text
+
+    def _or_words(self) -> str:
+        """The words that are allowed in place of a number."""
+        return "".join(f", or {word}" for word in self.choices)
 
 
 def number(name: str, default: ParamValue, meaning: str, low: float, high: float, *words: str) -> Param:

@@ -187,8 +187,8 @@ def place(given: str | os.PathLike[str]) -> Path | Url | Database:
     if scheme in DATABASES:
         return Database(text)
     raise UsageError(
-        f"{scheme}:// is no place that calcli knows",
-        hint=f"known are files, {', '.join(f'{one}://' for one in (*OBJECTS, *DATABASES))}",
+        f"calcli cannot read or write {scheme}:// URLs",
+        hint=f"use a file, or one of {', '.join(f'{one}://' for one in (*OBJECTS, *DATABASES))}",
     )
 
 

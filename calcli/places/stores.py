@@ -247,7 +247,7 @@ def _refusals(action: str, url: Url) -> Iterator[None]:
         if why.startswith("404"):
             raise FileNotFoundError(None, why, str(url)) from None
         denied = isinstance(error, PermissionDeniedError | UnauthenticatedError) or why.startswith(("401", "403"))
-        hint = "check the credentials and what they may do" if denied else None
+        hint = "check the credentials and their permissions" if denied else None
         raise FileSystemError(f"cannot {action} {url}: {why}", hint=hint) from None
 
 

@@ -39,7 +39,7 @@ def rule(policy: Policy) -> str:
         case SetRule():
             return "Predict sets of classes"
         case CostRule(costs, abstain):
-            left = "" if abstain is None else f", and nothing where both are expected to cost more than {abstain:g}"
+            left = "" if abstain is None else f", and abstain where both have an expected cost above {abstain:g}"
             return f"Decide yes where {costs}{left}"
         case ClassRule():
             return _classes(policy.rule)
@@ -53,12 +53,14 @@ def rule(policy: Policy) -> str:
 
 def _threshold(gap: Gap, column: str | None) -> str:
     """The rule of one threshold or two in words."""
-    at_once = f"Decide yes from a probability of {shown(gap.high)}"
+    at_once = f"Decide yes if the probability is at least {shown(gap.high)}"
     if gap.limit is not None:
-        return f"{at_once}, and nothing where {column} > {gap.limit:.6g}"
+        return f"{at_once}, and abstain where {column} > {gap.limit:.6g}"
     if gap.low == gap.high:
         return at_once
-    return f"Decide no below a probability of {shown(gap.low)}, yes from {shown(gap.high)}, and nothing between them"
+    return (
+        f"Decide no if the probability is below {shown(gap.low)}, yes from {shown(gap.high)} on, and abstain in between"
+    )
 
 
 def _classes(found: ClassRule) -> str:

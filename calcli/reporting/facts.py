@@ -45,7 +45,7 @@ def _rates(rate: float | Mapping[str, float] | None, positive: object) -> list[s
         return []
     if isinstance(rate, Mapping):
         return [_listed([f"{_percent(share)} {name}" for name, share in rate.items()])]
-    return [f"{_percent(rate)} are {spelled(positive)}"]
+    return [f"{_percent(rate)} with label {spelled(positive)}"]
 
 
 def _percent(share: float) -> str:
@@ -175,9 +175,9 @@ def drift(verdict: Mapping[str, Any]) -> str:
     """The result of the drift test, with its evidence; nothing where there is no calibration to test."""
     if verdict["evidence"] is None:
         return ""
-    evidence = _evidence(verdict["evidence"], verdict)
+    evidence = _evidence(verdict["evidence"], verdict, "drift is reported")
     if not verdict["drifted"]:
-        return f"the calibration is what it was at the fit ({evidence})"
+        return evidence
     return f"{verdict['what']}, {_since(verdict)} ({evidence})"
 
 
@@ -186,15 +186,15 @@ def promise_kept(verdict: Mapping[str, Any]) -> str:
     promise = verdict.get("promise")
     if promise is None:
         return ""
-    evidence = _evidence(promise["evidence"], verdict)
+    evidence = _evidence(promise["evidence"], verdict, "a broken promise is reported")
     if not promise["broken"]:
         return f"no night refutes the promise {promise['target']} ({evidence})"
     return f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
 
 
-def _evidence(evidence: float, verdict: Mapping[str, Any]) -> str:
+def _evidence(evidence: float, verdict: Mapping[str, Any], what: str) -> str:
     nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
-    return f"evidence {evidence:.3g} after {nights}; {verdict['threshold']:.0f} is enough"
+    return f"e-value {evidence:.3g} after {nights}; {what} from {verdict['threshold']:.0f} on"
 
 
 def _since(found: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ GAIN = ("gain", "decrease of the log-loss from that of no calibration, with a 95
 BEHIND = ("behind", "increase of the log-loss from that of the chosen method, with a 95 % interval")
 BEST = (
     "best",
-    "share of bootstrap samples in which the method is best; * in the 95 % confidence set of the best",
+    "share of bootstrap samples in which the method is best; * marks the 95 % confidence set of the best method",
 )
 
 

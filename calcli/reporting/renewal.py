@@ -26,21 +26,21 @@ def opening(result: RefitResult) -> str:
     return (
         f"{first}: on held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
         f"{number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
-        f"{result.evidence.evidence:+.1f}; {result.evidence.threshold:+.1f} is required, which chance reaches in at "
-        "most one of twenty years of nightly refits. Against no calibration:"
+        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (by chance at most once "
+        "in twenty years of nightly refits). Against no calibration:"
     )
 
 
 def policy_opening(result: PolicyRefit) -> str:
     """Whether a policy was replaced, and what the new rows show."""
     first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
-    return f"{first}: {result.why}. It is replaced where chance does that in at most one of twenty years of nights."
+    return f"{first}: {result.why}. It is replaced if this happens by chance at most once in twenty years of nights."
 
 
 def changes(result: RefitResult) -> list[Pair]:
     """How far the new calibrator's probabilities are from the old one's, and where the old one is."""
     mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
-    pairs = [("moved", f"the new probabilities of these rows by {mean} on average, by {most} at most")]
+    pairs = [("change", f"new minus old probability: {mean} on average, {most} at most (absolute)")]
     if result.kept is None:
-        pairs.append(("before", f"the old one is kept; calcli refit {result.path} --rollback puts it back"))
+        pairs.append(("before", f"the old one is kept; calcli refit {result.path} --rollback restores it"))
     return pairs

@@ -33,10 +33,10 @@ def warning(report: Report) -> str:
     seen = POWER * math.sqrt(max(share, 1.0 / rows) * (1.0 - share) / rows)
     size = f"{100 * seen:.2g} percentage points"
     what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
-    many = "no row is" if count == 0 else f"only {count:,} row{'s are' if count > 1 else ' is'}"
+    many = "No row has" if count == 0 else f"Only {count:,} row{'s have' if count > 1 else ' has'}"
     return (
-        f"{many[0].upper()}{many[1:]} {name}, so the power of tests is low: for 80 % power, an error of {what} must be "
-        f"at least {glued(size)}."
+        f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
+        f"{glued(size)} or more."
     )
 
 

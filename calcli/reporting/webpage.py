@@ -79,7 +79,7 @@ def _answer(verdict: Verdict) -> str:
 def _drift(report: Report) -> str:
     if report.drift is None:
         return ""
-    answer, kind = ("Drift", "worse") if report.drift["drifted"] else ("No drift", "better")
+    answer, kind = ("Drift", "worse") if report.drift["drifted"] else ("No drift detected", "better")
     moved, promise = facts.drift(report.drift), facts.promise_kept(report.drift)
     page = paragraph(f"{answer}: {moved}.", kind) if moved else ""
     broken: Any = report.drift.get("promise")

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from calcli.errors import UsageError, there_are, unknown_name
+from calcli.errors import UsageError, available, unknown_name
 from calcli.metrics import catalog
 
 Field = Literal["value", "lo", "hi", "null_hi", "p", "diff", "diff.lo", "diff.hi", "change"]
@@ -223,7 +223,7 @@ class _Parser:
         lacking = LACKING[catalog.find(metric).kind]
         if field in lacking:
             there = [metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)]
-            raise UsageError(f"{self._where(start)}: there is no {metric}.{field}; {there_are(there)}")
+            raise UsageError(f"{self._where(start)}: there is no {metric}.{field}; {available(there)}")
         return Term(metric, score, field, column, group)
 
 

@@ -32,10 +32,10 @@ class Guard:
     def of(cls, name: str, measured: Sequence[metrics.MetricSpec]) -> Guard:
         """The guard of a metric that must be among the measured ones."""
         metric = metrics.find(name)
-        if metric not in measured:
-            raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
         if metric.direction == "target":
             raise UsageError(f"--guard {name}: neither a higher nor a lower value is better", hint="try: --guard nll")
+        if metric not in measured:
+            raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
         return cls(metric)
 
     def worse(self, difference: Difference) -> bool:

@@ -41,8 +41,8 @@ def unit_warnings(source: Source, loaded: Loaded, binding: Binding) -> Iterator[
             each = len(unit) / count
             yield ReportWarning(
                 "units",
-                f"rows with the same {name!r} ({each:.3g} on average) are more alike than their scores explain: "
-                f"held-out numbers flatter and intervals are too narrow; --resample-by {name} keeps them together",
+                f"rows with the same {name!r} ({each:.3g} on average) have correlated residuals: held-out "
+                f"results are too optimistic and intervals too narrow; --resample-by {name} keeps them together",
             )
 
 

@@ -76,10 +76,10 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
             return None
         if not grows and spec.load_sums(len(binding.classes)) is None:
             return None
-        for note in binding.notes:
-            listener.note(note)
         if request.dry_run:
             return FitResult(binding, target)
+        for note in binding.notes:
+            listener.note(note)
         binding = scaled(table, binding, name)
         folds = KeyedFolds(Holdout.parse(request.holdout, count), spark.KEYS)
         rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")

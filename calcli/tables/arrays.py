@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import DataError
 from calcli.tables.binding_types import Binding, Feature, Label
-from calcli.tables.infer import MISSING, is_present
+from calcli.tables.infer import is_present
 from calcli.tables.labels import as_class
 
 TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
@@ -110,9 +110,10 @@ def _truth(values: pl.Series, feature: Feature, offset: int) -> pl.Series:
 def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) -> None:
     if wrong.any():
         row = wrong.arg_max() or 0
+        kind = "numeric" if feature.role == "number" else feature.role
         raise DataError(
-            f"the {feature.role} feature {feature.name!r} is {values[row]!r} in row {offset + row + 1}",
-            hint=f"write a missing value as null, {', '.join(MISSING[1:])}, or nothing",
+            f"the {kind} feature {feature.name!r} is {values[row]!r} in row {offset + row + 1}",
+            hint="correct it, or leave the cell empty if the value is missing",
         )
 
 

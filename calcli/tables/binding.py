@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, nearest, there_are, unknown_name
+from calcli.errors import DataError, UsageError, available, nearest, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Score
@@ -62,15 +63,17 @@ def bind(
     seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
     wanted = classes_of(seen, flags, known)
     # 2. score; its columns may name classes that no label has
+    numeric = partial(_numeric, source, [name for name in names if name != label])
     if known is not None and flags.prob is None and flags.logit is None:
-        candidates = [fitted_score(names, known.score, wanted)]
+        candidates = [fitted_score(names, known.score, wanted, numeric)]
     else:
-        candidates = find_scores(names, flags, wanted)
+        candidates = find_scores(names, flags, wanted, numeric)
     chosen = candidates[0]
     classes = chosen.classes or wanted.labels or Labels("int", (0, 1))
     if len(classes.values) < 2:
         raise DataError(
-            f"the label {label!r} has one class only: {classes.values[0]!r}", hint="name both with --classes"
+            f"the label {label!r} has one class only: {classes.values[0]!r}",
+            hint="if there is another one, name both: --classes A,B",
         )
     # 3. weight and node id; a column has one role, scores are numbers, two scores agree
     notes: list[str] = []
@@ -104,6 +107,11 @@ def bind(
     return replace(binding, notes=tuple(notes))
 
 
+def _numeric(source: Source, names: Sequence[str]) -> list[str]:
+    """The columns of numbers among these; a pass over a text file."""
+    return [name for name in names if source.schema[name].is_numeric()]
+
+
 def weighed(source: Source, binding: Binding, flags: Flags, known: Binding | None, notes: list[str]) -> Binding:
     """The binding with the scale of this table's weights, in a pass over them; `notes` say what they are taken for."""
     if binding.weight is None:
@@ -113,8 +121,8 @@ def weighed(source: Source, binding: Binding, flags: Flags, known: Binding | Non
         for frame in source.raw.select(binding.weight).collect_batches():
             sums.add(numbers(frame[binding.weight]))
     if flags.weight_kind is None and (known is None or known.weight is None):
-        text = f"{binding.weight!r} is taken for importance weights, of which only the ratios matter"
-        notes.append(f"{text}; if they count rows: --weight-kind counts" if sums.whole else text)
+        text = f"{binding.weight!r} holds importance weights (only their ratios matter)"
+        notes.append(f"{text}; if it holds numbers of rows, add --weight-kind counts" if sums.whole else text)
     return with_scale(binding, sums)
 
 
@@ -170,7 +178,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
             return known.label if known.label in names else None
         other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
         raise OtherTableError(
-            f"no column {known.label!r}, the label that the artifact was fitted with; {there_are(names)}",
+            f"no column {known.label!r}, the label that the artifact was fitted with; {available(names)}",
             hint=f"if it has another name here, use --label {other}",
         )
     usual = [name for name in LABEL_NAMES if name in names]
@@ -182,7 +190,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
         raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
     hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
-    raise DataError(f"no label column; {there_are(names)}", hint=hint)
+    raise DataError(f"no label column; {available(names)}", hint=hint)
 
 
 def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Wanted:
@@ -283,7 +291,7 @@ def left_out(dropped: Sequence[Dropped]) -> list[str]:
     if not names:
         return []
     what = "looks like a group id and is" if len(names) == 1 else "look like group ids and are"
-    return [f"{', '.join(map(repr, names))} {what} not used as a feature; --features uses it all the same"]
+    return [f"{', '.join(map(repr, names))} {what} not used as a feature; name it in --features to use it"]
 
 
 def label_like(features: Sequence[Feature]) -> list[str]:

@@ -167,8 +167,8 @@ def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> t
         if feature.name not in source.columns:
             match = nearest(feature.name, source.columns)
             raise DataError(
-                f"no column {feature.name!r}, a feature that the artifact was fitted with",
-                hint=f"did you mean {match!r}?" if match else "null is a value, an absent column is not",
+                f"no column {feature.name!r}, a feature of the artifact",
+                hint=f"did you mean {match!r}?" if match else "add the column, with null where the value is unknown",
             )
         if not source.text:
             _check_role(feature, source.schema[feature.name])

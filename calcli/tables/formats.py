@@ -98,7 +98,7 @@ def format_of(
         for known in FORMATS:
             if given.lower() == known:
                 return known
-        raise UsageError(unknown_name("format", given, FORMATS), hint=f"{flag} takes one of {', '.join(FORMATS)}")
+        raise UsageError(f"{flag}: {unknown_name('format', given, FORMATS)}")
     if (by_suffix := suffix_format(path)) is not None:
         return by_suffix
     if str(path) == "-" and stream is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import DataError, UsageError, available, unknown_name
 from calcli.tables.binding_types import Label, LabelType
 from calcli.tables.infer import TEXT_TYPES, cast_text, infer_schema
 from calcli.tables.io_errors import reading
@@ -136,8 +136,8 @@ def check_seen(seen: Labels | None, classes: Labels) -> None:
     """Refuse labels that are not among the classes."""
     for value in seen.values if seen else ():
         if as_class(value, classes.type) not in classes.values:
-            listed = unknown_name("class", class_text(value), [class_text(label) for label in classes.values])
-            raise DataError(f"the label {value!r} is not one of the classes: {listed}")
+            listed = available([class_text(label) for label in classes.values])
+            raise DataError(f"the label {value!r} is not one of the classes; {listed}")
 
 
 def positive_class(labels: Labels, flag: str | None) -> Label | None:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, nearest, there_are
+from calcli.errors import DataError, available, nearest
 from calcli.tables.arrays import numbers
 from calcli.tables.checks import in_any, mark, mark_missing
 from calcli.tables.io_errors import reading
@@ -113,7 +113,7 @@ def _too_few(source: Source, stem: str, members: Sequence[int]) -> DataError:
     stems = {match[1] for name in source.columns if (match := re.fullmatch(r"(.+)_\d{1,9}", name))}
     meant = nearest(stem, sorted(stems))
     hint = f"did you mean --members {meant}?" if meant else "--members STEM stands for STEM_0, STEM_1, …"
-    return DataError(f"no columns {stem}_0, {stem}_1, …; {there_are(source.columns)}", hint=hint)
+    return DataError(f"no columns {stem}_0, {stem}_1, …; {available(source.columns)}", hint=hint)
 
 
 def _per_class(stem: str, by_class: Mapping[int, Mapping[str, str]], members: Sequence[int]) -> MemberColumns:

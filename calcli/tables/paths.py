@@ -165,7 +165,7 @@ def _missing(path: Path) -> DataError:
     match = nearest(path.name, names)
     there = ", ".join(tables[:8]) + (f", and {len(tables) - 8} more" if len(tables) > 8 else "")
     return DataError(
-        f"no file {str(path)!r}; in {str(folder)!r} there is {there or 'no table'}",
+        f"no file {str(path)!r}; {str(folder)!r} contains {there or 'no table'}",
         hint=f"did you mean {str(folder / match)!r}?" if match else None,
     )
 

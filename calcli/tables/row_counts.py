@@ -111,10 +111,13 @@ class Count:
         reasons = ", ".join(
             f"{reason}: {count:,}" for reason, count in sorted(self.why.items(), key=lambda item: -item[1])
         )
-        message = f"{self.name} has {bad:,} bad row{'' if bad == 1 else 's'} of {self.rows:,} ({reasons})"
-        place = f"; the first is row {first[0] + 1}: {first[1]}" if first else ""
-        hint = None if bad == self.rows else "mend them, or pass --bad-rows null to go on without them"
-        return DataError(f"{message}{place}", hint=hint)
+        message = f"{self.name} has {bad:,} bad row{'' if bad == 1 else 's'} of {self.rows:,}"
+        if len(self.why) == 1:
+            message += f": {next(iter(self.why))}{f' (first in row {first[0] + 1})' if first else ''}"
+        else:
+            message += f" ({reasons}){f'; the first is row {first[0] + 1}: {first[1]}' if first else ''}"
+        hint = None if bad == self.rows else "correct them, or pass --bad-rows null"
+        return DataError(message, hint=hint)
 
 
 class Tally(Count):

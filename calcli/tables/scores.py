@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from calcli.errors import DataError, UsageError, nearest, there_are, unknown_name
+from calcli.errors import DataError, UsageError, available, nearest, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
 
@@ -83,8 +83,13 @@ class Wanted:
         return len(self.labels.values) if self.labels else None
 
 
-def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Candidate]:
-    """The score columns: one candidate, or two if there are logits and probabilities."""
+def find_scores(
+    names: Sequence[str], flags: Flags, wanted: Wanted, numeric: Callable[[], list[str]]
+) -> list[Candidate]:
+    """The score columns: one candidate, or two if there are logits and probabilities.
+
+    `numeric` gives the names of the columns of numbers: only these are suggested where there is no score.
+    """
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="give only one of them")
     if flags.prob is not None:
@@ -100,20 +105,20 @@ def find_scores(names: Sequence[str], flags: Flags, wanted: Wanted) -> list[Cand
                 hint=f"choose one, for example {same[0].flag}",
             )
     if not candidates:
-        _refuse_without_score(names, wanted)
+        _refuse_without_score(names, wanted, numeric)
     return candidates
 
 
-def fitted_score(names: Sequence[str], score: Score, wanted: Wanted) -> Candidate:
+def fitted_score(names: Sequence[str], score: Score, wanted: Wanted, numeric: Callable[[], list[str]]) -> Candidate:
     """The score that an artifact was fitted on: where it is absent, no other column is taken for it."""
     absent = next((column for column in score.columns if column not in names), None)
     if absent is None:
         return Candidate(score, score.columns[0], wanted.labels)
-    similar = nearest(absent, names) if len(score.columns) == 1 else None
+    similar = nearest(absent, numeric()) if len(score.columns) == 1 else None
     other = next(iter(_by_name(names, wanted)), Candidate(Score(score.kind, ()), similar or "COL"))
     raise OtherTableError(
-        f"no column {absent!r}, the score that the artifact was fitted on; {there_are(names)}",
-        hint=f"to calibrate another score, use {other.flag}",
+        f"no column {absent!r}, the score that the artifact was fitted on; {available(names)}",
+        hint=f"if the score has another name here, name it: {other.flag}",
     )
 
 
@@ -123,9 +128,7 @@ def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wante
     if many is not None and (value not in names or (wanted.count or 2) > 2):
         return many
     if value not in names:
-        raise DataError(
-            f"{flag}: {unknown_name('column', value, names)}", hint=f"there are also no columns {value}_<class>"
-        )
+        raise DataError(f"{flag}: no columns {value}_<class>, and {unknown_name('column', value, names)}")
     if wanted.count is not None and wanted.count > 2:
         raise DataError(
             f"{flag} {value} is one column, but there are {wanted.count} classes",
@@ -229,7 +232,7 @@ def _expected(stem: str, wanted: Wanted) -> list[str]:
     return texts if len(texts) <= 4 else [*texts[:3], "…", texts[-1]]
 
 
-def _refuse_without_score(names: Sequence[str], wanted: Wanted) -> NoReturn:
+def _refuse_without_score(names: Sequence[str], wanted: Wanted, numeric: Callable[[], list[str]]) -> NoReturn:
     """Raise the error that says most: score columns that do not fit the classes, or names that are nearly right."""
     # 1. columns by class that are not those of the labels
     for stem in STEMS:
@@ -253,12 +256,13 @@ def _refuse_without_score(names: Sequence[str], wanted: Wanted) -> NoReturn:
             hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
         )
     # 3. nothing is named like a score
-    meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, names)) is not None]
+    likely = numeric()
+    meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, likely)) is not None]
     hint = "name it with --logit COL or --prob COL"
     if meant:
         name, kind = meant[0]
         hint = f"did you mean {name!r}? use --{kind} {name}"
-    raise NoScoreError(f"no score column; {there_are(names)}", hint=hint)
+    raise NoScoreError(f"no score column; {available(names)}", hint=hint)
 
 
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:

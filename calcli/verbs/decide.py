@@ -153,7 +153,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
         seen = seen_before(source, {as_text(folder(request.artifact)): model} if request.artifact else {})
         warnings = (*seen, *unit_warnings(source, loaded, binding))
     made = with_policy(model, ask, choice, data)
-    refused = None if choice.policy is not None else f"{choice.why}: nothing was kept"
+    refused = None if choice.policy is not None else f"{choice.why}: nothing was saved"
     path = target if refused is None else None
     if path is not None:
         made.save(path)

@@ -261,7 +261,7 @@ def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | 
         return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
     if (form := given.lower()) in FORMS:
         return form
-    raise UsageError(unknown_name("picture format", given, FORMS), hint=f"--output-format takes one of {listed}")
+    raise UsageError(f"--output-format: {unknown_name('picture format', given, FORMS)}")
 
 
 def rendered(result: DiagramResult, form: Form, name: str) -> bytes:

@@ -57,11 +57,11 @@ def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample
         held_out_by = request.resample_by or request.order_by
         binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
     request.check_installed(request.sides.roles, len(binding.features))
-    for note in binding.notes:
-        listener.note(note)
     if request.dry_run:
         judge_scale(source, binding)
         return FitResult(binding, target)
+    for note in binding.notes:
+        listener.note(note)
 
     # Load.
     with stage(listener, "reading"):

@@ -141,8 +141,8 @@ class Evidence:
         if self.evidence >= self.threshold:
             return None
         return (
-            f"{name} on the new rows is not shown to be better than the one in place: their log-likelihood changes by "
-            f"{self.evidence:+.1f}, and {self.threshold:+.1f} is required"
+            f"the new {name} is not shown to be better than the one in place: the log-likelihood of the new rows "
+            f"changes by {self.evidence:+.1f} nats, and {self.threshold:+.1f} are required"
         )
 
 
@@ -463,6 +463,6 @@ def _refusal(guard: Guard, report: Report, score: str) -> str | None:
         return None
     versus = "no calibration" if worse.versus == RAW else "the one in place"
     return (
-        f"{worse.score} on the new rows is worse than {versus}: {worse.metric} {worse.value:+.6f}, "
+        f"the new {worse.score} is worse than {versus} on the new rows: {worse.metric} {worse.value:+.6f}, "
         f"allowed {guard.margin:.6f}"
     )

@@ -146,10 +146,10 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         target = target_of(source, request.output, settings.kind)
         binding = _bind(source, request, user_model)
-        for note in binding.notes:
-            listener.note(note)
         if request.dry_run:
             return EnsembleResult(binding, target)
+        for note in binding.notes:
+            listener.note(note)
         with stage(listener, "reading"):
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
         # The ensemble: models that a killed run has saved are not trained again.

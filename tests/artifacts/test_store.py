@@ -69,7 +69,7 @@ def test_a_rollback_goes_back_and_forth(tmp_path):
 def test_a_rollback_needs_a_previous_generation(tmp_path):
     put(tmp_path, 1)
     before = contents(tmp_path)
-    with pytest.raises(ArtifactError, match="no previous generation"):
+    with pytest.raises(ArtifactError, match="no previous version"):
         store.rollback(tmp_path)
     assert contents(tmp_path) == before
 

@@ -86,12 +86,12 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
 
 USAGE = [
     (("ft",), "no command 'ft'; did you mean fit?; see: calcli --help"),
-    (("frobnicate",), f"no command 'frobnicate'; there are {', '.join(COMMANDS)};"),
+    (("frobnicate",), f"no command 'frobnicate'; available: {', '.join(COMMANDS)};"),
     (("--versoin",), "no option --versoin; did you mean --version?;"),
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
     (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),
     (("fit",), "fit needs a table: a file, a glob, a directory, or - for standard input;"),
-    (("fit", "train.parquet", "-m", "plat"), "did you mean 'platt'?; try: calcli methods"),
+    (("fit", "train.parquet", "-m", "plat"), "no method 'plat'; did you mean 'platt'? available: "),
     (("fit", "train.parquet", "-m"), "-m needs a value;"),
     (("apply",), "apply needs ARTIFACT; see: calcli apply --help"),
     (("apply", "train.platt", "test.csv"), "apply needs --output;"),

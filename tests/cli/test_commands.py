@@ -64,6 +64,15 @@ def test_dry_run_shows_the_binding_and_keeps_nothing(here: Path, run: Run) -> No
     assert not (here / "kept").exists()
 
 
+@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
+def test_a_dry_run_says_each_note_once(here: Path, run: Run, form: str) -> None:
+    columns = {"label": [0, 1], "logit": [0.5, 1.5], "user_id": [1, 1], "country": ["at", "ch"]}
+    pl.DataFrame({name: values * 50 for name, values in columns.items()}).write_csv("users.csv")
+    code, out, err = run("fit", "users.csv", "-m", "boost", "--dry-run", "--format", form)
+    assert code == 0
+    assert " ".join(f"{out} {err}".split()).count("looks like a group id") == 1
+
+
 def test_dry_run_for_machines(here: Path, run: Run) -> None:
     found = json.loads(run("fit", "train.parquet", "-m", "platt", "--dry-run", "--format", "json")[1])
     assert found["binding"]["score"] == {"kind": "logit", "columns": ["logit"]}
@@ -182,7 +191,7 @@ def test_markdown_has_the_tables_of_the_screen(here: Path, run: Run, more: tuple
 def test_the_name_after_versus_is_that_of_a_score(here: Path, run: Run) -> None:
     code, _, err = run("evaluate", "test.csv", "--with", "train.platt", "--versus", "plat")
     assert code == 2
-    assert "--versus: no score 'plat'; there are raw, train.platt" in " ".join(err.split())
+    assert "--versus: no score 'plat'; available: raw, train.platt" in " ".join(err.split())
 
 
 def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
@@ -207,11 +216,11 @@ def test_rows_of_the_fit_are_too_optimistic_and_it_says_so(here: Path, run: Run)
     words = ("--with", "train.platt", "--metrics", "nll")
     code, _, err = run("evaluate", "train.parquet", *words)
     assert code == 0
-    assert "train.platt was fitted on train.parquet, and is measured on it here" in " ".join(err.split())
+    assert "train.platt was fitted on train.parquet, and is measured on the same rows" in " ".join(err.split())
     assert run("evaluate", "train.parquet", *words, "--in-sample")[2] == ""
     assert run("evaluate", "test.csv", *words)[2] == ""
     Path("copy.parquet").write_bytes(Path("train.parquet").read_bytes())
-    assert "its numbers are too optimistic" in " ".join(run("evaluate", "copy.parquet", *words)[2].split())
+    assert "the results are too optimistic" in " ".join(run("evaluate", "copy.parquet", *words)[2].split())
 
 
 def test_catalogs(run: Run) -> None:

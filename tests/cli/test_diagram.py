@@ -98,7 +98,7 @@ def test_numbers_and_a_picture_at_once(here: Path, run: Run) -> None:
     ("words", "code", "said"),
     [
         (("-o", "x.bmp"), 2, "unknown suffix for an image; known are .png, .svg, .pdf, .html"),
-        (("--class", "2"), 2, "no class '2'; there are 0, 1, top, all"),
+        (("--class", "2"), 2, "no class '2'; available: 0, 1, top, all"),
         (("--kind", "bars"), 2, "reliability"),
         (("-o", "no/x.png"), 7, "there is no directory"),
     ],

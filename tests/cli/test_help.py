@@ -81,7 +81,7 @@ def test_every_option_explains_itself(name: str, command: Any) -> None:
             option = long.removeprefix("--").replace("-", "_").upper()
             special = f"CALCLI_{name.replace('-', '_').upper()}_{option}"
             assert param.envvar in {f"CALCLI_{option}", special}
-            said = f"{long} as {special}" in " ".join((GOLDEN / f"{name}.txt").read_text().split())
+            said = f"{long} is {special}" in " ".join((GOLDEN / f"{name}.txt").read_text().split())
             assert said == (param.envvar == special)
             assert long in (PAGES / f"{name}.md").read_text()
 
@@ -99,6 +99,7 @@ def test_options_of_one_variable_are_one_option() -> None:
         "CALCLI_EDGES",
         "CALCLI_EXTRA",
         "CALCLI_LABEL",
+        "CALCLI_GUARD",
     }
 
 

@@ -110,8 +110,8 @@ def test_a_perfect_raw_score_has_no_percentage() -> None:
         (
             None,
             "1",
-            "No miscalibration of the raw score is detected: joint test of all gaps at 5 %, p = 0.4, with 80 % power "
-            "to detect a mean error of 0.012.",
+            "No miscalibration of the raw score is detected: joint calibration test at the 5 % level, p = 0.4, "
+            "with 80 % power to detect a mean error of 0.012.",
         ),
     ],
 )
@@ -142,16 +142,16 @@ def test_two_faults_are_both_said() -> None:
     [
         (10_000, 0.1498, None),
         (1000, 0.05, None),
-        (1000, 0.012, "Only 12 rows are 1"),
-        (1000, 0.999, "Only 1 row is 0"),
-        (200, 0.0, "No row is 1"),
-        (300, {"a": 0.5, "b": 0.4, "c": 0.1}, "Only 30 rows are c"),
+        (1000, 0.012, "Only 12 rows have the label 1,"),
+        (1000, 0.999, "Only 1 row has the label 0,"),
+        (200, 0.0, "No row has the label 1,"),
+        (300, {"a": 0.5, "b": 0.4, "c": 0.1}, "Only 30 rows have the label c,"),
     ],
 )
 def test_few_rows_of_a_class_are_said_first(rows: int, rate: float | dict[str, float], said: str | None) -> None:
     made = replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
     if said is None:
-        assert "power of tests is low" not in text(made)
+        assert "tests have little power" not in text(made)
     else:
         assert first(made).startswith(said)
 
@@ -160,7 +160,7 @@ def test_the_size_of_error_that_few_rows_show() -> None:
     """Simulated: labels whose rate is off by as much are told from those that are predicted in four of five tables."""
     rng = np.random.default_rng(0)
     rows, rate = 400, 0.1
-    size = float(re.search(r"at least ([0-9.]+) percentage", first(few(rows, rate)))[1]) / 100
+    size = float(re.search(r"([0-9.]+) percentage points or more", first(few(rows, rate)))[1]) / 100
     error = np.sqrt(rate * (1 - rate) / rows)
     found = np.abs(rng.binomial(rows, rate + size, 4000) / rows - rate) > 1.96 * error
     assert found.mean() == pytest.approx(0.8, abs=0.06)
@@ -249,7 +249,7 @@ def test_directions_and_definitions_are_there() -> None:
 
 def test_what_was_bound_to_what() -> None:
     shown = " ".join(text(better()).split())
-    assert "test.parquet, 10,000 rows, 15 % are 1" in shown
+    assert "test.parquet, 10,000 rows, 15 % with label 1" in shown
     assert "label clicked: 1 is positive, 0 negative" in shown
     assert "score z: the log-odds of 1" in shown
     assert "dropped row_id (named like an id)" in shown

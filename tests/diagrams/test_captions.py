@@ -48,7 +48,7 @@ def test_gaps_that_are_off_only_together_show_the_mean() -> None:
 
 def test_what_chance_can_do_is_no_finding_and_says_which_test_at_which_level() -> None:
     found = caption(bars(*OVER, fault=None))
-    assert found.text == "No miscalibration detected: joint test of all gaps at 5 %, p = 0.4, 130 rows."
+    assert found.text == "No miscalibration detected: joint calibration test at the 5 % level, p = 0.4, 130 rows."
     assert found.good
 
 

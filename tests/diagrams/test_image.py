@@ -89,7 +89,7 @@ def test_what_is_written() -> None:
         "platt",
         "ECE 0.1538",
         "Over-confident: predicted 0.90, observed 0.70;\npredicted 0.10, observed 0.30 (p < 0.005).",
-        "No miscalibration detected: joint test of all\ngaps at 5 %, p = 0.4, 130 rows.",
+        "No miscalibration detected: joint calibration\ntest at the 5 % level, p = 0.4, 130 rows.",
         "predicted probability that clicked is 1",
         "observed rate of clicked = 1",
         "observed rate",

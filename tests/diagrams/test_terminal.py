@@ -74,8 +74,8 @@ ASCII = """\
 
 TWO = """\
 raw                                  ECE 0.1538    platt                                ECE 0.1538
-Over-confident: predicted 0.90, observed 0.70;     No miscalibration detected: joint test of all
-predicted 0.10, observed 0.30 (p < 0.005).         gaps at 5 %, p = 0.4, 130 rows.
+Over-confident: predicted 0.90, observed 0.70;     No miscalibration detected: joint calibration
+predicted 0.10, observed 0.30 (p < 0.005).         test at the 5 % level, p = 0.4, 130 rows.
 1.0 ┤                                      ⡠⠊      1.0 ┤                                      ⡠⠊
     │                                    ⡠⠊            │                                    ⡠⠊
     │                                ░░░░░░░░          │                                ········

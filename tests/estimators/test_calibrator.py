@@ -228,7 +228,7 @@ def test_features_may_be_an_array() -> None:
 def test_what_is_worse_is_said() -> None:
     noise = np.random.default_rng(1).random(60)
     truth = np.random.default_rng(2).random(60) < noise
-    with pytest.warns(calcli.CalibrationWarning, match="histogram has a log-loss"):
+    with pytest.warns(calcli.CalibrationWarning, match="histogram is worse than no calibration"):
         worse = calcli.Calibrator("histogram").fit(noise, truth)
     assert not np.allclose(worse.predict_proba(noise)[:, 1], noise, atol=1e-3)
     with pytest.warns(calcli.CalibrationWarning, match="the scores stay as they are"):

@@ -85,7 +85,7 @@ def test_names_are_unique_over_artifacts_and_columns(fitted: Path) -> None:
 
 
 def test_a_column_that_is_absent_gets_the_nearest_name(here: Path) -> None:
-    with pytest.raises(DataError, match=r"--score: no column 'fin'; .* did you mean 'fine'"):
+    with pytest.raises(DataError, match=r"--score: no columns fin_<class>, and no column 'fin'; did you mean 'fine'"):
         calcli.evaluate(scored(), scores=("fin",))
 
 
@@ -255,7 +255,7 @@ def test_no_verb_takes_another_column_for_that_of_the_fit(fitted: Path) -> None:
         with pytest.raises(DataError, match=f"{said}.*; a refit reads the same columns"):
             calcli.refit("m", data)
     without = frame.drop("logit")
-    with pytest.raises(DataError, match="use --prob prob"):
+    with pytest.raises(DataError, match="name it: --prob prob"):
         calcli.apply("m", without, "out.parquet")
     assert not Path("out.parquet").exists()
     named = calcli.load("m").predict(without, calcli.Flags(prob="prob"))

@@ -183,6 +183,13 @@ def test_a_state_that_cannot_be_written_is_said(kept: Path) -> None:
         asked(night(100, 1), state="train.parquet/x.json")
 
 
+def test_a_state_in_a_directory_that_is_not_there_makes_none(kept: Path) -> None:
+    """As other files that are written: evidence that is kept at a mistyped path would begin anew each time."""
+    with pytest.raises(FileSystemError, match="there is no directory"):
+        asked(night(100, 1), state="nowhere/x.json")
+    assert not Path("nowhere").exists()
+
+
 def test_a_state_without_a_question_is_refused(kept: Path) -> None:
     with pytest.raises(UsageError, match="add --drift"):
         calcli.evaluate("train.parquet", state="x.json")

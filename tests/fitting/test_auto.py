@@ -105,7 +105,7 @@ def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
     frame = pl.DataFrame({"label": np.arange(400) % 2, "logit": rng.normal(0, 1e-3, 400)})
     before = set(here.iterdir())
     result = calcli.fit(frame, method="histogram", output="m", guard="nll")
-    assert "nothing was kept" in result.refused
+    assert "nothing was saved" in result.refused
     assert result.path is None
     assert set(here.iterdir()) == before
     assert calcli.fit(clicks(), method="isotonic", output="m", guard="nll").path == Path("m")

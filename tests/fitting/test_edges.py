@@ -137,7 +137,7 @@ def test_applying_needs_the_columns_of_the_relation_alone(town: pl.DataFrame) ->
         assert [feature.name for feature in model.binding.features] == columns
         few = town.select("logit", *columns)
         np.testing.assert_array_equal(calcli.load("kept").predict(few), model.predict(town))
-        with pytest.raises(DataError, match=f"no column {columns[0]!r}, a feature that the artifact was fitted with"):
+        with pytest.raises(DataError, match=f"no column {columns[0]!r}, a feature of the artifact"):
             calcli.load("kept").predict(town.select("logit"))
 
 

@@ -140,7 +140,7 @@ def test_credentials_come_from_a_connection_string_too(azure: Web, monkeypatch: 
         ("apply s3://nobucket/nothing.platt train.parquet -o x.csv", 4, "there is no artifact"),
         ("fit train.parquet -m platt -o s3://nobucket/x", 7, "NoSuchBucket"),
         ("fit train.parquet -m platt -o sqlite:///x.db", 2, "holds tables only"),
-        ("evaluate ftp://host/x.csv", 2, "no place that calcli knows"),
+        ("evaluate ftp://host/x.csv", 2, "calcli cannot read or write ftp:// URLs"),
         ("evaluate train.parquet --table x", 2, "for a database"),
         ("evaluate train.parquet --storage-option verysecret", 2, "KEY=VALUE"),
     ],

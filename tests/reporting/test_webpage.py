@@ -149,7 +149,8 @@ def test_gates_drift_baseline_and_warnings() -> None:
     found = words(made)
     assert "FAILED: ece > 0.05 is true (ece of x, de is 0.0776)" in found
     assert "passed: nll > 1 is false" in found
-    assert "Drift: too high, most likely since night 3, 2026-11-01 (evidence 44 after 5 nights; 20 is enough)" in found
+    assert "Drift: too high, most likely since night 3, 2026-11-01 (e-value 44 after 5 nights; drift is " in found
+    assert "drift is reported from 20 on)" in found
     assert "Changes since old.json" in found
     assert ["raw", "nll", "0.4300", "0.4321", "+0.0021"] in read(made).tables[-1]
     assert "these look like probabilities" in found

@@ -101,8 +101,8 @@ def test_score_columns(
 @pytest.mark.parametrize(
     ("label", "names", "flags", "message", "code"),
     [
-        ("01", ["probs"], {}, r"no score column; there are label, probs; did you mean 'probs'\? use --prob probs", 3),
-        ("01", ["x"], {}, r"no score column; there are label, x; name it with --logit COL or --prob COL", 3),
+        ("01", ["probs"], {}, r"no score column; available: label, probs; did you mean 'probs'\? use --prob probs", 3),
+        ("01", ["x"], {}, r"no score column; available: label, x; name it with --logit COL or --prob COL", 3),
         ("01", ["prob", "y_prob"], {}, r"2 scores are possible: prob; y_prob", 3),
         ("01", ["y_pred", "prediction"], {}, r"2 scores are possible: y_pred; prediction", 3),
         ("01", ["proba_0"], {}, r"no score column", 3),
@@ -114,7 +114,7 @@ def test_score_columns(
         ("012", ["prob_1"], {}, r"no score column", 3),
         ("01", ["prob", "proba"], {}, r"2 scores are possible: prob; proba; choose one, for example --prob prob", 3),
         ("01", ["prob", "prob_0", "prob_1"], {}, r"2 scores are possible", 3),
-        ("01", ["prob", "p"], {"prob": "q"}, r"--prob: no column 'q'", 3),
+        ("01", ["prob", "p"], {"prob": "q"}, r"--prob: no columns q_<class>, and no column 'q'", 3),
         ("01", ["prob"], {"prob": "prov"}, r"did you mean 'prob'", 3),
         ("01", ["prob", "logit"], {"prob": "prob", "logit": "logit"}, r"both given", 2),
         ("012", ["prob"], {}, r"'prob' is one column, but there are 3 classes; .* prob_0, prob_1, prob_2", 3),
@@ -122,7 +122,7 @@ def test_score_columns(
         ("012", ["prob_0", "prob_1"], {}, r"no score column", 3),
         ("13", ["p_0", "p_1", "p_2"], {}, r"no score column", 3),
         ("abc", ["p_0", "p_1", "p_2"], {}, r"p_0 … p_2 do not say which class is which.*--classes", 3),
-        ("ones", ["prob"], {}, r"has one class only: 1; name both with --classes", 3),
+        ("ones", ["prob"], {}, r"has one class only: 1; if there is another one, name both: --classes", 3),
         ("01", ["prob"], {"classes": ("0", "2")}, r"the label 1 is not one of the classes", 3),
         ("01", ["prob"], {"classes": ("0", "x")}, r"--classes names 'x'", 3),
         ("01", ["prob"], {"classes": ("0",)}, r"two or more different classes", 2),
@@ -132,7 +132,7 @@ def test_score_columns(
         ("01", ["prob"], {"ignore": ("x",)}, r"--ignore: no column 'x'", 3),
         ("01", ["prob"], {"weight": "label"}, r"'label' is the label and the weight", 2),
         ("01", ["prob"], {"prob": "label"}, r"'label' is the label and the score", 2),
-        ("01", ["prob"], {"positive": "2"}, r"--positive: no class '2'; there are 0, 1", 3),
+        ("01", ["prob"], {"positive": "2"}, r"--positive: no class '2'; available: 0, 1", 3),
         ("012", ["p_0", "p_1", "p_2"], {"positive": "1"}, r"there are 3 classes, and it is for two", 2),
     ],
 )
@@ -164,7 +164,7 @@ def test_label_names(name: str) -> None:
 
 def test_the_label_that_is_not_found_or_not_clear() -> None:
     with pytest.raises(
-        DataError, match=r"no label column; there are lable, prob; did you mean 'lable'\? use --label lable"
+        DataError, match=r"no label column; available: lable, prob; did you mean 'lable'\? use --label lable"
     ):
         bind(table({"lable": [0, 1], "prob": [0.1, 0.9]}))
     both = {"y": [0, 1], "target": [0, 1], "prob": [0.1, 0.9]}
@@ -336,10 +336,10 @@ def test_the_artifact_comes_before_names() -> None:
 
 
 OTHER_TABLES = [
-    (["prob"], "no column 'mine', the score .*; there are outcome, prob; .*, use --prob prob"),
-    (["logit", "score"], "no column 'mine', .* use --logit logit"),
-    (["p_0", "p_1"], "no column 'mine', .* use --prob p"),
-    (["other"], "no column 'mine', .* use --prob COL"),
+    (["prob"], "no column 'mine', the score .*; available: outcome, prob; .* name it: --prob prob"),
+    (["logit", "score"], "no column 'mine', .* name it: --logit logit"),
+    (["p_0", "p_1"], "no column 'mine', .* name it: --prob p"),
+    (["other"], "no column 'mine', .* name it: --prob COL"),
 ]
 
 
@@ -352,16 +352,30 @@ def test_no_column_stands_in_for_the_score_of_an_artifact(names: list[str], said
             bind(source, known=known, need_label=need_label, features=False)
 
 
+@pytest.mark.parametrize("text", [True, False])
+def test_only_a_column_of_numbers_is_suggested_as_a_score(tmp_path: Path, text: bool) -> None:
+    """Both names are near `logit`, and the nearer one is that of a column of text."""
+    frame = pl.DataFrame({"label": [0, 1], "logi": ["feed", "banner"], "logitz_": [0.4, 0.6]})
+    source = open_source(put(tmp_path / "a.csv", frame)) if text else open_source(frame)
+    with pytest.raises(DataError, match=r"name it: --logit logitz_$"):
+        bind(source, known=artifact(), features=False)
+    with pytest.raises(DataError, match=r"use --logit logitz_$"):
+        bind(source, features=False)
+    without = open_source(frame.drop("logitz_"))
+    with pytest.raises(DataError, match=r"name it: --logit COL$"):
+        bind(without, known=artifact(), features=False)
+
+
 def test_one_column_of_many_does_not_stand_for_the_score_of_an_artifact() -> None:
     known = artifact(score=Score("prob", ("p_0", "p_1")))
-    with pytest.raises(DataError, match=r"no column 'p_0', the score .* use --prob p"):
+    with pytest.raises(DataError, match=r"no column 'p_0', the score .* name it: --prob p"):
         bind(table({"label": [0, 1], "p_1": [0.4, 0.6], "p": [0.4, 0.6]}), known=known, features=False)
 
 
 def test_no_column_stands_in_for_the_label_of_an_artifact() -> None:
     known = artifact(label="outcome")
     source = table({"logit": [1.0, 2.0], "y": [0, 1]})
-    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; there are logit, y; .* use --label y"):
+    with pytest.raises(DataError, match=r"no column 'outcome', the label .*; available: logit, y; .* use --label y"):
         bind(source, known=known, features=False)
     assert bind(source, Flags(label="y"), known=known, features=False).label == "y"
     assert bind(source, known=known, need_label=False, features=False).label is None
@@ -491,7 +505,7 @@ def test_ids_of_groups_are_features_only_when_they_are_named() -> None:
         unasked, asked = bind(source), bind(source, Flags(features=("user_id", "x")))
     assert [one.name for one in unasked.features] == ["x"]
     assert unasked.notes == (
-        "'user_id' looks like a group id and is not used as a feature; --features uses it all the same",
+        "'user_id' looks like a group id and is not used as a feature; name it in --features to use it",
     )
     assert [one.name for one in asked.features] == ["user_id", "x"]
     assert not asked.notes

@@ -199,7 +199,7 @@ def test_bad_rows(columns: dict[str, Any], bound: Binding, reason: str) -> None:
     source = table(columns)
     with pytest.raises(DataError, match="1 bad row of 2") as caught:
         load(source, bound, features=False, check_scale=False)
-    assert f"the first is row 2: {reason}" in str(caught.value)
+    assert f": {reason} (first in row 2)" in str(caught.value)
     assert "--bad-rows null" in str(caught.value)
     kept = load(source, bound, features=False, bad_rows="null", check_scale=False)
     assert (len(kept.batch), kept.rows, kept.rows_bad) == (1, 2, 1)
@@ -293,7 +293,7 @@ def test_numbers_as_categories_and_booleans_as_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("n", "the number feature 'n' is 'tall' in row 12"), ("b", "the boolean feature 'b' is 'tall' in row 12")],
+    [("n", "the numeric feature 'n' is 'tall' in row 12"), ("b", "the boolean feature 'b' is 'tall' in row 12")],
 )
 def test_text_that_is_no_number(name: str, message: str) -> None:
     columns = {"logit": ["0", "0"], "c": ["x", "x"], "n": ["1", "1"], "b": ["true", ""], name: ["", "tall"]}
@@ -371,9 +371,7 @@ def test_loaded_rows_are_the_table_s(tmp_path: Path) -> None:
 def test_the_first_bad_row_is_counted_over_chunks() -> None:
     frame = ordinary(100).with_columns(logit=pl.when(pl.col("id").is_in([57, 80])).then(None).otherwise("logit"))
     source = in_chunks(frame, [20, 20, 20])
-    with pytest.raises(
-        DataError, match=r"2 bad rows of 100 \(the score is missing: 2\); the first is row 58: the score is missing"
-    ):
+    with pytest.raises(DataError, match=r"2 bad rows of 100: the score is missing \(first in row 58\)"):
         load(source, bind(source), features=False)
 
 

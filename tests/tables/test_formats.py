@@ -39,7 +39,7 @@ def test_no_format(name: str) -> None:
 
 
 def test_unknown_format_says_what_was_meant() -> None:
-    with pytest.raises(UsageError, match=r"'parket'.*did you mean 'parquet'\?; --output-format"):
+    with pytest.raises(UsageError, match=r"--output-format: no format 'parket'; did you mean 'parquet'\?"):
         format_of("x", "parket", flag="--output-format")
 
 

@@ -73,14 +73,14 @@ def test_bad_rows_are_counted_and_do_no_harm():
 
 def test_words_in_a_text_file_are_no_numbers():
     frame = pl.DataFrame({"m_0": ["0.5", "high"], "m_1": ["0.25", "0.5"]})
-    assert "a prediction is not a number: 1" in refused(frame)
+    assert "1 bad row of 2: a prediction is not a number" in refused(frame)
 
 
 def test_logits_are_not_taken_for_probabilities():
     frame = pl.DataFrame({"m_0": np.linspace(-3, 3, 50), "m_1": np.linspace(-2, 4, 50)})
     assert "look like logits or regression predictions, not probabilities" in refused(frame)
     few = pl.DataFrame({"m_0": [0.5] * 49 + [1.2], "m_1": [0.5] * 50})
-    assert "1 bad row of 50 (a probability is outside [0, 1]: 1); the first is row 50" in refused(few)
+    assert "1 bad row of 50: a probability is outside [0, 1] (first in row 50)" in refused(few)
 
 
 def test_probabilities_of_a_member_add_up_to_one():
@@ -94,7 +94,7 @@ def test_probabilities_of_a_member_add_up_to_one():
 
 def test_variances_are_positive():
     frame = pl.DataFrame({"m_0": [7.0, 8.0], "m_1": [7.5, 8.0], "v_0": [1.0, 0.0], "v_1": [2.0, 2.0]})
-    assert "a variance is not positive: 1" in refused(frame, "v")
+    assert "1 bad row of 2: a variance is not positive" in refused(frame, "v")
     encoded = encode_members(frame.head(1), found(frame.columns, "m", "v"))
     assert encoded.bad is None
     assert encoded.mean.tolist() == [[7.0, 7.5]]

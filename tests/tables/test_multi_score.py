@@ -93,7 +93,7 @@ def test_a_score_is_a_column_or_a_stem() -> None:
     assert bind_score(source, raw, "fine").score.columns == ("fine_a", "fine_b", "fine_c")
     with pytest.raises(DataError, match="--score fine_a is one column, but there are 3 classes"):
         bind_score(source, raw, "fine_a")
-    with pytest.raises(DataError, match=r"--score: no column 'fin'; .*did you mean"):
+    with pytest.raises(DataError, match=r"--score: no columns fin_<class>, and no column 'fin'; did you mean"):
         bind_score(source, raw, "fin")
 
 

@@ -287,7 +287,7 @@ def test_pandas_columns_that_make_no_sense() -> None:
 def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     put(tmp_path / "train.parquet", FRAME)
     with pytest.raises(
-        DataError, match=r"no file .*trian.parquet'; in .* there is train.parquet; did you mean .*train.parquet'"
+        DataError, match=r"no file .*trian.parquet'; '.*' contains train.parquet; did you mean .*train.parquet'"
     ):
         open_source(tmp_path / "trian.parquet")
     with pytest.raises(DataError, match="there is no directory"):

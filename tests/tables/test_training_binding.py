@@ -116,7 +116,7 @@ def test_an_artifact_knows():
     assert [feature.name for feature in again.features] == ["x", "extra"]
     with pytest.raises(DataError, match="no column 'label', the label"):
         bound(elsewhere, known=known)
-    with pytest.raises(DataError, match="'x', a feature that the artifact was fitted with"):
+    with pytest.raises(DataError, match="'x', a feature of the artifact"):
         bound(elsewhere.drop("x"), known=known, need_label=False)
     with pytest.raises(DataError, match="'maybe' is not one of the classes"):
         bound(elsewhere.with_columns(label=pl.Series(["no", "maybe"])), known=known)

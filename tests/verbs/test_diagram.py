@@ -141,7 +141,7 @@ def test_classes_that_are_asked_for(fitted: Path) -> None:
     assert shown() == [None]
     assert shown("all") == ["a", "b", "c", "d"]
     assert shown("c", "top", "c") == ["c", None]
-    with pytest.raises(UsageError, match=r"no class 'e'; there are a, b, c, d, top, all"):
+    with pytest.raises(UsageError, match=r"no class 'e'; available: a, b, c, d, top, all"):
         shown("e")
     assert [curve.of for curve in calcli.diagram("test.parquet", classes=("all", "top")).curves] == ["0", "1", None]
 
@@ -190,7 +190,7 @@ def test_a_page_has_curves_of_every_kind_and_the_numbers_of_one(fitted: Path) ->
         ("x.gif", None, r"'x.gif': unknown suffix for an image; known are .png, .svg, .pdf, .html"),
         ("x", None, "unknown suffix for an image"),
         ("-", None, "a stream has no suffix that gives its format"),
-        ("x.png", "jpg", r"no picture format 'jpg'; there are png, svg, pdf, html"),
+        ("x.png", "jpg", r"no picture format 'jpg'; did you mean 'png'\? available: png, svg, pdf, html"),
     ],
 )
 def test_a_file_of_an_unknown_kind_is_refused_before_anything_is_read(

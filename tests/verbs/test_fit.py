@@ -155,14 +155,15 @@ def test_the_manifest_tells_what_a_refit_needs(here: Path) -> None:
 BAD = {
     "no such method": ({"method": "plat"}, UsageError, "'platt'"),
     "no such parameter": ({"method": "histogram", "params": {"bin": 3}}, UsageError, "'bins'"),
-    "parameter out of range": ({"method": "histogram", "params": {"bins": 0}}, UsageError, "outside"),
-    "parameter no number": ({"method": "histogram", "params": {"bins": "many"}}, UsageError, "not a number"),
+    "parameter out of range": ({"method": "histogram", "params": {"bins": 0}}, UsageError, "from 1 to 100,000"),
+    "parameter no number": ({"method": "histogram", "params": {"bins": "many"}}, UsageError, "give a number"),
     "no such choice": ({"method": "histogram", "params": {"binning": "weight"}}, UsageError, "width"),
     "no such preset": ({"method": "platt", "preset": "paper"}, UsageError, "preset"),
     "no such metric": ({"method": "platt", "metrics": "nll,bier"}, UsageError, "'brier'"),
     "no such holdout": ({"method": "platt", "holdout": "five"}, UsageError, "cv:5"),
     "more folds than rows": ({"method": "platt", "holdout": "cv:9999"}, UsageError, "2,000 rows"),
     "no such guard": ({"method": "platt", "guard": "nil"}, UsageError, "'nll'"),
+    "guard without a direction": ({"method": "platt", "guard": "slope"}, UsageError, "neither a higher nor a lower"),
     "sample of no cluster": ({"method": "platt", "sample": 9}, UsageError, "--sample is how many rows"),
     "one fold": ({"method": "platt", "holdout": "cv:1"}, UsageError, "at least 2"),
 }

@@ -134,7 +134,8 @@ def test_nights_that_were_fitted_on_are_not_compared_on_again(fitted: Path) -> N
     night(9, rows=1000, shift=1.0).write_csv("4.csv", separator="|")
     result = run("[0-9]*.csv", pool_nights=4)
     assert [one.message for one in result.report.warnings] == [
-        "2,000 of 3,000 rows were in the files of the fit in place and are not compared on"
+        "2,000 of 3,000 rows were in the files that the artifact in place was fitted on, "
+        "and are left out of the comparison"
     ]
 
 
@@ -201,7 +202,7 @@ def test_rows_of_the_fit_in_place_are_not_judged_on(fitted: Path) -> None:
     assert calcli.load("m").manifest.fit["holdout"]["rows"] == 4000
     assert calcli.load("m").manifest.fit["rows"] == 8000
     again = run(["monday.parquet", "tuesday.parquet"])
-    assert "compared on rows" in again.report.warnings[0].message
+    assert "favours it in the comparison" in again.report.warnings[0].message
 
 
 def test_rollback_brings_the_last_one_back(fitted: Path) -> None:

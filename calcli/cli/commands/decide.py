@@ -59,9 +59,9 @@ calcli apply valid.policy new.parquet -o decided.parquet"""
 def decide(arguments: Arguments) -> None:
     """Choose a threshold by costs or by a target, and save it as a policy.
 
-    DATA has labels, and the calibrator was not fitted on its rows. The policy is an artifact that holds its calibrator:
-    `calcli apply` adds `decision` and `decision_reason`, `calcli evaluate --with` measures it. If nothing meets the
-    target, nothing is saved and the exit code is 1.
+    DATA needs labels, and must not be rows that the calibrator was fitted on. The policy is an artifact that holds its
+    calibrator: `calcli apply` adds `decision` and `decision_reason`, `calcli evaluate --with` measures it. If nothing
+    meets the target, nothing is saved and the exit code is 1.
     """
     from calcli.verbs.decide import DecideRequest
     from calcli.verbs.decide import decide as run

@@ -41,7 +41,7 @@ def inspect(arguments: Arguments) -> None:
         return
     for flag in ("row", "output"):
         if arguments[flag] is not None:
-            raise UsageError(f"--{flag} is of an explanation", hint="add --explain DATA")
+            raise UsageError(f"--{flag} needs --explain DATA")
     from calcli.verbs.inspect import inspect as run
 
     inspection = run(arguments["artifact"], rules=arguments["rules"])

@@ -35,10 +35,10 @@ calcli refit clicks.platt --rollback"""
 def refit(arguments: Arguments) -> None:
     """Fit an artifact again on new rows, and keep the better one.
 
-    The recipe of the artifact is repeated: the same method, parameters and columns. The result replaces the artifact if
-    it raises the log-likelihood of held-out new rows by 8.9 or more, which happens by chance at most once in twenty
-    years of nights, and is not worse than no calibration by more than 0.1 %. Otherwise nothing changes, and the exit
-    code is 1.
+    Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if it
+    raises the log-likelihood of held-out new rows by at least 8.9 nats (by chance at most once in twenty years of
+    nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and
+    than the artifact in place. Otherwise nothing changes, and the exit code is 1.
     """
     from calcli.verbs.refit import RefitRequest
     from calcli.verbs.refit import refit as run
@@ -47,7 +47,7 @@ def refit(arguments: Arguments) -> None:
     console = arguments.console()
     if arguments["rollback"]:
         if arguments["data"]:
-            raise UsageError("--rollback takes no DATA: it restores the previous generation")
+            raise UsageError("--rollback takes no DATA: it restores the previous version of the artifact")
         write_path(run_rollback(arguments["artifact"], console))
         return
     if not arguments["data"]:

@@ -7,7 +7,7 @@ import typer
 from calcli.cli.streams import write
 
 EXAMPLES = """\
-calcli uncertainty fit train.parquet                  # keeps ./train.sglb/
+calcli uncertainty fit train.parquet                  # saves ./train.sglb/
 calcli uncertainty apply train.sglb new.csv -o out.csv
 calcli uncertainty evaluate test.csv --with train.sglb --ood other.csv"""
 

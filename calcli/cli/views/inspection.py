@@ -134,5 +134,5 @@ def _files(manifest: Manifest) -> list[facts.Pair]:
     if manifest.contains_rows:
         pairs.append(("rows", "contains rows of the calibration data: treat it as confidentially as them"))
     if manifest.previous is not None:
-        pairs.append(("before", "the previous generation is kept"))
+        pairs.append(("before", "the previous version is kept"))
     return pairs

@@ -32,7 +32,7 @@ def compared(result: CompareResult, screen: Screen) -> list[str]:
     notes += [term for term in (leaderboard.GAIN, leaderboard.BEHIND, leaderboard.BEST) if term[0] in terms]
     hidden = [name for name in report.definitions if name not in metrics]
     if hidden:
-        notes.append(("more", f"{', '.join(hidden)}, on a wider screen or with --format"))
+        notes.append(("more", f"{', '.join(hidden)} are hidden: use a wider screen, or --format csv"))
     return [*lines, *blocks.notes(notes, screen)]
 
 

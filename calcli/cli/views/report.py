@@ -118,7 +118,7 @@ def drift(report: Report, screen: Screen) -> list[str]:
         return []
     lines: list[str] = []
     if moved := facts.drift(report.drift):
-        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift")
+        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift detected")
         lines += ["", *wrapped(f"{answer}: {moved}", screen.prose)]
     if kept := facts.promise_kept(report.drift):
         promise: Any = report.drift["promise"]

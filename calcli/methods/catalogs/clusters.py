@@ -23,7 +23,7 @@ SPECS = (
     _spec(
         "ccl",
         23,
-        "Lavi, Shapira & Rappoport",
+        "Lavi, Shapira & Rappoport 2025",
         "a calibrator for each cluster of rows, clustered by the model's SHAP values, leaves or columns",
         multiclass="native",
         needs_features=True,
@@ -46,11 +46,11 @@ SPECS = (
                 "features",
                 "top",
             ),
-            text("columns", "emb_", "how the names of the columns begin, for embedding=columns"),
+            text("columns", "emb_", "prefix of the column names, for embedding=columns"),
             integer(
                 "clusters",
                 40,
-                "number of clusters; auto stops where more clusters explain no more of the label",
+                "number of clusters; auto is the elbow of the homogeneity of the labels over 5, 10, .., 100",
                 1,
                 1000,
                 "auto",
@@ -66,7 +66,7 @@ SPECS = (
             number(
                 "temperature",
                 "auto",
-                "how far calibrators of near clusters are mixed in, 0: not at all; cross-validated if not given",
+                "how strongly calibrators of nearby clusters are mixed in, 0: not at all; cross-validated if not given",
                 0,
                 1e6,
                 "auto",
@@ -81,7 +81,7 @@ SPECS = (
                 "auto",
                 "inf",
             ),
-            number("rows", 20.0, "the least weight of a cluster with a calibrator of its own", 0, 1e9),
+            number("rows", 20.0, "the minimum weight of a cluster with a calibrator of its own", 0, 1e9),
             number(
                 "prior",
                 0.5,

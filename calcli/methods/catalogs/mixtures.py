@@ -38,7 +38,7 @@ SPECS = (
         params=(
             text("members", "auto", "methods, separated by commas; auto is those that --method auto compares"),
             text("weights", "auto", "a weight for each member, separated by commas; found on held-out rows if auto"),
-            integer("most", 5, "the most members that are kept", 1, 50),
+            integer("most", 5, "the maximum number of members; those with the largest weights are kept", 1, 50),
         ),
     ),
 )

@@ -39,29 +39,35 @@ _MBCT = MethodSpec(
     auto="binary",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
-        integer("trees", "auto", f"the most trees; how many, {_CHOSEN}", 0, 1000, *_AUTO),
-        integer("depth", "auto", f"the most conditions of a leaf; {_CHOSEN}", 1, 12, *_AUTO),
-        number("rate", "auto", f"how much of a tree's step is taken; {_CHOSEN}", 0.01, 1, *_AUTO),
-        number("lambda", "auto", f"odds: pull of b to that of the node above; {_CHOSEN}", 0, 1e6, *_AUTO),
-        number("tau", "auto", f"linear: pull of k to that of the node above, in positives; {_CHOSEN}", 0, 1e6, *_AUTO),
+        integer("trees", "auto", f"the maximum number of trees; {_CHOSEN}", 0, 1000, *_AUTO),
+        integer("depth", "auto", f"the maximum number of conditions of a leaf; {_CHOSEN}", 1, 12, *_AUTO),
+        number("rate", "auto", f"learning rate; {_CHOSEN}", 0.01, 1, *_AUTO),
+        number("lambda", "auto", f"odds: shrinkage of b towards the parent's b; {_CHOSEN}", 0, 1e6, *_AUTO),
+        number(
+            "tau", "auto", f"linear: shrinkage of k towards the parent's k, in positive rows; {_CHOSEN}", 0, 1e6, *_AUTO
+        ),
         number(
             "min_rows",
             "auto",
-            "beta, the least weight of a branch; eq13 is equation 13 of the paper",
+            "beta, the minimum weight of a branch; eq13: from equation 13 of the paper",
             1,
             1e9,
             "auto",
             "eq13",
         ),
-        choice("split_loss", "nll", "what a split must lower", "nll", "mvce", "mvce-sampled", "ece", "ece-sweep"),
+        choice(
+            "split_loss", "nll", "the loss that a split must lower", "nll", "mvce", "mvce-sampled", "ece", "ece-sweep"
+        ),
         choice("start", "platt", "what the trees start from: Platt scaling, or the raw score", "platt", "raw"),
-        integer("features", 16, "of more features the most important by CatBoost", 1, 1000),
-        integer("bins", 32, "bins of equal mass for a number", 2, 1000),
-        integer("score_bins", 10, "bins for the score", 1, 1000),
+        integer(
+            "features", 16, "maximum number of features; of more, CatBoost selects the most important ones", 1, 1000
+        ),
+        integer("bins", 32, "number of bins, of equal mass, of a numeric feature", 2, 1000),
+        integer("score_bins", 10, "number of bins of the score", 1, 1000),
         choice("score_binning", "mass", "bins of the score of equal mass or equal width", "mass", "width"),
-        boolean("hold", True, "linear: whether a leaf takes no probability beyond what its rows support"),
-        number("alpha", 0.05, "the bound of theorem 1 holds with probability 1 - alpha; also in eq13", 1e-6, 0.5),
-        number("error", 0.1, "in eq13: the share of the label rate that a leaf may be wrong by", 1e-4, 1),
+        boolean("hold", True, "linear: keep the probabilities of a leaf within what its rows support"),
+        number("alpha", 0.05, "in theorem 1 and equation 13 of the paper: one minus the confidence", 1e-6, 0.5),
+        number("error", 0.1, "in equation 13: the allowed relative error of a leaf's rate", 1e-4, 1),
     ),
     presets={
         "paper": {
@@ -120,9 +126,14 @@ _HETEROGENEOUS = MethodSpec(
             "residual",
             "label",
         ),
-        text("columns", "", "split only on columns whose names begin so, as emb_"),
+        text("columns", "", "split only on columns whose names begin with this prefix, such as emb_"),
         integer(
-            "trees", "auto", "of a forest, 10 if auto; at most, of a boosted partition, 40 if auto", 1, 1000, *_AUTO
+            "trees",
+            "auto",
+            "number of trees of a forest, 10 if auto; maximum number of a boosted partition, 40 if auto",
+            1,
+            1000,
+            *_AUTO,
         ),
         integer(
             "depth",
@@ -135,7 +146,7 @@ _HETEROGENEOUS = MethodSpec(
         number(
             "min_rows",
             "auto",
-            "the least weight of a cell; 15 for each class in a forest, else cross-validated, if it is auto",
+            "the minimum weight of a cell; if auto, 15 for each class in a forest, else cross-validated",
             1,
             1e9,
             *_AUTO,
@@ -150,7 +161,7 @@ _HETEROGENEOUS = MethodSpec(
             "auto",
             "inf",
         ),
-        number("rate", 0.3, "boosted: how much of a tree's step is taken", 0.01, 1),
+        number("rate", 0.3, "learning rate of a boosted partition", 0.01, 1),
     ),
     presets={"paper": {"partition": "tree", "target": "label", "tau": 0.0}},
 )
@@ -173,21 +184,21 @@ _BOOST = MethodSpec(
         integer(
             "rounds",
             "auto",
-            "trees; cross-validated up to 300 (200 for more than two classes), including none, if it is auto",
+            "number of trees; if auto, cross-validated from 0 to 300 (200 for more than two classes)",
             0,
             10_000,
             *_AUTO,
         ),
-        integer("depth", 4, "of each tree", 1, 10),
+        integer("depth", 4, "depth of each tree", 1, 10),
         number(
             "rate",
             "auto",
-            "how much of a tree's step is taken; auto is 0.05 for two classes, 0.1 for more",
+            "learning rate; auto is 0.05 for two classes, 0.1 for more",
             0.001,
             1,
             *_AUTO,
         ),
-        number("l2", 3.0, "how strongly the values of leaves are drawn to zero", 0, 1e6),
+        number("l2", 3.0, "L2 penalty on the values of leaves", 0, 1e6),
     ),
 )
 

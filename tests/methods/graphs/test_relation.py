@@ -172,7 +172,7 @@ def test_a_relation_is_read(text: str, expected: Relation) -> None:
         ("colum:x", "relation=colum:x is none of auto, column:NAME, knn:A,B and edges"),
         ("knn:", "is none of"),
         ("column:x,flag", "is none of"),
-        ("column:y", "no feature 'y'; there are x, place, flag"),
+        ("column:y", "no feature 'y'; available: x, place, flag"),
         ("knn:x,place", "'place' is not numeric"),
         ("edges", "needs an edge list; try: --edges"),
         ("edges:list.csv", "files are named by flags"),
