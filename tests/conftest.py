@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,21 +12,13 @@ settings.load_profile("busy")  # whatever else the machine does; each run draws 
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
-from tests.support.samples import clicks  # noqa: E402 only now are its assertions rewritten
-
-
-@cache
-def _file_of_clicks(seed: int) -> bytes:
-    """The content of such a file, written once: many tests start from it."""
-    written = io.BytesIO()
-    clicks(seed=seed).write_parquet(written)
-    return written.getvalue()
+from tests.support.samples import parquet_of_clicks  # noqa: E402 only now are its assertions rewritten
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current directory with two tables in it."""
     monkeypatch.chdir(tmp_path)
-    Path("train.parquet").write_bytes(_file_of_clicks(0))
-    Path("test.parquet").write_bytes(_file_of_clicks(1))
+    Path("train.parquet").write_bytes(parquet_of_clicks(0))
+    Path("test.parquet").write_bytes(parquet_of_clicks(1))
     return tmp_path

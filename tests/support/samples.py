@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from functools import cache
+
 import numpy as np
 import polars as pl
 
@@ -19,6 +22,14 @@ def clicks(rows: int = 2000, seed: int = 0) -> pl.DataFrame:
             "w": rng.uniform(0.5, 2, rows),
         }
     )
+
+
+@cache
+def parquet_of_clicks(seed: int) -> bytes:
+    """A file of them, written once: many tests start from it."""
+    written = io.BytesIO()
+    clicks(seed=seed).write_parquet(written)
+    return written.getvalue()
 
 
 def breeds(rows: int = 1500, seed: int = 0) -> pl.DataFrame:
