@@ -73,7 +73,7 @@ class Dialect:
     has_null_beyond
         Whether a place beyond the list gives NULL.
     joins_lists
-        Whether IN makes a join of all rows of some constants.
+        Whether IN of several constants becomes a join of all rows, even in a branch that few of them reach.
     bit
         What a condition adds to a place: its {weight} where it holds.
     rows
