@@ -247,6 +247,49 @@ def choose(condition: Condition, then: Term | float, otherwise: Term | float | N
     return Choice(((condition, term(then)),), None if otherwise is None else term(otherwise))
 
 
+def at_place(place: Term, each: Sequence[Terms]) -> Terms:
+    """The terms at a place, a whole number from 0 on: where they differ in numbers alone, one formula of such numbers.
+
+    A row then asks for its numbers, and no formula but one is computed.
+    """
+    made: dict[tuple[int, ...], Term] = {}
+    numbers: dict[tuple[float, ...], Term] = {}
+    keys = tuple(range(len(each) - 1))
+
+    def of_numbers(values: tuple[float, ...]) -> Term:
+        if values not in numbers:
+            *known, last = map(Number, values)
+            numbers[values] = Switch(place, keys, tuple(known), last) if len(set(values)) > 1 else last
+        return numbers[values]
+
+    def alike(group: tuple[Term, ...]) -> Term:
+        key = tuple(map(id, group))
+        if key not in made:
+            made[key] = of_alike(group)
+        return made[key]
+
+    def of_alike(group: tuple[Term, ...]) -> Term:
+        first = group[0]
+        if all(one is first for one in group):
+            return first
+        match first:
+            case Number():
+                if all(isinstance(one, Number) for one in group):
+                    return of_numbers(tuple(one.value for one in group if isinstance(one, Number)))
+            case Arithmetic(operator):
+                same = [one for one in group if isinstance(one, Arithmetic) and one.operator == operator]
+                if len(same) == len(group):
+                    left, right = (tuple(getattr(one, side) for one in same) for side in ("left", "right"))
+                    return Arithmetic(operator, alike(left), alike(right))
+            case Function(name, arguments):
+                calls = [one.arguments for one in group if isinstance(one, Function) and one.name == name]
+                if [len(one) for one in calls] == [len(arguments)] * len(group):
+                    return Function(name, tuple(map(alike, zip(*calls, strict=True))))
+        return Switch(place, keys, group[:-1], group[-1])
+
+    return tuple(map(alike, zip(*each, strict=True)))
+
+
 def sigmoid(u: Term) -> Term:
     return 1.0 / (1.0 + exp(-1.0 * u))
 

@@ -72,6 +72,8 @@ class Dialect:
         A value of a list, by the {values} as text and its {place} from 1 on; empty where there are no lists.
     has_null_beyond
         Whether a place beyond the list gives NULL.
+    joins_lists
+        Whether IN of several constants becomes a join of all rows, even in a branch that few of them reach.
     bit
         What a condition adds to a place: its {weight} where it holds.
     rows
@@ -105,6 +107,7 @@ class Dialect:
     decimal_literals: bool = False
     look_up: str = ""
     has_null_beyond: bool = False
+    joins_lists: bool = False
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
     rows: str = ""
     create: str = "CREATE TABLE {name} ({columns})"
@@ -140,6 +143,7 @@ _CHECKED = (
         fence="OFFSET 0",
         look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
         has_null_beyond=True,
+        joins_lists=True,
         bit="CAST({test} AS INT) * {weight}",
         excluding=True,
     ),

@@ -24,9 +24,11 @@ from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
 from calcli.export.subexpressions import (
     bottom_up,
+    chosen,
     depths,
     has_texts,
     inputs,
+    is_choice_of_places,
     read_by,
     sizes,
     steps,
@@ -357,18 +359,23 @@ class Writer:
                 relation = "<=" if side == "left" else "<"
                 texts = [self.written(values[0]), *map(self._last, values[1:])]
                 sql = _search(self._operand(x), cuts.tolist(), texts, relation)
-            case Switch(x, keys, values, Number(rest)) if self.dialect.has_null_beyond and is_list(node):
-                place = f"CAST({self._operand(x)} AS INT) + 1"
-                listed = self._listed(np.array([one.value for one in values if isinstance(one, Number)]), place)
-                sql = f"COALESCE({listed}, {_number(rest)})"
-            case Switch(x, keys, values, otherwise):
-                texts = [self.written(value) for value in values]
-                sql = self._switched(self._operand(x), keys, texts, self._last(otherwise))
+            case Switch():
+                sql = self._switch(node)
             case Lookup(conditions, values):
                 sql = self._looked_up([self._condition(test) for test in conditions], shortened(values))
             case _:
                 raise TypeError(f"no term: {node!r}")
         return sql
+
+    def _switch(self, node: Switch) -> str:
+        if id(node.x) not in self.names and is_choice_of_places(node):
+            return self.written(chosen(node))
+        x = self._operand(node.x)
+        if self.dialect.has_null_beyond and is_list(node):
+            numbers = np.array([one.value for one in node.values if isinstance(one, Number)])
+            return f"COALESCE({self._listed(numbers, f'CAST({x} AS INT) + 1')}, {self.written(node.otherwise)})"
+        texts = [self.written(value) for value in node.values]
+        return self._switched(x, node.keys, texts, self._last(node.otherwise))
 
     def _condition(self, node: Condition) -> str:
         match node:
@@ -377,8 +384,11 @@ class Writer:
             case Missing(column):
                 return self._missing(column)
             case Among(column, levels):
+                text = self._column(column.name, "category")
                 texts = [self.dialect.literal(level) for level in levels]
-                return f"{self._column(column.name, 'category')} IN ({', '.join(texts)})"
+                if self.dialect.joins_lists:
+                    return f"({' OR '.join(f'{text} = {one}' for one in texts)})"
+                return f"{text} IN ({', '.join(texts)})"
             case Every(conditions) | Some(conditions):
                 connect = " AND " if isinstance(node, Every) else " OR "
                 return f"({connect.join(map(self._condition, conditions))})"

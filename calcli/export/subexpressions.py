@@ -107,7 +107,8 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
             yield from repeat(x, len(cuts))
             yield from values
         case Switch(x, keys, values, otherwise):
-            yield from repeat(x, len(keys[::2]))  # halving asks for x about half as often as there are keys
+            # halving asks for x about half as often as there are keys
+            yield from repeat(x, 1 if is_choice_of_places(node) else len(keys[::2]))
             yield from values
             yield otherwise
         case Lookup(conditions, _):
@@ -186,6 +187,32 @@ def _switches(tree: Term) -> Iterator[Switch]:
         yield tree
         for one in (*tree.values, tree.otherwise):
             yield from _switches(one)
+
+
+def is_choice_of_places(switch: Switch) -> bool:
+    """Whether it gives numbers by their place, which conditions choose: they can choose the numbers themselves."""
+    values = (*switch.values, switch.otherwise)
+    numbers = all(isinstance(one, Number) for one in values) and switch.keys == tuple(range(len(switch.keys)))
+    return numbers and isinstance(switch.x, Choice) and _chooses(switch.x)
+
+
+def _chooses(term: Term | None) -> bool:
+    if isinstance(term, Choice):
+        return _chooses(term.otherwise) and all(_chooses(then) for _, then in term.cases)
+    return isinstance(term, Number)
+
+
+def chosen(switch: Switch) -> Term:
+    """A number at a chosen place as a choice of numbers."""
+    numbers = dict[float, Term](enumerate(switch.values))
+
+    def below(place: Term | None) -> Term:
+        if isinstance(place, Choice):
+            cases = [(condition, below(then)) for condition, then in place.cases]
+            return Choice(tuple(cases), below(place.otherwise))
+        return numbers.get(place.value, switch.otherwise) if isinstance(place, Number) else switch.otherwise
+
+    return below(switch.x)
 
 
 def has_texts(tree: Term) -> bool:

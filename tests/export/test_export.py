@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,21 @@ def test_features_too(here: Path, classes: int, method: str, given: dict[str, An
     assert_same(
         pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
     )
+
+
+def test_a_condition_of_many_levels_joins_nothing(here: Path) -> None:
+    """DuckDB would join a large table with the constants of IN, before it asks which rows come to the condition."""
+    frame = visits(1500).with_columns(city=pl.format("city {}", pl.int_range(pl.len()) * 7919 % 30))
+    frame = frame.with_columns(label=(pl.col("city").str.slice(5).cast(pl.Int64) % 3 == 0).cast(pl.Int8))
+    calcli.fit(frame, method="heterogeneous", params={**CELLS, "partition": "tree"}, output="kept", holdout="none")
+    text = export(ExportRequest("kept", shape="query", table="many"))
+    assert text.count("'city ") >= 10
+    connection = duckdb.connect()
+    connection.register("few", frame.to_arrow())
+    connection.execute("CREATE TABLE many AS SELECT few.* FROM few, range(200)")
+    plan = str(connection.execute(f"EXPLAIN {text}").fetchall()).lower()
+    assert "projection" in plan
+    assert not re.search(r"join|\bmark\b", plan)
 
 
 @pytest.mark.parametrize("embedding", ["shap", "leaves"])

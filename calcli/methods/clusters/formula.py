@@ -116,21 +116,14 @@ def _mixed(of_clusters: list[Terms], distances: list[Term], temperature: float) 
     """The mean of the clusters' probabilities, weighted by the shares of the row in them."""
     least: Term = terms.least(*distances)
     if temperature == 0.0:
-        nearest = [(distance <= least) for distance in distances[:-1]]
-        return tuple(
-            terms.Choice(tuple(zip(nearest, of_class[:-1], strict=True)), of_class[-1])
-            for of_class in zip(*of_clusters, strict=True)
-        )
+        return terms.at_place(_first(distances, least), of_clusters)
     places, shares = _nearest(distances, least, temperature)
     whole = terms.total(shares)
-    mixed: list[list[Term]] = [[] for _ in of_clusters[0]]
-    for cluster, of_cluster in enumerate(of_clusters):
-        share = terms.total(
-            [terms.choose(_is(place, cluster), one, 0.0) for place, one in zip(places, shares, strict=True)]
-        )
-        for of_class, prob in zip(mixed, of_cluster, strict=True):
-            of_class.append(terms.choose(share > 0.0, share * prob, 0.0))
-    return tuple(terms.total(of_class) / whole for of_class in mixed)
+    weighted = [
+        [share * prob for prob in terms.at_place(place, of_clusters)]
+        for place, share in zip(places, shares, strict=True)
+    ]
+    return tuple(terms.total(of_class) / whole for of_class in zip(*weighted, strict=True))
 
 
 def _nearest(distances: list[Term], least: Term, temperature: float) -> tuple[list[Term], list[Term]]:
@@ -139,14 +132,19 @@ def _nearest(distances: list[Term], least: Term, temperature: float) -> tuple[li
     shares: list[Term] = []
     closest = least
     for _ in range(min(NEAREST, len(distances))):
-        cases = tuple((distance <= closest, Number(float(at))) for at, distance in enumerate(distances[:-1]))
-        place = terms.Choice(cases, Number(float(len(distances) - 1)))
+        place = _first(distances, closest)
         share = terms.exp((least - closest) / (2.0 * temperature))
         places.append(place)
         shares.append(terms.choose(share >= NEGLIGIBLE, share, 0.0))
         distances = [terms.choose(_is(place, at), MOST, distance) for at, distance in enumerate(distances)]
         closest = terms.least(*distances)
     return places, shares
+
+
+def _first(distances: list[Term], closest: Term) -> Term:
+    """The place of the first of the closest."""
+    cases = tuple((distance <= closest, Number(float(at))) for at, distance in enumerate(distances[:-1]))
+    return terms.Choice(cases, Number(float(len(distances) - 1)))
 
 
 def _is(place: Term, number: int) -> Every:

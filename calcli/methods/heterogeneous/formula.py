@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from calcli import expressions as terms
-from calcli.expressions import Inputs, Terms
+from calcli.expressions import Inputs, Number, Term, Terms
 from calcli.methods.formula import formula_of, score_formula_of
 from calcli.methods.heterogeneous.cell_calibrators import Cells
 from calcli.methods.heterogeneous.conditions import CodeSet
@@ -36,22 +34,23 @@ def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
 
 def _in_cells(fitted: Partition, tree: Tree, cells: Cells, score: Terms, without: Terms, features: Inputs) -> Terms:
     """The score by the calibrator of a row's cell, shrunk to the score `without` it."""
-    own = _by_cell(fitted, tree, [score_formula_of(calibrator, score) for calibrator in cells.own], features)
-    (share,) = _by_cell(fitted, tree, [(terms.term(float(value)),) for value in cells.share], features)
+    each = [
+        (*score_formula_of(calibrator, score), Number(share))
+        for calibrator, share in zip(cells.own, cells.share.tolist(), strict=True)
+    ]
+    *own, share = terms.at_place(_cell(fitted, tree, features), each)
     return tuple(base + share * (of_cell - base) for of_cell, base in zip(own, without, strict=True))
 
 
-def _by_cell(fitted: Partition, tree: Tree, values: Sequence[Terms], features: Inputs) -> Terms:
-    """The values of the cell that a row lies in, as nested conditions."""
-    leaf_index = tree.leaf_index
+def _cell(fitted: Partition, tree: Tree, features: Inputs) -> Term:
+    """The number of the cell that a row lies in, as nested conditions."""
 
-    def below(node: int) -> Terms:
+    def below(node: int) -> Term:
         if tree.left[node] == node:
-            return values[int(leaf_index[node])]
+            return Number(float(tree.leaf_index[node]))
         feature = fitted.coding.features[int(tree.feature[node])]
         condition, goes_left = CodeSet(feature, tree.mask[node]).condition(features[feature.name])
         left, right = below(int(tree.left[node])), below(int(tree.left[node]) + 1)
-        then, otherwise = (left, right) if goes_left else (right, left)
-        return tuple(terms.choose(condition, one, other) for one, other in zip(then, otherwise, strict=True))
+        return terms.choose(condition, left, right) if goes_left else terms.choose(condition, right, left)
 
     return below(0)
