@@ -208,7 +208,7 @@ def test_how_sure_the_choice_is(here: Path, by: str | None) -> None:
 def test_the_reason_quotes_no_losses(here: Path) -> None:
     """`fit` says the reason above its report, which may be of other rows and folds: one number for one thing."""
     result = run("train.parquet", methods="platt,isotonic")
-    assert "lowest log-loss" in result.choice.why
+    assert "lowest held-out log-loss" in result.choice.why
     for row in result.report.scores:
         assert f"{row.metrics['nll'].value:.3f}"[1:] not in result.choice.why
 

@@ -160,5 +160,5 @@ def test_one_line_says_what_weights_were_taken_for(weight: list[float], hint: bo
     heard = Recorder()
     evaluate(EvaluateRequest(frame, flags=Flags(weight="w")), heard)
     (note,) = (note for note in heard.notes if "'w'" in note)
-    assert "taken for importance weights" in note
+    assert "holds importance weights" in note
     assert ("--weight-kind counts" in note) == hint
