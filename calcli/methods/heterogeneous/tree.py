@@ -122,7 +122,7 @@ def grow(
     sums = np.stack([weight, *(weight * column for column in target.T)])
     least_gain = 1e-9 * float(weight @ (target**2).sum(axis=1))
     levels = [_leaves(0, 1, 0, coding.width)]
-    # The rows in nodes that may still be split, and the place of their node within the last level. Those without weight,
+    # The rows in nodes that may still be split, and the place of their node within the last level. Rows without weight,
     # a third of a bootstrap sample, add nothing.
     rows = np.flatnonzero(weight)
     place = np.zeros(len(rows), dtype=np.int64)
