@@ -94,6 +94,22 @@ def test_where_none_can_tell_anything_the_first_features_are_the_most_important(
     assert most_important(values, label, weight, count=2, seed=0) == ("a", "b")
 
 
+@pytest.mark.parametrize(("rarer", "drawn"), [(0.3, 50_000), (0.08, 62_500), (0.02, 100_000)])
+def test_which_features_are_important_is_told_by_a_sample_with_enough_rows_of_each_class(rarer, drawn, monkeypatch):
+    rng, label = np.random.default_rng(0), (np.arange(100_000) < rarer * 100_000).astype(np.int64)
+    columns = {name: Column("number", rng.normal(size=100_000)) for name in "abc"}
+    columns["b"] = Column("number", columns["b"].values + label)
+    seen = []
+
+    def counted(data, params, *, seed):
+        seen.append(data.num_row())
+        return train(data, params, seed=seed)
+
+    monkeypatch.setattr("calcli.learners.catboost.train", counted)
+    assert most_important(columns, label, None, count=1, seed=0) == ("b",)
+    assert seen == [drawn]
+
+
 def test_what_catboost_says_is_logged_and_not_shown(capfd, caplog):
     """Three classes promised and two there: it warns, on its own stream."""
     data = pool({"a": Column("number", X[:, 0])}, (X[:, 1] > 0).astype(np.int64))

@@ -95,7 +95,7 @@ def fit(rows: Batch, method: MethodSpec, plan: Plan, grower: Grower) -> Partitio
     if grown is None or all(len(tree.left) == 1 for tree in grown.trees):
         return Partition(False, shared, Coding(()), (), ())
     codes = grown.coding.encode(rows.features)
-    fitted = tuple(_cells(tree, codes, rows, shared, plan.taus[0]) for tree in grown.trees)
+    fitted = tuple(_cells(tree, codes, rows.bare, shared, plan.taus[0]) for tree in grown.trees)
     return Partition(False, shared, grown.coding, grown.trees, fitted)
 
 
@@ -163,7 +163,7 @@ def _held_out(seen: Batch, unseen: Batch, method: MethodSpec, plan: Plan, grower
         codes = grown.coding.encode(seen.features), grown.coding.encode(unseen.features)
         prob = np.zeros((len(plan.depths), len(plan.taus), *unseen.score.shape))
         for tree in grown.trees:
-            by_depth = _by_depth(tree, codes, seen, unseen, shared, of_rows, plan.depths)
+            by_depth = _by_depth(tree, codes, seen.bare, unseen.bare, shared, of_rows, plan.depths)
             for depth, (own, in_cell) in enumerate(by_depth):
                 for index, tau in enumerate(plan.taus):
                     mixed = cells.mix(own, without, own_share(in_cell, tau))

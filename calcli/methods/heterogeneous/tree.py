@@ -119,17 +119,19 @@ def grow(
     draw
         Which features a node may split on; all where it is not given.
     """
-    sums = np.column_stack([weight, weight[:, None] * target])
+    sums = np.stack([weight, *(weight * column for column in target.T)])
     least_gain = 1e-9 * float(weight @ (target**2).sum(axis=1))
     levels = [_leaves(0, 1, 0, coding.width)]
-    # The rows in nodes that may still be split, and the place of their node within the last level.
-    rows, place = np.arange(len(weight)), np.zeros(len(weight), dtype=np.int64)
+    # The rows in nodes that may still be split, and the place of their node within the last level. Rows without weight,
+    # a third of a bootstrap sample, add nothing.
+    rows = np.flatnonzero(weight)
+    place = np.zeros(len(rows), dtype=np.int64)
     for level in range(depth):
         # The best split of each node of the last level.
         last, first = levels[-1], sum(len(above.left) for above in levels[:-1])
         count = len(last.left)
         allowed = None if draw is None else draw(count, len(coding.features))
-        split = _best_splits(coding, codes[:, rows], sums[rows], place, count, least, allowed)
+        split = _best_splits(coding, codes[:, rows], sums[:, rows], place, count, least, allowed)
         is_split = split.gain > least_gain
         if not is_split.any():
             break
@@ -163,10 +165,11 @@ class _Splits:
 def _best_splits(
     coding: Coding, codes: Codes, sums: FloatArray, place: IntArray, count: int, least: float, allowed: Mask | None
 ) -> _Splits:
-    """`place` is the node of each row, `sums` its weight and its targets times that."""
+    """`place` is the node of each row; `sums` are its weight and its targets times that, an array for each."""
     # Sums for each node, and for each feature, node and code.
     total = _sums(place, sums, count)
-    by_code = np.stack([_sums(place * coding.width + of_feature, sums, count * coding.width) for of_feature in codes])
+    first_code = place * coding.width
+    by_code = np.stack([_sums(first_code + of_feature, sums, count * coding.width) for of_feature in codes])
     by_code = by_code.reshape(len(codes), count, coding.width, -1)
     # The best cut of each feature in each order of its codes.
     orders = _orders(coding, by_code, total)
@@ -188,37 +191,39 @@ def _best_splits(
 
 
 def _sums(place: IntArray, values: FloatArray, count: int) -> FloatArray:
-    return np.stack([np.bincount(place, weights=column, minlength=count) for column in values.T], axis=-1)
+    return np.stack([np.bincount(place, weights=column, minlength=count) for column in values], axis=-1)
 
 
-def _orders(coding: Coding, by_code: FloatArray, total: FloatArray) -> list[tuple[IntArray, IntArray]]:
-    """Features, and for each feature and node an order of its codes, which are then cut in two.
+def _orders(coding: Coding, by_code: FloatArray, total: FloatArray) -> list[tuple[IntArray, IntArray | None]]:
+    """Features, and for each feature and node an order of its codes, which are then cut in two; None for as they are.
 
     Numbers keep their order, with missing values at either end. Levels are ordered by their mean target, for one of the
     cuts in this order is the best of all partitions in two (Breiman et al. 1984); with several targets, by each.
     """
-    natural = np.arange(coding.width)
     numbers, categories = np.flatnonzero(~coding.categories), np.flatnonzero(coding.categories)
     with_missing = numbers[by_code[numbers, :, 0, 0].any(axis=1)]
     overall = (total[:, 1:] / total[:, :1])[:, None]
     mean = (by_code[categories, ..., 1:] + SMOOTHING * overall) / (by_code[categories, ..., :1] + SMOOTHING)
     return [
-        (numbers, np.broadcast_to(natural, (len(numbers), *by_code.shape[1:3]))),
-        (with_missing, np.broadcast_to(np.roll(natural, -1), (len(with_missing), *by_code.shape[1:3]))),
+        (numbers, None),
+        (with_missing, np.broadcast_to(np.roll(np.arange(coding.width), -1), by_code[with_missing, ..., 0].shape)),
         *((categories, np.argsort(mean[..., target], axis=-1, kind="stable")) for target in range(mean.shape[-1])),
     ]
 
 
-def _best_cuts(by_code: FloatArray, total: FloatArray, order: IntArray, least: float) -> tuple[FloatArray, Mask]:
+def _best_cuts(by_code: FloatArray, total: FloatArray, order: IntArray | None, least: float) -> tuple[FloatArray, Mask]:
     """For each feature and node the gain of the best cut, and the codes to its left."""
-    left = np.cumsum(np.take_along_axis(by_code, order[..., None], axis=2), axis=2)[:, :, :-1]
+    in_order = by_code if order is None else np.take_along_axis(by_code, order[..., None], axis=2)
+    left = np.cumsum(in_order, axis=2)[:, :, :-1]
     right = total[:, None] - left
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = _explained(left) + _explained(right) - _explained(total)[:, None]
     gain = np.where((left[..., 0] >= least) & (right[..., 0] >= least), gain, -np.inf)
     at = gain.argmax(axis=2)[..., None]
-    mask = np.empty(order.shape, dtype=np.bool_)
-    np.put_along_axis(mask, order, np.arange(order.shape[2]) <= at, axis=2)
+    mask = np.arange(by_code.shape[2]) <= at
+    if order is not None:
+        before, mask = mask, np.empty_like(mask)
+        np.put_along_axis(mask, order, before, axis=2)
     return np.take_along_axis(gain, at, axis=2)[..., 0], mask
 
 

@@ -158,8 +158,17 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
-        level = replace(level, feature=choice.feature, first=first, branches=choice.branches)
-        levels.append(replace(level, local=choice.local, split=choice.split, overall=overall.after(choice)))
+        levels.append(
+            replace(
+                level,
+                feature=choice.feature,
+                first=first,
+                branches=choice.branches,
+                local=choice.local,
+                split=choice.split,
+                overall=overall.after(choice),
+            )
+        )
         if not made.any():
             break
 
@@ -190,6 +199,8 @@ def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choic
 
     # The same for all nodes.
     def spread(values: NDArray[Any], other: float) -> NDArray[Any]:
+        if len(values) == len(nodes):
+            return values
         result = np.full((len(nodes), *values.shape[1:]), other, dtype=values.dtype)
         result[heavy] = values
         return result

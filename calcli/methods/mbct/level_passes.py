@@ -200,6 +200,8 @@ def _groups(nodes: Nodes) -> list[slice]:
     if len(nodes) == 0:
         return []
     rows = nodes.stop - nodes.start
+    if rows.sum() < BLOCK:
+        return [slice(0, len(nodes))]
     alone, group = rows > BLOCK, np.cumsum(rows) // BLOCK
     starts = 1 + np.flatnonzero((np.diff(group) > 0) | alone[1:] | alone[:-1])
     return [slice(low, high) for low, high in pairwise([0, *starts.tolist(), len(nodes)])]
