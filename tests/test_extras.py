@@ -37,7 +37,7 @@ def normal(distribution: str) -> str:
 def test_an_extra_brings_its_package(package: str, extra: str) -> None:
     if package not in DISTRIBUTIONS:
         pytest.skip("only an installed package tells the name of its distribution")
-    needed = {re.split(r"[[<>=]", requirement)[0] for requirement in PROJECT["optional-dependencies"][extra]}
+    needed = {re.split(r"[\[<>=]", requirement)[0] for requirement in PROJECT["optional-dependencies"][extra]}
     assert needed & set(map(normal, DISTRIBUTIONS[package]))
 
 
