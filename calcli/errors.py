@@ -109,4 +109,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12)
 def available(names: Sequence[str], *, limit: int = 12) -> str:
     """What exists, for an error message."""
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
-    return f"available: {', '.join(names[:limit]) or 'none'}{more}"
+    return f"available: {', '.join(names[:limit])}{more}" if names else "there are none"

@@ -71,11 +71,11 @@ def _usage(command: Any, ctx: Any) -> str:
 
 
 def _environment(params: list[Any]) -> str:
-    """The variables of options, and the exceptions, whose variables name the command too."""
+    """The variables of options: an example, and the exceptions, whose variables name the command too."""
     pairs = [(param.opts[-1], param.envvar) for param in params if param.param_type_name == "option" and param.envvar]
-    special = [f"{flag} is {variable}" for flag, variable in pairs if variable != variable_of(flag)]
-    exceptions = f"; {', '.join(special)}" if special else ""
-    return f"Environment variables named CALCLI_OPTION also set options{exceptions}."
+    shown = [pair for pair in pairs if pair[1] == variable_of(pair[0])][:1]
+    shown += [pair for pair in pairs if pair[1] != variable_of(pair[0])]
+    return f"Environment variables set options too: {', '.join(f'{flag} is {variable}' for flag, variable in shown)}."
 
 
 def _panels(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:

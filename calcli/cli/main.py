@@ -128,7 +128,7 @@ def _hide_warnings() -> None:
 
 def _report(error: BaseException, words: list[str]) -> int:
     """Write the error as one line, and return the exit code."""
-    code, message = _explanation(error)
+    code, message = _explanation(error, words)
     try:
         flush()  # what was printed before it went wrong
     except (CalcliError, ValueError):
@@ -143,7 +143,7 @@ def _report(error: BaseException, words: list[str]) -> int:
     return code
 
 
-def _explanation(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR0911 a table of what can happen
+def _explanation(error: BaseException, words: Sequence[str]) -> tuple[int, str | None]:  # noqa: PLR0911 a table of what can happen
     """The exit code and the line; None for no line."""
     match error:
         case ClosedPipeError() | BrokenPipeError():
@@ -161,7 +161,7 @@ def _explanation(error: BaseException) -> tuple[int, str | None]:  # noqa: PLR09
             return FileSystemError.exit_code, "out of memory; use fewer rows, fewer features, or a larger machine"
     from calcli.cli.usage import explained
 
-    mistake = explained(error)
+    mistake = explained(error, words)
     if mistake is not None:
         return mistake.exit_code, str(mistake)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

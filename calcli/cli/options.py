@@ -82,9 +82,12 @@ BAD_ROWS = source(
 
 # Columns
 LABEL = column("--label COLUMN", "The observed class of each row.")
-PROB = column("--prob COLUMN", "The predicted probability; for more than two classes, the stem of COLUMN_<class>.")
+PROB = column(
+    "--prob COLUMN", "The predicted probability; for more than two classes, what the column names have before _<class>."
+)
 LOGIT = column(
-    "--logit COLUMN", "The predicted log-odds; for more than two classes, the stem of the logits COLUMN_<class>."
+    "--logit COLUMN",
+    "The predicted log-odds; for more than two classes, the logits: what the column names have before _<class>.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=names)
@@ -128,7 +131,7 @@ BUDGET = method(
 )
 CRITERION = method(
     "--criterion METRIC",
-    "The metric that chooses the method: nll or brier.",
+    "The metric that chooses the method: nll, brier, brier_sum or accuracy.",
     "nll",
     complete=complete.metric,
 )
@@ -173,8 +176,8 @@ SCORES = check(
 VERSUS = check("--versus NAME", "Also show how the other scores differ from this one, with intervals.")
 HOLDOUT = check(
     "--holdout SCHEME",
-    "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5 up to a million rows, "
-    "0.1 above (auto: 50,000 and 0.2).",
+    "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5, but 0.1 above a million rows; for "
+    "auto cv:5, but 0.2 above 50,000 rows.",
 )
 GUARD = check(
     "--guard METRIC",
@@ -197,7 +200,7 @@ POOL_NIGHTS = check(
 FOLDS = check("--folds N", "The number of cross-validation folds.", 5, min=2, max=10_000)
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
-    "Rows with the same value, such as a user, stay together in folds, and count as one in intervals and p-values.",
+    "Rows with the same value, such as a user, count as one in intervals and p-values, and stay together in folds.",
 )
 ORDER_BY = check("--order-by COLUMN", "A time column: each row is predicted only from earlier rows.")
 METRICS = check(
@@ -258,8 +261,8 @@ BY = check("--by A,B,...", "Columns whose groups are reported separately.", conv
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",
-    "Test whether the calibration of ARTIFACT has drifted since the fit; if it has, exit with 1. May be repeated every "
-    "night.",
+    "Test whether the calibration of ARTIFACT has drifted since the fit; if it has, exit with 1. The test stays valid "
+    "if it is run every night.",
 )
 DRIFT_STATE = check(
     "--state FILE", "The file in which --drift keeps its evidence between runs; ARTIFACT.drift.json by default."
@@ -369,7 +372,7 @@ MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://H
 SAMPLE = output(
     "--sample ROWS",
     "With --engine spark: the number of rows to fit on; all others measure the fit. By default a million; methods that "
-    "are fitted from sums use all rows.",
+    "need only sums over the rows (`calcli methods NAME`) use all rows.",
     kind=int | None,
     min=1,
     max=2**31 - 1,

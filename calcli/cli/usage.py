@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -14,12 +15,14 @@ _MISTAKE = typer.BadParameter.__mro__[1]
 """The base of click's usage errors. Typer has a copy of click, of whose errors it exports only this subclass."""
 
 
-def explained(error: BaseException) -> UsageError | None:
-    """An error of click as one of calcli; None for any other exception."""
+def explained(error: BaseException, words: Sequence[str]) -> UsageError | None:
+    """An error of click, on a command line of these words, as one of calcli; None for any other exception."""
     if not isinstance(error, _MISTAKE):
         return None
     context = getattr(error, "ctx", None)
-    hint = f"see: {context.command_path} --help" if context is not None else "see: calcli --help"
+    command = [word for word in words[:1] if word[:1] != "-"]  # click does not tell it of every error
+    path = context.command_path if context is not None else " ".join(["calcli", *command])
+    hint = f"see: {path} --help"
     match type(error).__name__:
         case "NoSuchOption":
             return _no_such_option(getattr(error, "option_name", "?"), context, hint)

@@ -161,7 +161,7 @@ def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
     sure = with_confidence(target.confidence)
     if passed.place is None:
         side = "at least" if target.relation == ">=" else "at most"
-        best = f"the best one, {thresholds[place]:.6g}, has {target.rate} {side} {bound:.3g}"
+        best = f"the best one, {thresholds[place]:.6g}, has a {target.rate} of {side} {bound:.3g} with that confidence"
         why = f"no threshold has {target} {sure}; {best}"
         return Choice(None, None, why, options, bound)
     why = f"{target} holds {sure}"

@@ -163,7 +163,7 @@ def _by_accuracy(target: Target, ask: Ask, rows: Rows) -> Choice:
     hits, worth = (float(of[passed.best]) for of in found.worth("precision"))
     bound, sure = target.bound(hits, worth), with_confidence(target.confidence)
     if passed.place is None:
-        best = f"the best one, {steps[passed.best]:.6g}, has accuracy at least {bound:.3g}"
+        best = f"the best one, {steps[passed.best]:.6g}, has an accuracy of at least {bound:.3g} with that confidence"
         why = f"no threshold has {target} {sure}; {best}"
         return Choice(None, None, why, (_today(rows, top),), bound)
     rule = _surest(float(steps[passed.place]), top, classes)

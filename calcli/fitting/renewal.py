@@ -26,12 +26,12 @@ def label_refusal(old: Manifest, now: LabelCheck | None) -> str | None:
     if before is None or not before.beyond_chance(4):
         return None
     if now is None:
-        return "all labels of the new rows are of one class: have the others come in yet?"
+        return "all labels of the new rows are of one class (the others may not have come in yet)"
     if now.beyond_chance(2):
         return None
     return (
         f"the scores do not tell the classes apart on the new rows (auc {now.auc:.3f}), though they did on those of "
-        f"the fit in place ({before.auc:.3f}): are these the right labels?"
+        f"the fit in place ({before.auc:.3f}); the labels may be wrong"
     )
 
 

@@ -47,7 +47,7 @@ class Param:
             return word
         value = self._converted(given)
         if self.kind == "choice" and value not in self.choices:
-            raise UsageError(unknown_name(f"value for {self.name}:", str(given), self.choices))
+            raise UsageError(unknown_name(self.name, str(given), self.choices))
         if isinstance(value, int | float) and not isinstance(value, bool):
             below = self.low is not None and value < self.low
             above = self.high is not None and value > self.high
@@ -221,11 +221,11 @@ class MethodSpec:
             if not self.presets:
                 raise UsageError(f"{self.name} has no presets", hint=f"see: calcli methods {self.name}")
             if preset not in self.presets:
-                raise UsageError(unknown_name(f"preset of {self.name}:", preset, self.presets))
+                raise UsageError(unknown_name(f"{self.name} preset", preset, self.presets))
             values.update(self.presets[preset])
         for name, value in (given or {}).items():
             if name not in known:
-                raise UsageError(unknown_name(f"parameter of {self.name}:", name, known))
+                raise UsageError(unknown_name(f"{self.name} parameter", name, known))
             values[name] = known[name].parse(value)
         return values
 

@@ -59,7 +59,8 @@ def _threshold(gap: Gap, column: str | None) -> str:
     if gap.low == gap.high:
         return at_once
     return (
-        f"Decide no if the probability is below {shown(gap.low)}, yes from {shown(gap.high)} on, and abstain in between"
+        f"Decide no if the probability is below {shown(gap.low)}, yes if it is at least {shown(gap.high)}, and abstain "
+        "in between"
     )
 
 
@@ -72,12 +73,14 @@ def _classes(found: ClassRule) -> str:
             "if it reaches the threshold of that class" if one else "that reach the thresholds of their class"
         )
     elif (least := alike.pop()) > 0.0:
-        limits.append(f"{'' if one else 'each '}from a probability of {shown(least)} on")
+        limits.append(f"if {'its probability is' if one else 'their probabilities are'} at least {shown(least)}")
     if found.sure > 0.0:
         limits.append(f"where their probabilities add up to {shown(found.sure)} or more")
     if found.limit is not None:
         limits.append(f"where {found.column} <= {found.limit:.6g}")
-    return " ".join(["Decide the likeliest class" if one else f"Decide the {found.top} likeliest classes", *limits])
+    return " ".join(
+        ["Decide for the likeliest class" if one else f"Decide for the {found.top} likeliest classes", *limits]
+    )
 
 
 def tables(choice: Choice) -> Iterator[Table]:

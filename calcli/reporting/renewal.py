@@ -23,11 +23,13 @@ def opening(result: RefitResult) -> str:
     digits = findings.of_report(result.report).digits  # as in the table below
     words = DECISIVE.get(metric, metric)
     first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
+    if result.kept is not None and not result.usual:
+        first = f"{first}, because {(result.report.refit or {})['reason']}"
     return (
-        f"{first}: on held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
+        f"{first}. On held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
         f"{number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
-        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (by chance at most once "
-        "in twenty years of nightly refits). Against no calibration:"
+        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (8.9 or two standard "
+        "errors; by chance at most once in twenty years of nightly refits). Against no calibration:"
     )
 
 

@@ -34,9 +34,10 @@ def warning(report: Report) -> str:
     size = f"{100 * seen:.2g} percentage points"
     what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
     many = "No row has" if count == 0 else f"Only {count:,} row{'s have' if count > 1 else ' has'}"
+    beside = f" ({100 * seen / share:.2g} % of the label's rate)" if count else ""
     return (
         f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
-        f"{glued(size)} or more."
+        f"{glued(size)} or more{glued(beside)}."
     )
 
 

@@ -90,7 +90,7 @@ def _scores(term: Term, report: Report) -> list[str]:
     if term.field == "change" and report.baseline is None:
         raise UsageError(
             f"--fail-if {term}: .change needs a baseline",
-            hint=f"try: --baseline OLD.json; beside the {RAW} score it is {term.metric}.diff",
+            hint=f"try: --baseline OLD.json; for the difference from the {RAW} score, {term.metric}.diff",
         )
     if term.field.startswith("diff") and names == [RAW]:
         raise UsageError(f"--fail-if {term}: .diff needs a score to compare with {RAW}", hint="try: --with DIR")

@@ -137,7 +137,7 @@ def check_seen(seen: Labels | None, classes: Labels) -> None:
     for value in seen.values if seen else ():
         if as_class(value, classes.type) not in classes.values:
             listed = available([class_text(label) for label in classes.values])
-            raise DataError(f"the label {value!r} is not one of the classes; {listed}")
+            raise DataError(f"the label {value!r} is not a class of the artifact or of --classes; {listed}")
 
 
 def positive_class(labels: Labels, flag: str | None) -> Label | None:

@@ -116,7 +116,11 @@ class Count:
             message += f": {next(iter(self.why))}{f' (first in row {first[0] + 1})' if first else ''}"
         else:
             message += f" ({reasons}){f'; the first is row {first[0] + 1}: {first[1]}' if first else ''}"
-        hint = None if bad == self.rows else "correct them, or pass --bad-rows null"
+        hint = (
+            None
+            if bad == self.rows
+            else "correct them, or add --bad-rows null, which leaves them out (apply: writes null for them)"
+        )
         return DataError(message, hint=hint)
 
 

@@ -420,11 +420,11 @@ def _wrong_file(old: Model, files: Iterator[tuple[str, Batch]]) -> str | None:
     for name, rows in files:
         now = LabelCheck.of(rows)
         if now is None and _one_class(old, rows) < IMPOSSIBLE:
-            return f"all {len(rows):,} labels of {name} are of one class: have the others come in yet?"
+            return f"all {len(rows):,} labels of {name} are of one class (the others may not have come in yet)"
         if now is not None and not now.beyond_chance(2) and before.auc - now.auc > 4 * now.error:
             return (
                 f"the scores do not tell the classes apart in {name} (auc {now.auc:.3f}), though they did on the rows "
-                f"of the fit in place ({before.auc:.3f}): are these the right labels?"
+                f"of the fit in place ({before.auc:.3f}); the labels may be wrong"
             )
     return None
 

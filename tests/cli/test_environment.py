@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from calcli.cli.environment import variable_of
 from calcli.cli.main import main
 from tests.support.shell import ROOT, Run
 
@@ -79,8 +81,9 @@ def test_options_of_other_meanings_have_other_variables(monkeypatch: pytest.Monk
 def test_the_page_lists_the_variables_that_name_their_command() -> None:
     listed = (ROOT / "docs/commands/README.md").read_text()
     for page in (ROOT / "tests/cli/golden").glob("*.txt"):
-        for word in page.read_text().split("Environment variables named CALCLI_OPTION also set options")[-1].split():
-            assert not word.startswith("CALCLI_") or f"`{word.rstrip('.,')}`" in listed
+        line = " ".join(page.read_text().split()).rpartition("Environment variables set options too: ")[2]
+        for flag, variable in re.findall(r"(--[\w-]+) is (CALCLI_\w+)", line):
+            assert variable == variable_of(flag) or f"`{variable}`" in listed
 
 
 WORDS = [

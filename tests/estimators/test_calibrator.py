@@ -172,7 +172,7 @@ def test_labels_that_are_none_are_refused(y: Any, text: str) -> None:
     ("settings", "text"),
     [
         ({"method": "plat"}, "did you mean 'platt'"),
-        ({"method": "platt", "params": {"a": 1}}, "no parameter"),
+        ({"method": "platt", "params": {"a": 1}}, "no platt parameter 'a'"),
         ({"method": "platt", "holdout": "cv:1"}, "at least 2 folds"),
         ({"method": "platt", "guard": "nul"}, "no metric"),
         ({"method": "platt", "input": "odds"}, "none of 'auto'"),

@@ -123,7 +123,7 @@ def test_score_columns(
         ("13", ["p_0", "p_1", "p_2"], {}, r"no score column", 3),
         ("abc", ["p_0", "p_1", "p_2"], {}, r"p_0 … p_2 do not say which class is which.*--classes", 3),
         ("ones", ["prob"], {}, r"has one class only: 1; if there is another one, name both: --classes", 3),
-        ("01", ["prob"], {"classes": ("0", "2")}, r"the label 1 is not one of the classes", 3),
+        ("01", ["prob"], {"classes": ("0", "2")}, r"the label 1 is not a class of", 3),
         ("01", ["prob"], {"classes": ("0", "x")}, r"--classes names 'x'", 3),
         ("01", ["prob"], {"classes": ("0",)}, r"two or more different classes", 2),
         ("01", ["prob"], {"classes": ("0", "0")}, r"two or more different classes", 2),
@@ -398,7 +398,7 @@ def test_labels_of_another_type_but_the_same_values(values: list[Any]) -> None:
 @pytest.mark.parametrize(("values", "said"), [([0, 2], "2"), (["0", "yes"], "'yes'"), ([0, 1, -1], "-1")])
 def test_an_unseen_label(values: list[Any], said: str) -> None:
     data = table({"label": values, "logit": [1.0] * len(values)})
-    with pytest.raises(DataError, match=f"the label {said} is not one of the classes"):
+    with pytest.raises(DataError, match=f"the label {said} is not a class of"):
         bind(data, known=artifact(), features=False)
     assert bind(data, known=artifact(), need_label=False, features=False).label == "label"
 

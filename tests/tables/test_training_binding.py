@@ -118,7 +118,7 @@ def test_an_artifact_knows():
         bound(elsewhere, known=known)
     with pytest.raises(DataError, match="'x', a feature of the artifact"):
         bound(elsewhere.drop("x"), known=known, need_label=False)
-    with pytest.raises(DataError, match="'maybe' is not one of the classes"):
+    with pytest.raises(DataError, match="'maybe' is not a class of"):
         bound(elsewhere.with_columns(label=pl.Series(["no", "maybe"])), known=known)
     amounts = bound(labelled([0.5, 1.5]))
     with pytest.raises(DataError, match="not a number"):

@@ -66,7 +66,7 @@ _MBCT = MethodSpec(
         integer("score_bins", 10, "number of bins of the score", 1, 1000),
         choice("score_binning", "mass", "bins of the score of equal mass or equal width", "mass", "width"),
         boolean("hold", True, "linear: keep the probabilities of a leaf within what its rows support"),
-        number("alpha", 0.05, "in theorem 1 and equation 13 of the paper: one minus the confidence", 1e-6, 0.5),
+        number("alpha", 0.05, "1 - the confidence that a leaf's rate is within `error` (theorem 1)", 1e-6, 0.5),
         number("error", 0.1, "in equation 13: the allowed relative error of a leaf's rate", 1e-4, 1),
     ),
     presets={
