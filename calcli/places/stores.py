@@ -248,6 +248,8 @@ def _refusals(action: str, url: Url) -> Iterator[None]:
             raise FileNotFoundError(None, why, str(url)) from None
         denied = isinstance(error, PermissionDeniedError | UnauthenticatedError) or why.startswith(("401", "403"))
         hint = "check the credentials and their permissions" if denied else None
+        if "error sending request" in why:
+            hint = "check the name of the host, and the network"
         raise FileSystemError(f"cannot {action} {url}: {why}", hint=hint) from None
 
 

@@ -167,6 +167,7 @@ def test_no_key_or_signature_is_said(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1/")
     assert main(["evaluate", "s3://bucket/x.csv", "--storage-option", "token=verysecret", "--debug"]) == 7
     told = "".join(capsys.readouterr())
+    assert "check the name of the host" in told
     assert "AKIANOBODY" not in told
     assert "verysecret" not in told
     assert "Signature" not in told
