@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from peers import Given
+from peers import GivenProbabilities
 from populations import DRAWS, ROWS, TABLES, Population, files_of_two, from_file, print_table, two_classes
 
 from calcli.batch import Batch
@@ -54,7 +54,11 @@ def of_scikit_learn(costs: Costs, prob: np.ndarray, label: np.ndarray) -> float:
 
     rates = np.column_stack([1.0 - prob, prob])
     tuned = TunedThresholdClassifierCV(
-        Given().fit(rates, label), scoring=make_scorer(saved), cv="prefit", refit=False, response_method="predict_proba"
+        GivenProbabilities().fit(rates, label),
+        scoring=make_scorer(saved),
+        cv="prefit",
+        refit=False,
+        response_method="predict_proba",
     )
     return float(tuned.fit(rates, label).best_threshold_)
 

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from populations import Amounts
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support.estimators import GivenColumn, GivenProbabilities
 
 JUDGE_AUDIT = importlib.util.find_spec("judge_audit") is not None
 """Whether the package kunko-judge-audit is installed."""
-
-
-class Given(ClassifierMixin, BaseEstimator):
-    """A model whose features are the probabilities of the classes."""
-
-    def fit(self, X, y):
-        self.classes_ = np.arange(X.shape[1])
-        return self
-
-    def predict_proba(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-
-class Column(RegressorMixin, BaseEstimator):
-    """A model whose prediction is a column of its features."""
-
-    def __init__(self, place: int = 0) -> None:
-        self.place = place
-
-    def fit(self, X, y):
-        self.fitted_ = True
-        return self
-
-    def predict(self, X):
-        return X[:, self.place]
 
 
 # Thresholds, None where there is none
@@ -79,7 +56,11 @@ def threshold_of_scikit_learn(prob, label, rate: str, value: float) -> float | N
 
     rates = np.column_stack([1.0 - prob, prob])
     tuned = TunedThresholdClassifierCV(
-        Given().fit(rates, label), scoring=make_scorer(score), cv="prefit", refit=False, response_method="predict_proba"
+        GivenProbabilities().fit(rates, label),
+        scoring=make_scorer(score),
+        cv="prefit",
+        refit=False,
+        response_method="predict_proba",
     ).fit(rates, label)
     return float(tuned.best_threshold_) if tuned.best_score_ >= -1.0 + 1e-9 or rate == "recall" else None
 
@@ -106,7 +87,7 @@ def class_threshold_of_mapie(prob, label, rate: str, value: float, sure: float) 
 def sets_of_mapie(prob, label, level: float) -> float:
     from mapie.classification import SplitConformalClassifier
 
-    sets = SplitConformalClassifier(Given().fit(prob, label), level, conformity_score="lac", prefit=True)
+    sets = SplitConformalClassifier(GivenProbabilities().fit(prob, label), level, conformity_score="lac", prefit=True)
     sets.conformalize(prob, label).predict_set(prob[:1])
     return float(sets._mapie_classifier.conformity_score_function_.quantiles_[0])
 
@@ -125,7 +106,7 @@ def intervals_of_mapie(rows: Amounts, kind: str, level: float) -> float:
     from mapie.regression import ConformalizedQuantileRegressor, SplitConformalRegressor
 
     columns = np.column_stack([rows.low, rows.high, rows.mean])
-    low, high, mean = (Column(place).fit(columns, rows.truth) for place in range(3))
+    low, high, mean = (GivenColumn(place).fit(columns, rows.truth) for place in range(3))
     if kind == "absolute":
         made = SplitConformalRegressor(mean, level, prefit=True).conformalize(columns, rows.truth)
         return float(made.predict_interval(columns[:1])[1][0, 1, 0] - rows.mean[0])

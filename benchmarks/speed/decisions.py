@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from calcli.decisions.conformal import PredictionIntervals, PredictionSets
 from calcli.decisions.costs import Costs
 from calcli.decisions.rows import Rows
 from calcli.numeric.links import sigmoid, softmax
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support.estimators import GivenProbabilities
 
 
 def seconds(run: Callable[[], object]) -> str:
@@ -57,23 +62,11 @@ def main() -> None:
 
 def by_mapie(prob: np.ndarray, label: np.ndarray) -> None:
     from mapie.classification import SplitConformalClassifier
-    from sklearn.base import BaseEstimator, ClassifierMixin
 
-    class Given(ClassifierMixin, BaseEstimator):
-        classes_ = np.arange(prob.shape[1])
-
-        def predict_proba(self, X):
-            return X
-
-        def predict(self, X):
-            return X.argmax(axis=1)
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return True
-
+    model = GivenProbabilities().fit(prob, label)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sets = SplitConformalClassifier(Given(), 0.9, conformity_score="lac", prefit=True)
+        sets = SplitConformalClassifier(model, 0.9, conformity_score="lac", prefit=True)
         sets.conformalize(prob, label).predict_set(prob)
 
 

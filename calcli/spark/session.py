@@ -117,7 +117,8 @@ def connected(session: SparkSession) -> bool:
 def _without_spark(error: Exception) -> CalcliError:
     text = str(error)
     if isinstance(error, ImportError):
-        return MissingExtraError(f"no Spark Connect: {text.splitlines()[0]}", hint="pip install 'pyspark[connect]'")
+        install = extras.install_line(["pyspark"])
+        return MissingExtraError(f"no Spark Connect: {text.splitlines()[0]}", hint=f"try: {install}")
     if "JAVA_GATEWAY" in text or "Java gateway" in text:
         return MissingExtraError(
             "Spark needs Java 17 or newer, and could not start it", hint="install it, or set JAVA_HOME"

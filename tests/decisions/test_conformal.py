@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from calcli.decisions.conformal import (
     Coverage,
@@ -17,6 +16,7 @@ from calcli.decisions.conformal import (
     rows_needed,
     set_scores,
 )
+from tests.support.estimators import GivenColumn, GivenProbabilities
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.93", "0.99")
 
@@ -292,32 +292,6 @@ def test_coverage_has_the_exact_binomial_interval():
 # Peers
 
 
-class Table(ClassifierMixin, BaseEstimator):
-    """A model whose features are its probabilities."""
-
-    def fit(self, X, y):
-        self.classes_ = np.arange(X.shape[1])
-        return self
-
-    def predict_proba(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-
-class FirstColumn(RegressorMixin, BaseEstimator):
-    def __init__(self, column=0):
-        self.column = column
-
-    def fit(self, X, y):
-        self.fitted_ = True
-        return self
-
-    def predict(self, X):
-        return X[:, self.column]
-
-
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("classes", [2, 5])
@@ -325,7 +299,7 @@ def test_sets_are_those_of_mapie(classes):
     peer = pytest.importorskip("mapie.classification")
     prob, label = drawn(400, classes)
     new, _ = drawn(300, classes, seed=9)
-    model = Table().fit(prob, label)
+    model = GivenProbabilities().fit(prob, label)
     theirs = peer.SplitConformalClassifier(model, confidence_level=0.9, conformity_score="lac", prefit=True)
     _, sets = theirs.conformalize(prob, label).predict_set(new)
     ours = PredictionSets.fit(prob, label, 0.9).predict(new)
@@ -370,11 +344,11 @@ def test_intervals_are_those_of_mapie():
     truth, mean, spread = numbers(400)
     _, new, wide = numbers(300, seed=9)
     fitted, at = np.column_stack([mean, mean - spread, mean + spread]), np.column_stack([new, new - wide, new + wide])
-    absolute = peer.SplitConformalRegressor(FirstColumn().fit(fitted, truth), confidence_level=0.9, prefit=True)
+    absolute = peer.SplitConformalRegressor(GivenColumn().fit(fitted, truth), confidence_level=0.9, prefit=True)
     ends = absolute.conformalize(fitted, truth).predict_interval(at)[1][:, :, 0]
     ours = PredictionIntervals.fit(truth, mean, mean, 0.9).predict(new, new)
     np.testing.assert_allclose(np.column_stack(ours), ends)
-    models = [FirstColumn(column).fit(fitted, truth) for column in (1, 2, 0)]
+    models = [GivenColumn(column).fit(fitted, truth) for column in (1, 2, 0)]
     quantiles = peer.ConformalizedQuantileRegressor(models, confidence_level=0.9, prefit=True)
     ends = quantiles.conformalize(fitted, truth).predict_interval(at, symmetric_correction=True)[1][:, :, 0]
     ours = PredictionIntervals.fit(truth, mean - spread, mean + spread, 0.9).predict(new - wide, new + wide)

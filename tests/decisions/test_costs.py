@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
@@ -13,6 +12,7 @@ from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
 from calcli.decisions.rates import NEVER
 from calcli.errors import UsageError
 from calcli.numeric.folds import Split
+from tests.support.estimators import GivenProbabilities
 
 
 def rows(seed: int, count: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -57,22 +57,13 @@ def test_one_threshold_for_rows_with_costs_of_their_own() -> None:
 
 
 def test_it_costs_what_the_tuned_threshold_of_scikit_learn_costs() -> None:
-    class Known(ClassifierMixin, BaseEstimator):
-        """Its one feature is the probability."""
-
-        def fit(self, x: np.ndarray, y: np.ndarray) -> Known:
-            self.classes_ = np.array([0, 1])
-            return self
-
-        def predict_proba(self, x: np.ndarray) -> np.ndarray:
-            return np.column_stack([1 - x[:, 0], x[:, 0]])
-
     prob, label, _ = rows(3, 500)
+    rates = np.column_stack([1 - prob, prob])
     costs = Costs(1, 4, 0.5, 0.1)
     saved = make_scorer(lambda y, yes: -costs.of_rows(y, yes > 0).sum())
     peer = TunedThresholdClassifierCV(
-        Known().fit(prob[:, None], label), scoring=saved, thresholds=np.unique(prob), cv="prefit", refit=False
-    ).fit(prob[:, None], label)
+        GivenProbabilities().fit(rates, label), scoring=saved, thresholds=np.unique(prob), cv="prefit", refit=False
+    ).fit(rates, label)
     found = costs.best_threshold(prob, label)
     assert costs.of_rows(label, prob >= found).sum() == pytest.approx(-peer.best_score_)
 

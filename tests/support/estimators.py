@@ -1,16 +1,17 @@
-"""A transformer that makes scores of features, so that scikit-learn's checks can be run on an estimator of scores."""
+"""Estimators of scikit-learn whose features are scores, or become some."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator, TransformerMixin
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 
 class ClassScores(TransformerMixin, BaseEstimator):
-    """The probabilities of a logistic regression."""
+    """The probabilities of a logistic regression: scikit-learn's checks can then be run on an estimator of scores."""
 
     def fit(self, X: Any, y: Any) -> Self:
         self.model_ = LogisticRegression().fit(X, y)
@@ -22,3 +23,31 @@ class ClassScores(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         check_is_fitted(self)
         return self.model_.predict_proba(X)
+
+
+class GivenProbabilities(ClassifierMixin, BaseEstimator):
+    """A model whose features are the probabilities of the classes."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        self.classes_ = np.arange(X.shape[1])
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return X
+
+    def predict(self, X: Any) -> Any:
+        return X.argmax(axis=1)
+
+
+class GivenColumn(RegressorMixin, BaseEstimator):
+    """A model whose prediction is a column of its features."""
+
+    def __init__(self, place: int = 0) -> None:
+        self.place = place
+
+    def fit(self, X: Any, y: Any) -> Self:
+        self.fitted_ = True
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return X[:, self.place]
