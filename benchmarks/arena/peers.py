@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.methods import calibrator, catalog
-from calcli.numeric.links import one_against_rest, probabilities, sigmoid
+from calcli.numeric.links import against_rest, probabilities, sigmoid
 
 Predict = Callable[[Batch], FloatArray]
 Fit = Callable[[Batch], Predict]
@@ -50,12 +50,11 @@ def each_against_rest(fit: BinaryFit) -> Fit:
         if train.classes == 2:
             predict = fit(train.score, train.labels)
             return lambda test: predict(test.score)
-        parts = [
-            fit(one_against_rest(train.score, k), (train.labels == k).astype(np.int64)) for k in range(train.classes)
-        ]
+        scores = against_rest(train.score)
+        parts = [fit(scores[:, k], (train.labels == k).astype(np.int64)) for k in range(train.classes)]
 
         def predict_all(test: Batch) -> FloatArray:
-            prob = np.column_stack([part(one_against_rest(test.score, k)) for k, part in enumerate(parts)])
+            prob = np.column_stack([part(score) for part, score in zip(parts, against_rest(test.score).T, strict=True)])
             total = prob.sum(axis=1, keepdims=True)
             return np.where(total > 0, prob / np.where(total > 0, total, 1.0), probabilities(test.score))
 

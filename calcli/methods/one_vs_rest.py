@@ -13,20 +13,16 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.methods.base import Method, Params, Sums, SumsMethod
-from calcli.numeric.links import one_against_rest, probabilities
+from calcli.numeric.links import against_rest, probabilities
 from calcli.numeric.pooled import Pooled
 from calcli.state import State, nest, prefixed, unnest, unprefixed
 
 
-def _part(batch: Batch, index: int) -> Batch:
-    """Class `index` against the rest, as a binary problem."""
-    label = None if batch.label is None else (batch.label == index).astype(np.int64)
-    return replace(batch, score=one_against_rest(batch.score, index), label=label)
-
-
 def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    for index in range(batch.classes):
-        yield str(index), _part(batch, index)
+    """Each class against the rest, as a binary problem."""
+    for index, score in enumerate(np.asfortranarray(against_rest(batch.score)).T):
+        label = None if batch.label is None else (batch.label == index).astype(np.int64)
+        yield str(index), replace(batch, score=score, label=label)
 
 
 @dataclass(frozen=True, slots=True)

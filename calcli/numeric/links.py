@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, spans
 
 CLIP = 1e-12
 """How far from 0 and 1 a probability is held where a loss is clipped, and where scores begin to be drawn in."""
@@ -24,6 +24,9 @@ LEAST_REST = float(np.finfo(np.float64).epsneg) / 2.0
 
 FAR = -float(np.log(CLIP))
 """The log-odds beyond which scores are drawn in."""
+
+_ROWS = 2048
+"""Rows of logits that are looked at together: few enough for the cache."""
 
 
 def sigmoid(z: FloatArray, *, out: FloatArray | None = None) -> FloatArray:
@@ -97,18 +100,29 @@ def scores(prob: FloatArray) -> FloatArray:
     return drawn_in(logits(prob))
 
 
-def one_against_rest(score: FloatArray, index: int) -> FloatArray:
-    """The log-odds of class `index` against all others.
+def against_rest(score: FloatArray) -> FloatArray:
+    """The log-odds of each class against all others, a column for each.
 
     For logits V it is V_k - ln(sum of exp V_j over j != k), which keeps its precision where the class probability has
-    rounded to 0 or 1.
+    rounded to 0 or 1: the sum without the greatest term is taken by itself, and from every other sum a term is taken
+    away that is at most half of it.
     """
     if score.ndim == 1:
-        return score if index == 1 else -score
-    others = np.delete(score, index, axis=1)
-    top = others.max(axis=1)
-    rest: FloatArray = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
-    return score[:, index] - rest
+        return np.column_stack([-score, score])
+    z = np.empty(score.shape)
+    for rows in spans(len(score), _ROWS):
+        here = score[rows]
+        top = here.argmax(axis=1)[:, None]
+        u = here - np.take_along_axis(here, top, axis=1)
+        np.put_along_axis(u, top, -np.inf, axis=1)
+        second = u.max(axis=1, keepdims=True)
+        others = np.exp(u - second)
+        total = others.sum(axis=1, keepdims=True)
+        np.put_along_axis(u, top, 0.0, axis=1)
+        rest = np.log1p(np.exp(second) * (total - others))
+        np.put_along_axis(rest, top, second + np.log(total), axis=1)
+        z[rows] = u - rest
+    return z
 
 
 def odds(score: FloatArray) -> FloatArray:
@@ -116,9 +130,11 @@ def odds(score: FloatArray) -> FloatArray:
 
     For ranking: they tell scores apart where probabilities have rounded to 1. Log-odds beyond 600 are drawn in.
     """
-    z = score if score.ndim == 1 else np.column_stack([one_against_rest(score, k) for k in range(score.shape[1])])
-    beyond = np.maximum(np.abs(z) - 600.0, 0.0)
-    held: FloatArray = np.clip(z, -600.0, 600.0) + np.copysign(np.minimum(np.log1p(beyond), 100.0), z)
+    z = score if score.ndim == 1 else against_rest(score)
+    held: FloatArray = np.clip(z, -600.0, 600.0)
+    far = held != z
+    if far.any():
+        held[far] += np.copysign(np.minimum(np.log1p(np.abs(z[far]) - 600.0), 100.0), z[far])
     return np.exp(held, out=held)
 
 

@@ -1,8 +1,9 @@
 """Multinomial logistic regression with few classes: softmax(X W^T) with a quadratic penalty on each coefficient.
 
 The last column of X is the constant. Some coefficients can be held at 0, so that vector scaling is the same problem
-with a diagonal. Newton's method, which ends at the exact minimum, up to `EXACT` free coefficients; above them L-BFGS in
-coordinates of each class in which its own part of the Hessian is the identity, so that it needs few steps.
+with a diagonal. Newton's method, which ends at the exact minimum, up to `EXACT` free coefficients. Above them the
+Hessian is not formed: conjugate gradients find each Newton step, in coordinates of each class in which its own part of
+the Hessian is about the identity, so that they need few products with it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ EXACT = 240
 """Up to so many coefficients the Hessian is formed: 15 classes with all their pairs."""
 
 QUICK = 60
-"""Above so many, L-BFGS is the faster way to a rough answer."""
+"""Above so many, conjugate gradients are the faster way to a rough answer."""
 
 _ROWS = 2048
 """Rows whose probabilities are computed at a time: few enough for the cache."""
@@ -31,8 +32,11 @@ _ROWS = 2048
 _BLOCK = 1 << 22
 """Multiplications that are done at a time: few enough for the cache."""
 
-_CURVED_BY = 5_000
-"""L-BFGS takes the curvature of each class from about so many rows: it need not be exact."""
+_CURVED_BY = 10_000
+"""The coordinates of each class follow from about so many rows: they need not be exact."""
+
+_NOTHING = 1e-30
+"""A probability below this is 0 to a product in float32: with numbers that have lost digits processors are slow."""
 
 _RIDGE = 1e-3
 """What is added to this curvature, relative to its diagonal: directions without any keep a bounded step."""
@@ -86,14 +90,14 @@ class Multinomial:
         """The coefficients of least loss, shape (K, D), to rounding where the Hessian can be formed."""
         with one_thread_of_algebra():
             if int(self.free.sum()) > EXACT:
-                return self._lbfgs(start, 1e-9)
+                return self._conjugate_gradients(start, 1e-9)
             return self._whole(newton(self._expander(), start[self.free]))
 
     def near_minimum(self, start: FloatArray) -> FloatArray:
         """The same to as many digits as a choice between penalties needs, which is faster."""
         with one_thread_of_algebra():
             if int(self.free.sum()) > QUICK:
-                return self._lbfgs(start, 1e-5)
+                return self._conjugate_gradients(start, 1e-3)
             return self._whole(newton(self._expander(), start[self.free], tolerance=1e-6))
 
     def _whole(self, part: FloatArray) -> FloatArray:
@@ -163,24 +167,63 @@ class Multinomial:
         hessian[np.diag_indices(count)] += 2.0 * self.penalty[self.free]
         return hessian
 
-    def _lbfgs(self, start: FloatArray, tolerance: float) -> FloatArray:
+    def _conjugate_gradients(self, start: FloatArray, tolerance: float) -> FloatArray:
+        """Newton steps within a trust region, until the gradient in the moved coordinates is shorter than this."""
         from scipy.optimize import minimize
 
         aim, shape = self._aim(), (len(self.free), 1, -1)
-        step = self._inverse_factors(self._loss(start, aim)[2])
+        formed_at = np.zeros(start.size)
+        p = self._loss(start, aim)[2]
+        step = self._inverse_factors(p)
+        times_hessian = self._times_hessian(p)
 
-        def coefficients(moved: FloatArray) -> FloatArray:
-            return start + (moved.reshape(shape) @ step)[:, 0]
+        def whole(moved: FloatArray) -> FloatArray:
+            return (moved.reshape(shape) @ step)[:, 0]
+
+        def in_moved(gradient: FloatArray) -> FloatArray:
+            return (step @ gradient[:, :, None]).ravel()
 
         def value_and_gradient(moved: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient, _ = self._loss(coefficients(moved), aim)
-            return value, (step @ gradient[:, :, None]).ravel()
+            nonlocal formed_at, times_hessian
+            value, gradient, p = self._loss(start + whole(moved), aim)
+            formed_at, times_hessian = moved.copy(), self._times_hessian(p)
+            return value, in_moved(gradient)
 
-        options = {"maxiter": 2000, "maxcor": 20, "gtol": tolerance, "ftol": 1e-15}
-        result = minimize(value_and_gradient, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options)
+        def hessian_product(moved: FloatArray, direction: FloatArray) -> FloatArray:
+            if not np.array_equal(moved, formed_at):  # a step was tried since then, and refused
+                value_and_gradient(moved)
+            return in_moved(times_hessian(whole(direction)))
+
+        result = minimize(
+            value_and_gradient,
+            np.zeros(start.size),
+            jac=True,
+            hessp=hessian_product,
+            method="trust-ncg",
+            options={"gtol": tolerance},
+        )
         if not np.isfinite(result.fun):
             raise FitError("the fit of the classes' coefficients did not stay finite")
-        return coefficients(np.asarray(result.x, dtype=np.float64))
+        return start + whole(np.asarray(result.x, dtype=np.float64))
+
+    def _times_hessian(self, p: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """The product of the Hessian with a direction, in the precision that a direction of descent needs."""
+        x, near = self.x.astype(np.float32), p.astype(np.float32)
+        near[near < _NOTHING] = 0.0
+        share = (self.weight / self.weight.sum()).astype(np.float32)[:, None]
+
+        def product(direction: FloatArray) -> FloatArray:
+            toward = np.ascontiguousarray(direction.T, dtype=np.float32)
+            result: FloatArray = 2.0 * self.penalty * direction
+            for rows in spans(len(near), _ROWS):
+                q = near[rows]
+                change = q * (x[rows] @ toward)
+                change -= q * change.sum(axis=1, keepdims=True)
+                change *= share[rows]
+                result += change.T @ x[rows]
+            return result
+
+        return product
 
     def _inverse_factors(self, p: FloatArray) -> FloatArray:
         """For each class R with R^T R = H^-1, H its own part of the Hessian; 0 for coefficients that are held at 0."""

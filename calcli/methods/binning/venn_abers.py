@@ -21,7 +21,7 @@ from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric.bins import just_above, just_below
-from calcli.numeric.links import one_against_rest
+from calcli.numeric.links import against_rest
 from calcli.numeric.pooled import by_score
 from calcli.state import State, unnest
 
@@ -67,7 +67,8 @@ def interval(state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
     if batch.classes == 2:
         return _binary_interval(state, batch.score)
     states = unnest(state, [str(index) for index in range(batch.classes)])
-    pairs = [_binary_interval(part, one_against_rest(batch.score, int(name))) for name, part in states.items()]
+    scores = against_rest(batch.score)
+    pairs = [_binary_interval(part, scores[:, int(name)]) for name, part in states.items()]
     return np.column_stack([p0 for p0, _ in pairs]), np.column_stack([p1 for _, p1 in pairs])
 
 

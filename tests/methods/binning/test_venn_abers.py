@@ -9,7 +9,7 @@ from scipy.optimize import isotonic_regression
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
 from calcli.methods.binning import venn_abers
-from calcli.numeric.links import one_against_rest
+from calcli.numeric.links import against_rest
 from tests.support.cases import ordinary
 
 VENN_ABERS = catalog.find("venn-abers")
@@ -55,8 +55,8 @@ def test_more_classes_are_one_against_the_rest() -> None:
     model = calibrator.fit(VENN_ABERS, batch, {})
     pairs = np.empty((15, 3, 2))
     for index in range(3):
-        part = Batch(one_against_rest(batch.score, index), (batch.labels == index).astype(np.int64))
-        pairs[:, index] = [by_definition(part, score) for score in one_against_rest(at.score, index)]
+        part = Batch(against_rest(batch.score)[:, index], (batch.labels == index).astype(np.int64))
+        pairs[:, index] = [by_definition(part, score) for score in against_rest(at.score)[:, index]]
     p0, p1 = venn_abers.interval(model.state, at)
     np.testing.assert_allclose(np.stack([p0, p1], axis=2), pairs, atol=1e-10)
     merged = pairs[..., 1] / (1 - pairs[..., 0] + pairs[..., 1])
