@@ -27,7 +27,7 @@ _MOST = 1 << 29
 
 @dataclass(frozen=True, slots=True)
 class LeafShap:
-    """The tables: of each tree the columns of the result that it adds to, and the values of each leaf in these."""
+    """The tables: of each tree the columns of the result that it adds to, and for each of these the value of a leaf."""
 
     columns: Sequence[IntArray]
     values: Sequence[FloatArray]
@@ -55,10 +55,11 @@ class LeafShap:
 
     def sums(self, leaves: IntArray) -> FloatArray:
         """Of rows that fall into these leaves, shape (n, trees): the values of all features, output by output."""
-        found = np.zeros((len(leaves), self.width))
-        for leaf, columns, values in zip(leaves.T, self.columns, self.values, strict=True):
-            found[:, columns] += values[leaf]
-        return found
+        found = np.zeros((self.width, len(leaves)))
+        for leaf, columns, values in zip(np.ascontiguousarray(leaves.T), self.columns, self.values, strict=True):
+            for column, of_leaf in zip(columns, values, strict=True):
+                found[column] += of_leaf[leaf]
+        return found.T
 
 
 def _cost(leaves: int) -> int:
@@ -66,7 +67,7 @@ def _cost(leaves: int) -> int:
 
 
 def _shapley(splits: IntArray, features: int, values: FloatArray, weight: FloatArray) -> FloatArray:
-    """What each feature adds in each leaf, shape (leaves, outputs * features), of a tree with these splits.
+    """What each feature adds in each leaf, shape (outputs * features, leaves), of a tree with these splits.
 
     E_S of a leaf, the mean over the rows that agree with it in the features S, follows the splits from the last, which
     is at the root: where one is of S, to the side of the leaf, else to both, in proportion to the weights of the rows
@@ -90,7 +91,7 @@ def _shapley(splits: IntArray, features: int, values: FloatArray, weight: FloatA
         for known in _subsets(others):
             chance = 1.0 / (features * math.comb(features - 1, len(known)))
             added[:, :, feature] += chance * (means[tuple(sorted((*known, feature)))] - means[known])
-    return added.reshape(len(values), -1)
+    return np.ascontiguousarray(added.reshape(len(values), -1).T)
 
 
 def _subsets(features: Iterable[int]) -> list[tuple[int, ...]]:

@@ -59,7 +59,10 @@ def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCen
         squared *= -2.0
         squared += lengths
         squared += np.square(some).sum(axis=1)[:, None]
-        order = np.argsort(squared, axis=1, kind="stable")[:, :count] if count > 1 else squared.argmin(axis=1)[:, None]
-        place[start : start + rows] = order
-        distance[start : start + rows] = np.take_along_axis(squared, order, axis=1)
+        within = np.arange(len(some))
+        for rank in range(count):  # a few are found sooner than all are sorted
+            least = squared.argmin(axis=1)
+            place[start : start + rows, rank] = least
+            distance[start : start + rows, rank] = squared[within, least]
+            squared[within, least] = np.inf
     return NearestCentroids(place, distance)

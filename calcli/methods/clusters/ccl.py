@@ -63,11 +63,12 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     parts = unnest(state, ["partition", "mixture"])
-    clusters = Partition.of_state(parts["partition"], sides)
     mixture = Mixture.of_state(parts["mixture"], str(state.params["inner"]))
+    if state.params["tau"] is None:  # one calibrator for all rows was best
+        return mixture.everyone.predict(Batch(batch.score))
+    clusters = Partition.of_state(parts["partition"], sides)
     belongs = shares(clusters.near(batch), state.number("temperature"), clusters.spread)
-    tau = math.inf if state.params["tau"] is None else state.number("tau")
-    return mixture.predict(Batch(batch.score), belongs, tau)
+    return mixture.predict(Batch(batch.score), belongs, state.number("tau"))
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
