@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
 
 from calcli.artifacts.manifest import Manifest
+from calcli.batch import Batch
+from calcli.fitting.model import Model
 from calcli.fitting.splits import Mask
 from calcli.reports.label_check import LabelCheck
+from calcli.reports.measuring import class_names
 from calcli.reports.schema import ReportWarning
 from calcli.tables.load import Loaded
 from calcli.tables.source import Source
@@ -20,19 +27,63 @@ calibrator. Were the one in place right, a prediction made beforehand would reac
 (Markov's inequality): in 5 % of all years of nights. Of a test with the p-value p it is -log p."""
 
 
-def label_refusal(old: Manifest, now: LabelCheck | None) -> str | None:
+IMPOSSIBLE = 1e-4
+"""The labels of a file that are as unlikely as this, if nothing went wrong, are taken for wrong."""
+
+
+def label_refusal(old: Manifest, now: LabelCheck | None, rows: str = "the new rows") -> str | None:
     """Why the labels look wrong; None where the raw scores still rank them, or did not at the fit in place."""
-    before = LabelCheck.from_json(old.fit.get("ranking"))
-    if before is None or not before.beyond_chance(4):
+    before = _ranking(old)
+    if before is None:
         return None
     if now is None:
-        return "all labels of the new rows are of one class (the others may not have come in yet)"
+        return f"all labels of {rows} are of one class (the others may not have come in yet)"
     if now.beyond_chance(2):
         return None
     return (
-        f"the scores do not tell the classes apart on the new rows (auc {now.auc:.3f}), though they did on those of "
-        f"the fit in place ({before.auc:.3f}); the labels may be wrong"
+        f"the scores do not tell the classes apart on {rows} (auc {now.auc:.3f}), though they did on those of the fit "
+        f"in place ({before.auc:.3f}); the labels may be wrong"
     )
+
+
+def file_refusal(old: Model, source: Source, loaded: Loaded, seen: Mask) -> str | None:
+    """The same of one new file among several: one night is not seen in the rows of all; few rows say nothing."""
+    before = _ranking(old.manifest)
+    if before is None:
+        return None
+    for name, rows in _new_files(source, loaded, seen):
+        now = LabelCheck.of(rows)
+        by_chance = _one_class(old, rows) >= IMPOSSIBLE if now is None else before.auc - now.auc <= 4 * now.error
+        if not by_chance and (why := label_refusal(old.manifest, now, name)):
+            return why
+    return None
+
+
+def _ranking(old: Manifest) -> LabelCheck | None:
+    """How well the raw scores ranked the labels at the fit in place; None where they did not."""
+    before = LabelCheck.from_json(old.fit.get("ranking"))
+    return before if before is not None and before.beyond_chance(4) else None
+
+
+def _one_class(old: Model, rows: Batch) -> float:
+    """How likely it is that all these labels are of the class that they are of, at the rates of the fit in place."""
+    rate, place = old.manifest.fit["label_rate"], int(rows.labels[0])
+    if isinstance(rate, dict):
+        share = cast("float", rate[class_names(old.fitted_binding)[place]])
+    else:
+        share = abs(cast("float", rate) - (place == 0))
+    return float(share ** len(rows))
+
+
+def _new_files(source: Source, loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
+    """The names and rows of files that are new, where there are several."""
+    counts = source.rows_of_files()
+    if len(counts) < 2:
+        return
+    place = np.repeat(np.arange(len(counts)), counts)
+    place = place if loaded.row_numbers is None else place[loaded.row_numbers]
+    for index in np.unique(place[~seen]).tolist():
+        yield str(source.paths[index]), loaded.batch.take(place == index)
 
 
 def seen_before(source: Source, loaded: Loaded, old: Manifest) -> Mask:

@@ -15,7 +15,7 @@ they did when it was fitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -38,9 +38,8 @@ from calcli.fitting.model import Model, opened
 from calcli.fitting.model_selection import IDENTITY
 from calcli.fitting.policies import asked_of, chosen_again, with_policy
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before, seen_warnings
+from calcli.fitting.renewal import EVIDENCE, IN_PLACE, file_refusal, label_refusal, seen_before, seen_warnings
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
-from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
@@ -48,7 +47,6 @@ from calcli.numeric.losses import log_loss
 from calcli.places import Url, folder
 from calcli.reports.groups import in_units
 from calcli.reports.guard import Guard
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Candidate,
     Measurements,
@@ -76,9 +74,6 @@ MARGIN = 0.001
 
 STANDARD_ERRORS = 2.0
 """The gain must be so many of its standard errors too, so that a few surprises in the tails do not make it."""
-
-IMPOSSIBLE = 1e-4
-"""The labels of a file that are as unlikely as this, if nothing went wrong, are taken for wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +281,7 @@ def _refit(
         ),
     )
 
-    wrong = label_refusal(old.manifest, learned.label_check) or _wrong_file(old, _new_files(source, loaded, seen))
+    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, source, loaded, seen)
     choice = None if wrong is not None else chosen_again(old, source, loaded, compared, request.seed)
 
     # Keep it if the labels look right, it is shown to be better and the guard agrees.
@@ -410,44 +405,6 @@ def _moved(in_place: FloatArray, new: FloatArray) -> tuple[float, float]:
     """The mean and the largest difference of the probabilities of a row; of its classes, the largest."""
     moved = np.abs(new - in_place).reshape(len(new), -1).max(axis=1)
     return float(moved.mean()), float(moved.max())
-
-
-def _wrong_file(old: Model, files: Iterator[tuple[str, Batch]]) -> str | None:
-    """Why the labels of a file look wrong: one night among many is not seen in the rows of all."""
-    before = LabelCheck.from_json(old.manifest.fit.get("ranking"))
-    if before is None or not before.beyond_chance(4):
-        return None
-    for name, rows in files:
-        now = LabelCheck.of(rows)
-        if now is None and _one_class(old, rows) < IMPOSSIBLE:
-            return f"all {len(rows):,} labels of {name} are of one class (the others may not have come in yet)"
-        if now is not None and not now.beyond_chance(2) and before.auc - now.auc > 4 * now.error:
-            return (
-                f"the scores do not tell the classes apart in {name} (auc {now.auc:.3f}), though they did on the rows "
-                f"of the fit in place ({before.auc:.3f}); the labels may be wrong"
-            )
-    return None
-
-
-def _one_class(old: Model, rows: Batch) -> float:
-    """How likely it is that all these labels are of the class that they are of, at the rates of the fit in place."""
-    rate, place = old.manifest.fit["label_rate"], int(rows.labels[0])
-    if isinstance(rate, dict):
-        share = cast("float", rate[class_names(old.fitted_binding)[place]])
-    else:
-        share = abs(cast("float", rate) - (place == 0))
-    return float(share ** len(rows))
-
-
-def _new_files(source: Source, loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
-    """The names and rows of files that are new, where there are several."""
-    counts = source.rows_of_files()
-    if len(counts) < 2:
-        return
-    place = np.repeat(np.arange(len(counts)), counts)
-    place = place if loaded.row_numbers is None else place[loaded.row_numbers]
-    for index in np.unique(place[~seen]).tolist():
-        yield str(source.paths[index]), loaded.batch.take(place == index)
 
 
 def _with_margin(guard: Guard, report: Report) -> Guard:
