@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from calcli.evaluation.drift import ALPHA, ASSUMED, EARLY, LEARNED
-from calcli.numeric.e_process import BETS, EProcess, Night, between_nights, directions, log_payoffs
+from calcli.numeric.e_process import CHANCES, EProcess, Night, between_nights, directions, log_payoffs
 from calcli.numeric.links import sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
 
@@ -53,7 +53,7 @@ def alarm(
     rng = np.random.default_rng(seed)
     z = scores(rng, FITTED, mean)
     baseline = DriftBaseline.of(sigmoid(z), labels(rng, z), None)
-    wealth, seen, shared = EProcess.at_first(BETS), [], effects(rng, nights, spread, memory)
+    wealth, seen, shared = EProcess.at_first(CHANCES), [], effects(rng, nights, spread, memory)
     for index in range(1, nights + 1):
         z, moved = scores(rng, rows, mean), index >= begin
         label = labels(rng, z, shared[index - 1] + shift * moved, slope if moved else 1.0)

@@ -33,6 +33,7 @@ from calcli.fitting.model import Model
 from calcli.fitting.splits import Mask
 from calcli.numeric.e_process import (
     BETS,
+    CHANCES,
     DIRECTIONS,
     STAKES,
     EProcess,
@@ -51,9 +52,9 @@ from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
 from calcli.tables.source import Source
 
-SCHEMA = "calcli.drift/2"
-_FORMER = "calcli.drift/1"
-"""The schema of states without what is learned of nights: they begin anew."""
+SCHEMA = "calcli.drift/3"
+_FORMER = ("calcli.drift/1", "calcli.drift/2")
+"""The schemas of states with other bets: they begin anew."""
 
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""
@@ -122,10 +123,10 @@ class DriftLog:
     promised: EProcess | None = None
 
     @classmethod
-    def read(cls, path: Path | Url, model: Model | IntervalModel, bets: int) -> DriftLog:
+    def read(cls, path: Path | Url, model: Model | IntervalModel, chances: FloatArray) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
-        empty = cls(identity, EProcess.at_first(bets))
+        empty = cls(identity, EProcess.at_first(chances))
         try:
             content = stores.content(path)
         except FileNotFoundError:
@@ -134,15 +135,16 @@ class DriftLog:
             raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
         try:
             state = cast("dict[str, Any]", strictjson.loads_object(content))
-            if state.get("schema") == _FORMER:
+            if state.get("schema") in _FORMER:
                 return empty
             if state.get("schema") != SCHEMA:
                 raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
             if state["artifact"] != identity:
                 return empty
             nights = len(state["nights"])
-            wealth = _process(state["wealth"], nights)
-            promised = None if state.get("promised") is None else _process(state["promised"], nights)
+            wealth = _process(state["wealth"], nights, chances)
+            kept = state.get("promised")
+            promised = None if kept is None else _process(kept, nights, _alike(len(kept["logs"])))
             observations = tuple(
                 Observation(
                     night["at"],
@@ -207,9 +209,14 @@ def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]], now: Seque
     return learned if len(past) >= LEARNED else np.minimum(assumed, learned)
 
 
-def _process(written: dict[str, Any], nights: int) -> EProcess:
+def _alike(bets: int) -> FloatArray:
+    """The same share of the stake for each bet."""
+    return np.full(bets, 1.0 / max(bets, 1))
+
+
+def _process(written: dict[str, Any], nights: int, chances: FloatArray) -> EProcess:
     logs, best, since = (written[name] for name in ("logs", "best", "since"))
-    return EProcess(nights, np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64))
+    return EProcess(nights, chances, np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64))
 
 
 def _written(process: EProcess) -> dict[str, Any]:
@@ -360,9 +367,9 @@ def observe(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
             hint="fit it again, with a --holdout other than none",
         )
-    bets = 0 if baseline is None else BETS * (1 if len(names) == 2 else len(names))
+    residuals = 0 if baseline is None else 1 if len(names) == 2 else len(names)
     with _alone(state) as version:
-        log = DriftLog.read(state, model, bets)
+        log = DriftLog.read(state, model, np.tile(CHANCES / max(residuals, 1), residuals))
         rows = new_rows(log.known_files)
         if rows is not None:
             sums = [] if baseline is None else rows.nights(baseline)
@@ -428,7 +435,7 @@ def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: S
     promised = log.promised
     if promises := rows.promised():
         found = [_rates(log, place, one) for place, one in enumerate(promises)]
-        before = promised or EProcess.at_first(len(STAKES) * len(found), nights=log.wealth.nights)
+        before = promised or EProcess.at_first(_alike(len(STAKES) * len(found)), nights=log.wealth.nights)
         promised = before.after(np.concatenate([gained for _, gained in found]))
         known = [night for night, _ in found]
         observation = replace(

@@ -6,10 +6,10 @@ expected to gain, and Ville's inequality holds: the probability that the wealth 
 1/alpha is at most alpha, however often one looks (Shafer 2021; Waudby-Smith & Ramdas 2024).
 
 A bet that started on the first night would have lost much of its stake by the night on which something moves. So the
-stake is spread over all nights to come, 1/(s (s + 1)) of it for night s, and what starts on night s bets from there on.
-The sum over all starts needs no more memory than one of them:
+stake is spread over all nights to come, c s^-1.3 of it for night s, and what starts on night s bets from there on. The
+sum over all starts needs no more memory than one of them:
 
-    W_t = (W_{t-1} + 1/(t (t + 1))) * payoff_t
+    W_t = (W_{t-1} + c t^-1.3) * payoff_t
 """
 
 from __future__ import annotations
@@ -22,16 +22,25 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.numeric.links import sigmoid
 
-STAKES = np.array([0.25, 0.5, 1.0, 2.0, 3.0])
+STAKES = np.array([0.6, 1.8])
 """How strongly is bet. The best one is the shift that is to be found, in standard deviations of a night's residuals."""
 
 DIRECTIONS = ("level", "slope", "bend")
 """What can move: all predictions alike; the high ones against the low ones; the outer ones against the middle."""
 
+_BY_DIRECTION = np.array([0.5, 0.25, 0.25])
+"""The share of the stake that is bet in each direction: the level moves most often."""
+
+_LATER = 1.3
+"""The power by which less is staked on later nights: the nearer to 1, the less a change is missed for coming late."""
+
 DOUBT = 0.2
 """The probability that the variance between nights is larger than it is taken for."""
 
 BETS = len(DIRECTIONS) * 2 * len(STAKES)
+
+CHANCES = np.repeat(_BY_DIRECTION / (2 * len(STAKES)), 2 * len(STAKES))
+"""The share of the stake of each bet."""
 
 
 def directions(z: FloatArray, centre: float, spread: float) -> FloatArray:
@@ -93,14 +102,15 @@ class NightSums:
 def between_nights(mean: FloatArray, noise: FloatArray) -> FloatArray:
     """The variance of what the rows of a night share, shape (directions,), from nights so far, shape (nights, ..).
 
-    From the differences of successive nights (von Neumann 1941), which a lasting change moves once, and a slow one
-    hardly. It is the upper end of a one-sided interval, so that few nights are not taken for equal ones.
+    From the differences of nights and those two before (as von Neumann 1941 from successive ones), which a lasting
+    change moves twice, and a slow one hardly; of successive nights, effects that last a while would be too much alike.
+    It is the upper end of a one-sided interval, so that few nights are not taken for equal ones.
     """
     from scipy.special import gammaincinv
 
-    steps = len(mean) - 1
+    steps = len(mean) - 2
     freedom = 2.0 * steps / 3.0
-    variance = (np.diff(mean, axis=0) ** 2).sum(axis=0) / (2.0 * steps)
+    variance = ((mean[2:] - mean[:-2]) ** 2).sum(axis=0) / (2.0 * steps)
     upper = variance * freedom / (2.0 * gammaincinv(freedom / 2.0, DOUBT))
     return np.asarray(np.maximum(upper - noise.mean(axis=0), 0.0))
 
@@ -132,11 +142,11 @@ def payoffs_of(
     """The logarithm of what each bet multiplies its wealth with.
 
     Direction by direction, upward before downward, the smallest stake first. A bet of strength theta pays exp(theta S)
-    over its expectation, for the sum S of the residuals in its direction beyond the margin: of independent labels with
+    over its expectation, for the mean S of the residuals in its direction beyond the margin: of independent labels with
     the predicted probabilities that is exact, of rare positives too, and a normal effect with the variance `between`,
     which the rows of a night share, is allowed for. `expected` are the logarithms of these expectations.
     """
-    gain = np.stack([night.mean, -night.mean], axis=1) - margin[:, None]
+    gain = np.stack([night.mean, -night.mean], axis=1) - margin
     shared = theta**2 * between[:, None] / 2.0
     payoffs: FloatArray = theta[:, None, :] * gain[:, :, None] - expected - shared[:, None, :]
     return payoffs.ravel()
@@ -166,7 +176,7 @@ def log_rate_payoffs(
     One for each stake, as of `log_payoffs`: none can be expected to gain if the rate is as it should be.
     """
     ones = np.ones(len(hit))
-    margin, shared = np.zeros(1), np.array([between])
+    margin, shared = np.zeros((1, 2)), np.array([between])
     upward, downward = np.split(
         log_payoffs(_log_odds(bound) * ones, hit - bound, ones[None], margin, shared, weight), 2
     )
@@ -194,6 +204,8 @@ class EProcess:
     ----------
     nights
         How many.
+    chances
+        The share of the stake of each bet; they add up to 1.
     logs
         The logarithm of the wealth of each bet, over all nights on which it may have started.
     best, since
@@ -201,23 +213,25 @@ class EProcess:
     """
 
     nights: int
+    chances: FloatArray
     logs: FloatArray
     best: FloatArray
     since: IntArray
 
     @classmethod
-    def at_first(cls, bets: int, nights: int = 0) -> EProcess:
+    def at_first(cls, chances: FloatArray, nights: int = 0) -> EProcess:
         """Before the first night, or after some on which nothing was bet yet."""
-        nothing = np.full(bets, -np.inf)
-        return cls(nights, nothing, nothing.copy(), np.zeros(bets, dtype=np.int64))
+        nothing = np.full(len(chances), -np.inf)
+        return cls(nights, chances, nothing, nothing.copy(), np.zeros(len(chances), dtype=np.int64))
 
     def after(self, payoffs: FloatArray) -> EProcess:
         """After one more night."""
         night = self.nights + 1
-        stake = -np.log(night * (night + 1.0))
+        stake = np.log(self.chances) + math.log(_unstaked(night - 1) - _unstaked(night))
         fresh = self.best < stake
         return EProcess(
             night,
+            self.chances,
             np.logaddexp(self.logs, stake) + payoffs,
             np.where(fresh, stake, self.best) + payoffs,
             np.where(fresh, night, self.since),
@@ -225,11 +239,17 @@ class EProcess:
 
     @property
     def evidence(self) -> float:
-        """The logarithm of the mean wealth, with what is still to be staked."""
-        unstaked = -np.log(self.nights + 1.0)
-        return float(np.logaddexp(np.logaddexp.reduce(self.logs) - np.log(len(self.logs)), unstaked))
+        """The logarithm of the wealth, with what is still to be staked."""
+        return float(np.logaddexp(np.logaddexp.reduce(self.logs), math.log(_unstaked(self.nights))))
 
     @property
     def leader(self) -> int:
         """The bet that holds most."""
         return int(np.argmax(self.logs))
+
+
+def _unstaked(nights: int) -> float:
+    """The share of the stake that is left after so many nights."""
+    from scipy.special import zeta
+
+    return float(zeta(_LATER, nights + 1) / zeta(_LATER, 1))

@@ -115,8 +115,12 @@ class DriftBaseline:
 
     @property
     def margin(self) -> FloatArray:
-        """The mean residual that later rows may have in each direction without being counted as drift."""
-        return np.asarray(np.abs(self.mean) + _FORGIVEN * self.error)
+        """How far above 0, and below, later rows' mean residual in each direction does not count as drift.
+
+        Shape (residuals, directions, 2).
+        """
+        either = np.stack([self.mean, -self.mean], axis=-1)
+        return np.asarray(np.maximum(either + _FORGIVEN * self.error[..., None], 0.0))
 
     def to_json(self) -> dict[str, Json]:
         return {name: getattr(self, name).tolist() for name in self.__match_args__}

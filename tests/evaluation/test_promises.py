@@ -39,7 +39,7 @@ def test_no_bet_can_be_expected_to_gain(at_least: bool) -> None:
 
 def evidence(rng: np.random.Generator, nights: int, rows: int, rate: float, spread: float) -> float:
     """The largest wealth of bets against a rate of 0.9 at least, over nights that share an effect on the log-odds."""
-    process, past, most = EProcess.at_first(len(STAKES)), [], 0.0
+    process, past, most = EProcess.at_first(np.ones(len(STAKES)) / len(STAKES)), [], 0.0
     for count in range(nights):
         p = 1 / (1 + np.exp(-(np.log(rate / (1 - rate)) + spread * rng.normal())))
         hit, weight = (rng.random(rows) < p).astype(float), np.ones(rows)

@@ -46,3 +46,10 @@ def test_parts_add_up_and_so_do_classes() -> None:
     np.testing.assert_allclose(found.mean[1], whole.mean[0], rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(found.error[1], whole.error[0], rtol=1e-9)
     np.testing.assert_allclose(found.mean[0, 0], -whole.mean[0, 0], rtol=1e-9)
+
+
+def test_the_margin_is_two_standard_errors_beyond_what_was_found() -> None:
+    """Scores that were too high may be as much too high again, but only a little too low."""
+    one = np.ones(1)
+    found = DriftBaseline(one, one, np.array([[-0.05, 0.0, 0.01]]), np.array([[0.01, 0.01, 0.01]]))
+    np.testing.assert_allclose(found.margin, [[[0.0, 0.07], [0.02, 0.02], [0.03, 0.01]]], atol=1e-15)
