@@ -59,8 +59,6 @@ class Dialect:
         A column as a condition.
     fence
         What a step ends with, so that the database does not write it out wherever its columns are used.
-    ending
-        What a statement ends with.
     view
         What a view begins with, before its name.
     function
@@ -89,9 +87,11 @@ class Dialect:
     most_columns
         Of a step of a query.
     most_bytes
-        Of a statement, unless a setting is raised.
-    more_bytes
-        A statement that raises that setting to {size}.
+        Of a statement.
+    taken_bytes
+        Of a statement that needs no `settings`.
+    settings
+        A statement that raises the limits of the database for a statement of {size}.
     """
 
     name: str
@@ -101,7 +101,6 @@ class Dialect:
     text: str = "CAST({} AS TEXT)"
     truth: str = "CAST({} AS BOOLEAN)"
     fence: str = ""
-    ending: str = ""
     view: str = "CREATE OR REPLACE VIEW"
     function: str = ""
     decimal_literals: bool = False
@@ -116,14 +115,20 @@ class Dialect:
     deepest: int = 1_000
     most_columns: int = 1_000
     most_bytes: int = 1_000_000
-    more_bytes: str = ""
+    taken_bytes: int = 1_000_000
+    settings: str = ""
 
     def literal(self, text: str) -> str:
         return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)
 
     def is_too_long(self, statement: str) -> bool:
-        """Whether the database does not take the statement unless a setting is raised."""
+        """Whether the statement has more bytes than a database should be given."""
         return len(statement.encode()) > self.most_bytes
+
+    def settings_for(self, statement: str) -> list[str]:
+        """What has to be set before the database takes the statement."""
+        size = len(statement.encode())
+        return [self.settings.format(size=2 * size)] if self.settings and size > self.taken_bytes else []
 
     @property
     def tested(self) -> str:
@@ -191,13 +196,14 @@ _CHECKED = (
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
         function="CREATE OR REPLACE FUNCTION {name} AS ({names}) -> {expression}",
-        ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable', "
-        "query_plan_max_optimizations_to_apply = 1000000, max_ast_elements = 1000000",
+        # A WHERE that counts rows: steps of a LIMIT are merged, and each name is computed wherever a CASE may need it.
+        fence="WHERE rowNumberInAllBlocks() >= 0",
         look_up="[{values}][{place}]",
         rows="(SELECT {columns} FROM (SELECT arrayJoin(CAST({values} AS Array(Tuple({types})))) AS calcli_row))",
         excluding=True,
-        most_bytes=262_144,
-        more_bytes="SET max_query_size = {size}",
+        taken_bytes=262_144,
+        settings="SET max_query_size = {size}, max_ast_elements = {size}, "
+        "query_plan_max_optimizations_to_apply = 1000000",
     ),
     Dialect(
         "spark",

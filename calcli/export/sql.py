@@ -116,7 +116,7 @@ def query(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Seque
     What is used several times is a column of a step on the way, which the last step leaves out.
     """
     ctes, select = _query(outputs, dialect, table, kept)
-    return statement(ctes, select, dialect)
+    return statement(ctes, select)
 
 
 def with_tables(
@@ -124,10 +124,10 @@ def with_tables(
 ) -> list[str]:
     """Statements that make tables of large trees, named after `name`, and last the query that joins them."""
     outside = Outside(name)
-    text = statement(*_query(outputs, dialect, table, kept, outside), dialect)
+    text = statement(*_query(outputs, dialect, table, kept, outside))
     if dialect.is_too_long(text):
         outside = Outside(name, lookups=True)
-        text = statement(*_query(outputs, dialect, table, kept, outside), dialect)
+        text = statement(*_query(outputs, dialect, table, kept, outside))
     made: list[str] = []
     for of_table, (columns, keys, rows) in outside.rows().items():
         if rows:
@@ -142,10 +142,9 @@ def with_tables(
     return [*made, text]
 
 
-def statement(ctes: Sequence[str], select: str, dialect: Dialect) -> str:
-    """A SELECT with its steps before it and its settings after it."""
-    steps_before = "WITH " + ",\n".join(ctes) if ctes else ""
-    return "\n".join(filter(None, [steps_before, select, dialect.ending]))
+def statement(ctes: Sequence[str], select: str) -> str:
+    """A SELECT with its steps before it."""
+    return "WITH " + ",\n".join(ctes) + f"\n{select}" if ctes else select
 
 
 def _query(
@@ -234,7 +233,7 @@ def check(
         differs += [f"{found} IS NULL AND {wanted} IS NOT NULL", f"{found} IS NOT NULL AND {wanted} IS NULL"]
         differs.append(f"ABS({found} - {wanted}) > 1e-9")
     last = f"SELECT *\nFROM {checked} AS {ROWS}\nWHERE " + "\n   OR ".join(differs)
-    return statement([given, *ctes, f"{checked} AS (\n{select}\n)"], last, dialect)
+    return statement([given, *ctes, f"{checked} AS (\n{select}\n)"], last)
 
 
 def _constants(rows: Sequence[Mapping[str, float | str | bool | None]], dialect: Dialect) -> str:

@@ -143,7 +143,7 @@ def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, tabl
     if not dialect.rows:
         return exp.values(rows, alias=name, columns=tuple(columns))
     text = dialect.literal("[" + ",".join(f"({','.join(str(cell).strip('()') for cell in row)})" for row in rows) + "]")
-    kinds = ", ".join(str(exp.DataType.build(kind, nullable=False).sql(dialect.name)) for kind in columns.values())
+    kinds = ", ".join(str(exp.DataType.build(kind).sql(dialect.name)) for kind in columns.values())
     named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))
     return exp.Var(this=f"{dialect.rows.format(columns=named, values=text, types=kinds)} AS {name}")
 
