@@ -1,10 +1,10 @@
 """Exported statements on real engines: how far from `apply`, how long a million rows take, how long the text is.
 
-``python benchmarks/speed/export.py [--quick] [--methods A,B] [--engines A,B]`` writes Markdown. Calibrators of two classes are fitted
-on the sample data, those of four on simulated scores. An engine that is not installed has no numbers; all but Spark are
-installed by `tests/export/engines.sh`. Seconds are those of a processor for a million rows, drawn out from fewer
-(`TIMED`), which repeat the thousand that are compared; PostgreSQL does not compile (jit). A database stops a statement
-after two minutes (`LIMITS`).
+``python benchmarks/speed/export.py [--quick] [--methods A,B] [--engines A,B]`` writes Markdown. Calibrators of two
+classes are fitted on the sample data, those of four on simulated scores. An engine that is not installed has no
+numbers; all but Spark are installed by `tests/export/engines.sh`. Seconds are those of a processor for a million rows,
+drawn out from fewer (`TIMED`), which repeat the thousand that are compared; PostgreSQL does not compile (jit). A
+database stops a statement after two minutes (`LIMITS`).
 """
 
 from __future__ import annotations
