@@ -76,6 +76,9 @@ class Dialect:
         What a condition adds to a place: its {weight} where it holds.
     rows
         A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
+    unnested
+        A column of a small table of numbers within a query, by its {name}, {type} and {values} as a text; empty where
+        VALUES do.
     create
         A table by its {name}, its {columns} with types, and those that are its {key}.
     can_join
@@ -109,6 +112,7 @@ class Dialect:
     joins_lists: bool = False
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
     rows: str = ""
+    unnested: str = ""
     create: str = "CREATE TABLE {name} ({columns})"
     can_join: bool = True
     excluding: bool = False
@@ -147,6 +151,7 @@ _CHECKED = (
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
         fence="OFFSET 0",
         look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
+        unnested="UNNEST(CAST('[{values}]' AS {type}[])) AS {name}",
         has_null_beyond=True,
         joins_lists=True,
         bit="CAST({test} AS INT) * {weight}",
@@ -161,6 +166,7 @@ _CHECKED = (
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
         fence="OFFSET 0",
         look_up="('{{{values}}}'::float8[])[{place}]",
+        unnested="UNNEST('{{{values}}}'::{type}[]) AS {name}",
         has_null_beyond=True,
         bit="CAST({test} AS INT) * {weight}",
         function=f"{_FUNCTION} double precision LANGUAGE sql IMMUTABLE AS $$SELECT {{expression}}$$",

@@ -319,7 +319,8 @@ class Writer:
                 needed += [self._joined(one, self.outside) for one in found]
             if isinstance(term, Switch) and id(term) in trees:
                 outside = None if has_texts(term) else self.outside
-                more, value = joins(term, name, self._last, self.dialect, outside)
+                written = self.written if self.dialect.unnested else self._last  # a list has a type already
+                more, value = joins(term, name, written, self.dialect, outside)
                 needed += (join.sql(dialect=self.dialect.name) for join in more)
                 columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
             else:
