@@ -202,7 +202,8 @@ _CHECKED = (
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
         function="CREATE OR REPLACE FUNCTION {name} AS ({names}) -> {expression}",
-        # A WHERE that counts rows: steps of a LIMIT are merged, and each name is computed wherever a CASE may need it.
+        # Steps that merge, as those of a LIMIT do, are computed anew at each CASE, so in all exponentially often; those
+        # of a WHERE that counts rows do not merge.
         fence="WHERE rowNumberInAllBlocks() >= 0",
         look_up="[{values}][{place}]",
         rows="(SELECT {columns} FROM (SELECT arrayJoin(CAST({values} AS Array(Tuple({types})))) AS calcli_row))",
