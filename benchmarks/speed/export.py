@@ -148,7 +148,8 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         timed = {name: 5_000 if given.quick else rows for name, rows in TIMED.items() if name in engines}
         drawn = " and ".join(f"{rows:,} rows in {name}" for name, rows in timed.items())
-        print(f"Differences on 1,000 rows; processor seconds for a million, drawn out from {drawn}.\n")
+        timing = f"; processor seconds for a million, drawn out from {drawn}" if drawn else ""
+        print(f"Differences on 1,000 rows{timing}.\n")
         columns = ["method", "classes", "shape", "longest statement, bytes", *engines, "null on one side"]
         head = [*columns, *(f"{name}, s" for name in timed)]
         print("| " + " | ".join(head) + " |\n" + "| --- " * len(head) + "|", flush=True)
