@@ -59,8 +59,6 @@ class Dialect:
         A column as a condition.
     fence
         What a step ends with, so that the database does not write it out wherever its columns are used.
-    ending
-        What a statement ends with.
     view
         What a view begins with, before its name.
     function
@@ -78,6 +76,9 @@ class Dialect:
         What a condition adds to a place: its {weight} where it holds.
     rows
         A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
+    unnested
+        A column of a small table of numbers within a query, by its {name}, {type} and {values} as a text; empty where
+        VALUES do.
     create
         A table by its {name}, its {columns} with types, and those that are its {key}.
     can_join
@@ -89,9 +90,11 @@ class Dialect:
     most_columns
         Of a step of a query.
     most_bytes
-        Of a statement, unless a setting is raised.
-    more_bytes
-        A statement that raises that setting to {size}.
+        Of a statement.
+    taken_bytes
+        Of a statement that needs no `settings`.
+    settings
+        A statement that raises the limits of the database for a statement of {size}.
     """
 
     name: str
@@ -101,7 +104,6 @@ class Dialect:
     text: str = "CAST({} AS TEXT)"
     truth: str = "CAST({} AS BOOLEAN)"
     fence: str = ""
-    ending: str = ""
     view: str = "CREATE OR REPLACE VIEW"
     function: str = ""
     decimal_literals: bool = False
@@ -110,20 +112,27 @@ class Dialect:
     joins_lists: bool = False
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
     rows: str = ""
+    unnested: str = ""
     create: str = "CREATE TABLE {name} ({columns})"
     can_join: bool = True
     excluding: bool = False
     deepest: int = 1_000
     most_columns: int = 1_000
     most_bytes: int = 1_000_000
-    more_bytes: str = ""
+    taken_bytes: int = 1_000_000
+    settings: str = ""
 
     def literal(self, text: str) -> str:
         return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)
 
     def is_too_long(self, statement: str) -> bool:
-        """Whether the database does not take the statement unless a setting is raised."""
+        """Whether the statement has more bytes than a database should be given."""
         return len(statement.encode()) > self.most_bytes
+
+    def settings_for(self, statement: str) -> list[str]:
+        """What has to be set before the database takes the statement."""
+        size = len(statement.encode())
+        return [self.settings.format(size=2 * size)] if self.settings and size > self.taken_bytes else []
 
     @property
     def tested(self) -> str:
@@ -142,6 +151,7 @@ _CHECKED = (
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
         fence="OFFSET 0",
         look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
+        unnested="UNNEST(CAST('[{values}]' AS {type}[])) AS {name}",
         has_null_beyond=True,
         joins_lists=True,
         bit="CAST({test} AS INT) * {weight}",
@@ -156,6 +166,7 @@ _CHECKED = (
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
         fence="OFFSET 0",
         look_up="('{{{values}}}'::float8[])[{place}]",
+        unnested="UNNEST('{{{values}}}'::{type}[]) AS {name}",
         has_null_beyond=True,
         bit="CAST({test} AS INT) * {weight}",
         function=f"{_FUNCTION} double precision LANGUAGE sql IMMUTABLE AS $$SELECT {{expression}}$$",
@@ -191,13 +202,15 @@ _CHECKED = (
         text="CAST({} AS Nullable(String))",
         truth="CAST({} AS Nullable(Bool))",
         function="CREATE OR REPLACE FUNCTION {name} AS ({names}) -> {expression}",
-        ending="SETTINGS join_use_nulls = 1, short_circuit_function_evaluation = 'disable', "
-        "query_plan_max_optimizations_to_apply = 1000000, max_ast_elements = 1000000",
+        # Steps that merge, as those of a LIMIT do, are computed anew at each CASE, so in all exponentially often; those
+        # of a WHERE that counts rows do not merge.
+        fence="WHERE rowNumberInAllBlocks() >= 0",
         look_up="[{values}][{place}]",
         rows="(SELECT {columns} FROM (SELECT arrayJoin(CAST({values} AS Array(Tuple({types})))) AS calcli_row))",
         excluding=True,
-        most_bytes=262_144,
-        more_bytes="SET max_query_size = {size}",
+        taken_bytes=262_144,
+        settings="SET max_query_size = {size}, max_ast_elements = {size}, "
+        "query_plan_max_optimizations_to_apply = 1000000",
     ),
     Dialect(
         "spark",

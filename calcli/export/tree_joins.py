@@ -140,12 +140,19 @@ def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, tabl
     """A table of these rows, within the query unless they are in one outside."""
     if table is not None:
         return _outside(name, table)
-    if not dialect.rows:
-        return exp.values(rows, alias=name, columns=tuple(columns))
-    text = dialect.literal("[" + ",".join(f"({','.join(str(cell).strip('()') for cell in row)})" for row in rows) + "]")
-    kinds = ", ".join(str(exp.DataType.build(kind, nullable=False).sql(dialect.name)) for kind in columns.values())
-    named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))
-    return exp.Var(this=f"{dialect.rows.format(columns=named, values=text, types=kinds)} AS {name}")
+    kinds = [str(exp.DataType.build(kind).sql(dialect.name)) for kind in columns.values()]
+    cells = [[str(cell).strip("()") for cell in row] for row in rows]
+    if dialect.rows:
+        text = dialect.literal("[" + ",".join(f"({','.join(row)})" for row in cells) + "]")
+        named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))
+        return exp.Var(this=f"{dialect.rows.format(columns=named, values=text, types=', '.join(kinds))} AS {name}")
+    if dialect.unnested and "text" not in columns.values():
+        lists = (
+            dialect.unnested.format(name=column, type=kind, values=",".join(of_column))
+            for column, kind, of_column in zip(columns, kinds, zip(*cells, strict=True), strict=True)
+        )
+        return exp.Var(this=f"(SELECT {', '.join(lists)}) AS {name}")
+    return exp.values(rows, alias=name, columns=tuple(columns))
 
 
 def _outside(name: str, table: str) -> Sql:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from calcli.export.dialects import find, quoted
-from calcli.export.sql import Writer, stem_of
+from calcli.export.sql import stem_of
 from calcli.export.subexpressions import bottom_up, steps
+from calcli.export.writer import Writer
 from calcli.expressions import Term
 
 if TYPE_CHECKING:

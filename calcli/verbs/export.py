@@ -122,20 +122,13 @@ def _as_sql(request: ExportRequest, model: Model | IntervalModel, outputs: Mappi
         rows, expected = _expected(request, model, outputs)
         text = sql.check(outputs, dialect, rows.to_dicts(), expected)
         comment = "-- It gives the rows that are not as expected: none, if all is well.\n"
-        return _heading(model, dialect) + comment + ";\n".join([*_settings(text, dialect), text])
+        return _heading(model, dialect) + comment + ";\n".join([*dialect.settings_for(text), text])
     if request.shape == "dbt":
         if request.table is not None:
             raise UsageError("a macro of dbt is told the table where it is called", hint="leave out --table")
         return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
     made, text = _statements(request, dialect, outputs)
-    return _heading(model, dialect, text) + ";\n".join([*made, *_settings(text, dialect), text])
-
-
-def _settings(text: str, dialect: Dialect) -> list[str]:
-    """What has to be set before the database takes the statement."""
-    if not dialect.more_bytes or not dialect.is_too_long(text):
-        return []
-    return [dialect.more_bytes.format(size=2 * len(text.encode()))]
+    return _heading(model, dialect, text) + ";\n".join([*made, *dialect.settings_for(text), text])
 
 
 def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, Term]) -> tuple[list[str], str]:
@@ -170,7 +163,7 @@ def _heading(model: Model | IntervalModel, dialect: Dialect, text: str = "") -> 
         f"A calibrator of calcli {VERSION}: {of}.",
         f"Statements in {dialect.name} are {dialect.tested}; calcli export --check 100 writes one that checks them.",
     ]
-    if dialect.is_too_long(text) and not dialect.more_bytes:
+    if dialect.is_too_long(text):
         lines.append(f"It has {len(text.encode()):,} bytes, and many databases take no statement of more than 1 MB.")
     return "".join(f"-- {' '.join(line.split())}\n" for line in lines)
 

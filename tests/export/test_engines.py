@@ -236,6 +236,24 @@ def test_every_row_is_as_apply_has_it(
     assert most <= 1e-9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mbct-odds-joined", "boost-3"])
+def test_a_query_within_another_gives_the_same(
+    engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Settings at the end of a statement would not hold there."""
+    if engine.dialect == "spark":
+        pytest.skip("other engines run it")
+    if DIALECTS[engine.dialect].can_join:
+        monkeypatch.setattr(sql, "MOST_BRANCHES", 0)
+    case = CASES[name]
+    artifact, rows = artifacts(case), engine.holds(case.rows)
+    engine.load(rows)
+    query = export(ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",)))
+    found = engine.run(f"SELECT * FROM ({query}\n) AS outer_query").sort("place")
+    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+
+
 def test_the_engine_is_as_new_as_the_dialect_says(engine: Engine) -> None:
     ask = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}.get(
         engine.dialect, "SELECT version()"
