@@ -32,7 +32,6 @@ SAMPLE = 100_000
 MEMORY = 2048
 """Of each worker, in MiB."""
 
-
 COPY = "Spark's copy"
 
 

@@ -100,7 +100,7 @@ class PairedSums:
         about = float((mass * np.square(gap)).sum())
         with np.errstate(over="ignore"):  # weights whose cubes overflow have no skewness
             cubes = [mass * w]
-            for _ in range(3):  # a power takes ten times as long as a product
+            for _ in range(3):  # powers take several times as long as products
                 cubes.append(cubes[-1] * gap)
             none, one, two, three = (float(each.sum()) for each in cubes)
         return cls(int(np.count_nonzero(w)), float(w.sum()), square, total, centre, about, (none, one, two, three))
