@@ -2,7 +2,8 @@
 
 ``python benchmarks/speed/cluster.py [--millions 2 8 32] [--workers 1 2] [--quick]`` writes Markdown. Each worker is a
 process with one core and an executor with its own Python. A cell has the seconds that pass and, of all processes, those
-of processor time; each verb runs once after one run on few rows that does not count. Needs Linux, pyspark and Java.
+of processor time, which `apply` also has as a multiple of what Spark needs to copy the table. Each verb runs once after
+one run on few rows that does not count. Needs Linux, pyspark, CatBoost and Java.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from growing import METRICS, processor_seconds, versions, write_days
 
@@ -20,31 +22,47 @@ import calcli
 from calcli.spark import sample
 from calcli.spark import session as spark
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 TREES = {"trees": 8, "depth": 3, "link": "odds", "lambda": 30}
+SAMPLE = 100_000
+"""Rows that `boost` is fitted on."""
+
 MEMORY = 2048
 """Of each worker, in MiB."""
 
+COPY = "Spark's copy"
 
-def verbs(table: Path, place: Path) -> dict[str, Callable[[], object]]:
-    kept, scored = place / "kept", place / "scored"
+
+def verbs(session: SparkSession, table: Path, place: Path) -> dict[str, Callable[[], object]]:
+    for old in place.glob("made*"):
+        shutil.rmtree(old)
+    platt, mbct, boost, copied, scored, branched = (place / f"made{number}" for number in range(6))
     shared = {"engine": "spark", "metrics": METRICS}
-    shutil.rmtree(scored, ignore_errors=True)
-    for name in (kept, place / "mbct"):
-        shutil.rmtree(name, ignore_errors=True)
+    fitted = shared | {"holdout": "0.1"}
     return {
-        "`fit -m platt`": lambda: calcli.fit(table, method="platt", output=kept, holdout="0.1", **shared),
-        "`apply`": lambda: calcli.apply(kept, table, scored, engine="spark"),
-        "`evaluate`": lambda: calcli.evaluate(table, artifacts=(str(kept),), **shared),
-        "`fit -m mbct`": lambda: calcli.fit(
-            table, method="mbct", params=TREES, output=place / "mbct", holdout="0.1", **shared
+        COPY: lambda: spark.read(session, [str(table)]).write.parquet(str(copied)),
+        "`fit -m platt`": lambda: calcli.fit(table, method="platt", output=platt, **fitted),
+        "`apply`": lambda: calcli.apply(platt, table, scored, engine="spark"),
+        "`evaluate`": lambda: calcli.evaluate(table, artifacts=(str(platt),), **shared),
+        "`fit -m mbct`": lambda: calcli.fit(table, method="mbct", params=TREES, output=mbct, **fitted),
+        "`apply`, mbct": lambda: calcli.apply(mbct, table, branched, engine="spark"),
+        f"`fit -m boost --sample {SAMPLE}`": lambda: calcli.fit(
+            table, method="boost", sample=SAMPLE, output=boost, **fitted
         ),
     }
 
 
-def timed(work: Callable[[], object]) -> str:
-    processor, wall = processor_seconds(), time.perf_counter()
-    work()
-    return f"{time.perf_counter() - wall:.0f} s, {processor_seconds() - processor:.0f} s"
+def timed(works: Mapping[str, Callable[[], object]]) -> Iterator[str]:
+    copying = 0.0
+    for name, work in works.items():
+        processor, wall = processor_seconds(), time.perf_counter()
+        work()
+        used = processor_seconds() - processor
+        copying = used if name == COPY else copying
+        ratio = f", {used / copying:.1f} x" if "apply" in name else ""
+        yield f"{time.perf_counter() - wall:.0f} s, {used:.0f} s{ratio}"
 
 
 def main() -> None:
@@ -65,14 +83,13 @@ def main() -> None:
         for size, table in tables.items():
             write_days(table, round(size * 1e6))
         for count in workers:
-            with spark.session(f"local-cluster[{count},1,{MEMORY}]"):
-                few = verbs(place / "few", place)
+            with spark.session(f"local-cluster[{count},1,{MEMORY}]") as session:
+                few = verbs(session, place / "few", place)
                 for work in few.values():
                     work()
                 print(f"\n| million rows, workers: {count} | {' | '.join(few)} |\n| --: |{' --: |' * len(few)}")
                 for size, table in tables.items():
-                    cells = [timed(work) for work in verbs(table, place).values()]
-                    print(f"| {size:g} | {' | '.join(cells)} |", flush=True)
+                    print(f"| {size:g} | {' | '.join(timed(verbs(session, table, place)))} |", flush=True)
 
 
 if __name__ == "__main__":

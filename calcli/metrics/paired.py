@@ -99,8 +99,10 @@ class PairedSums:
         gap = difference - centre
         about = float((mass * np.square(gap)).sum())
         with np.errstate(over="ignore"):  # weights whose cubes overflow have no skewness
-            cube = mass * w
-            none, one, two, three = (float((cube * gap**power).sum()) for power in range(4))
+            cubes = [mass * w]
+            for _ in range(3):  # powers take several times as long as products
+                cubes.append(cubes[-1] * gap)
+            none, one, two, three = (float(each.sum()) for each in cubes)
         return cls(int(np.count_nonzero(w)), float(w.sum()), square, total, centre, about, (none, one, two, three))
 
     def difference(self) -> Paired:

@@ -11,7 +11,8 @@ import pytest
 
 import calcli
 import calcli.spark
-from calcli.errors import DataError, FileSystemError
+from calcli.errors import DataError, FileSystemError, UsageError
+from calcli.spark import session as spark
 from tests.support.samples import clicks
 from tests.support.shell import ROOT, blocks
 
@@ -84,3 +85,31 @@ def test_tables_are_read_and_written_by_name(session: Any, tmp_path: Path) -> No
         calcli.apply(kept, "table:shop.clicks", "table:shop.scored", engine="spark")
     with pytest.raises(DataError, match="Spark finds nothing at table:shop"):
         calcli.evaluate("table:shop.none", engine="spark")
+
+
+def test_tables_of_other_formats_are_read_by_name(session: Any, tmp_path: Path) -> None:
+    """Spark knows the file of their rows, but not the place in it."""
+    kept, rows = tmp_path / "kept", clicks(3000)
+    calcli.fit(rows, method="platt", output=kept)
+    rows.write_parquet(tmp_path / "rows.parquet")
+    session.sql(f"CREATE DATABASE office LOCATION '{tmp_path / 'office'}'")
+    session.read.parquet(str(tmp_path / "rows.parquet")).write.format("orc").saveAsTable("office.clicks")
+    given = {"artifacts": (str(kept),), "metrics": "nll"}
+    report = calcli.evaluate("table:office.clicks", bootstrap=20, engine="spark", **given)
+    assert report.differences[0].value == pytest.approx(calcli.evaluate(rows, **given).differences[0].value, rel=1e-9)
+    nights = {"drift": str(kept), "metrics": "nll"}
+    found = calcli.evaluate("table:office.clicks", state=tmp_path / "there", engine="spark", **nights).drift
+    expected = calcli.evaluate(rows, state=tmp_path / "here", **nights).drift
+    assert found["drifted"] == expected["drifted"]
+    session.table("office.clicks").createOrReplaceTempView("seen")
+    with pytest.raises(UsageError, match="knows rows again by their file, and this table shows none"):
+        calcli.evaluate("table:seen", state=tmp_path / "nowhere", engine="spark", **nights)
+
+
+def test_small_files_are_read_together(session: Any, tmp_path: Path) -> None:
+    """In a task for each core, as there is little to read."""
+    frame = pl.DataFrame({"logit": [0.0], "label": [1]})
+    for place in range(200):
+        frame.write_parquet(tmp_path / f"{place}.parquet")
+    table = spark.read(session, [str(tmp_path)])
+    assert table.rdd.getNumPartitions() == session.sparkContext.defaultParallelism
