@@ -32,10 +32,10 @@ from calcli.numeric.rng import stream
 MOST_ROWS = 200_000
 """Methods are compared on a sample of so many rows; more do not change the choice."""
 
-CROSS_VALIDATED_ROWS = 50_000
-"""Up to so many rows each fold is held out in turn, above it one."""
-
 FOLDS, ONE_FOLD = Holdout("cv", folds=5), Holdout("share", share=0.2)
+
+HOLDOUTS = ((20_000, FOLDS), (50_000, Holdout("cv", folds=3)))
+"""How up to so many rows are held out; more are by `ONE_FOLD`. Of many, two thirds are enough to fit on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def select(
     if sampled := len(batch) > MOST_ROWS:
         compared = held_out(len(batch), MOST_ROWS / len(batch), stream(seed, "selection"))
     rows = batch.take(compared) if sampled else batch
-    holdout = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else ONE_FOLD
+    holdout = next((holdout for most, holdout in HOLDOUTS if len(rows) <= most), ONE_FOLD)
     if recipe.holdout not in (None, "none"):
         holdout = Holdout.parse(recipe.holdout, len(rows))
     splits = split_rows(len(rows), holdout, seed, rows.units)

@@ -16,6 +16,8 @@ from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.fold_fits import LEAST, MOST, FoldFits
 
+NONE_KNOWN: Mapping[int, FittedMethod] = {}
+
 SAID = 500_000
 """About so many predictions of the folds' calibrators for rows of other folds are kept."""
 
@@ -100,12 +102,18 @@ def predict_splits(
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
     step: int = 0,
+    known: Mapping[int, FittedMethod] = NONE_KNOWN,
 ) -> Iterator[tuple[FoldPredictions, FittedMethod]]:
-    """The predictions and the calibrator of each of the splits `which`; `step` is that of `step_of`."""
+    """The predictions and the calibrator of each of the splits `which`; `step` is that of `step_of`.
+
+    `known` are calibrators of splits that need not be fitted again.
+    """
     sums: list[Sums] = []
     for split in which:
         started = time.perf_counter()
-        if gathers_once(spec, batch, splits):
+        if split in known:
+            fitted = known[split]
+        elif gathers_once(spec, batch, splits):
             sums = sums or [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
             fitted = _from_others(spec, sums, split, params, batch.classes)
         else:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -105,6 +105,7 @@ def cross_validate(
     """The held-out predictions of every method, in the order given, from several processes where that is worth it.
 
     With `settle` each method is first fitted on all rows, and keeps the settings that it chose there in every split.
+    Where it chose them by these splits, the calibrators that it compared are those of the splits.
 
     A method that fails or lacks features has an outcome with the reason. One that has not finished within `budget`
     seconds is skipped; the identity never is. Only a process can be stopped within a fold.
@@ -137,15 +138,17 @@ def _is_worth_processes(work: SharedWork) -> bool:
 def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | FittedMethod]:
     spec, params = work.candidates[task.candidate]
     sides = work.sides.only(spec.sides)
+    known: Mapping[int, FittedMethod] = {}
+    step, seconds = step_of(work.batch, work.splits), 0.0
     if work.settle:
-        fitted = calibrator.fit(spec, work.batch, params, sides=sides, seed=work.seed)
-        yield fitted.with_post_processing(work.post_processing)
-        params = {**params, **fitted.settings}
-    step = 0 if work.settle else step_of(work.batch, work.splits)
+        settled = calibrator.settle(spec, work.batch, params, list(work.splits), sides=sides, seed=work.seed)
+        yield settled.fitted.with_post_processing(work.post_processing)
+        params, known = settled.params, settled.of_splits
+        step, seconds = 0, settled.seconds / len(task.splits)
     for fold, _ in predict_splits(
-        spec, work.batch, params, work.splits, task.splits, work.seed, sides, work.post_processing, step
+        spec, work.batch, params, work.splits, task.splits, work.seed, sides, work.post_processing, step, known
     ):
-        yield fold
+        yield replace(fold, fit_seconds=fold.fit_seconds + seconds)
 
 
 Event: TypeAlias = Progressed[FoldTask, FoldPredictions | FittedMethod] | Finished[FoldTask]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from calcli.batch import IntArray, Units
 from calcli.errors import FitError, UsageError
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import folds, group_folds, held_out, held_out_groups, last_in_time, time_spans
+from calcli.numeric.folds import Split, folds, group_folds, held_out, held_out_groups, last_in_time, time_spans
 from calcli.numeric.rng import stream
 
 Mask = NDArray[np.bool_]
@@ -80,6 +81,9 @@ class Splits:
 
     def train(self, index: int) -> Mask:
         return ~self.tests[index] if self.trains is None else self.trains[index]
+
+    def __iter__(self) -> Iterator[Split]:
+        return (Split(self.train(index), test) for index, test in enumerate(self.tests))
 
     @property
     def predicted(self) -> Mask:

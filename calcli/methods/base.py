@@ -7,13 +7,14 @@ A method is a module with two functions, `fit` and `predict`; one that can be fi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.shapley import Contributions
+from calcli.numeric.folds import Split
 from calcli.numeric.pooled import Pooled
 from calcli.state import Json, State
 
@@ -88,8 +89,29 @@ class Section:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a method chose by held-out rows.
+
+    Attributes
+    ----------
+    settings
+        The values of its open parameters; none where the splits hold out too few rows to choose by.
+    states
+        What `fit` gives, with these settings, on the rows that a split trains on: of those splits, by their place,
+        where the choice has taken just that fit.
+    """
+
+    settings: Params = field(default_factory=dict)
+    states: Mapping[int, State] = field(default_factory=dict)
+
+
 class ExtendedMethod(Method, Protocol):
     """The optional functions of a method; its `MethodSpec` says which it has."""
+
+    def choose(self, batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
+        """The open parameters, chosen by the rows that these splits hold out."""
+        ...
 
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Two probabilities for each row; with more than two classes a column for each class against the rest."""

@@ -7,7 +7,7 @@ among the candidates: trees must beat the scaled score by a standard error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,13 +22,14 @@ from calcli.learners import catboost
 from calcli.learners.oblivious import trees
 from calcli.learners.shapley import Contributions, of_trees
 from calcli.methods import calibrator, catalog
-from calcli.methods.base import SETTINGS, Params, Section, number
+from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.formula import formula_of
 from calcli.methods.trees.distinct_rows import distinct
-from calcli.methods.trees.held_out_choice import cross_validated
+from calcli.methods.trees.held_out_choice import best, enough, held_out_splits
 from calcli.methods.trees.lookups import sums
 from calcli.numeric import link_terms
+from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.score_folds import class_order, ordered
@@ -48,12 +49,12 @@ _BLOB = "model.cbm"
 _LEVELS = "levels"
 
 
-def _encoding(prior: float) -> Mapping[str, Any]:
+def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
     """Encode categories by the rates of their labels, of which a row more has the rate `prior`.
 
     CatBoost's borders between rates are equally far apart. Its 15 are too coarse where positives are rare.
     """
-    rates = [f"Borders:CtrBorderCount=255:Prior={prior:.6g}"]
+    rates = [f"Borders:CtrBorderCount={borders}:Prior={prior:.6g}"]
     return {"simple_ctr": rates, "combinations_ctr": rates}
 
 
@@ -94,11 +95,23 @@ to 200 rounds and ten above, so that the rounds would be chosen for other trees 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = distinct(batch, seed)
-    boosting = _Boosting.of(params, rows, seed)
-    rounds = boosting.chosen(rows) if params["rounds"] == "auto" else int(number(params, "rounds"))
-    start = _scaled(rows)
+    if params["rounds"] == "auto":
+        rounds = _rounds(_trials(rows, params, seed, held_out_splits(rows)))
+    else:
+        rounds = int(number(params, "rounds"))
+    boosting, start = _Boosting.of(params, rows, seed), _scaled(rows)
     model = boosting.train(rows, start, rounds) if rounds else None
     return _state(start, model, boosting, rows)
+
+
+def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
+    """The number of rounds, by the last split if it is enough; its trial, if it reached them, is its model already."""
+    if params["rounds"] != "auto" or (last := enough(batch, splits)) is None:
+        return Chosen()
+    trials = _trials(batch, params, seed, [last])
+    rounds = _rounds(trials)
+    state = trials[0].state(rounds)
+    return Chosen({"rounds": rounds}, {} if state is None else {len(splits) - 1: state})
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -185,7 +198,8 @@ class _Boosting:
             course = course._replace(rate=number(params, "rate"))
         own = {"depth": int(number(params, "depth")), "l2_leaf_reg": number(params, "l2")}
         order = class_order(rows.score)
-        encoding = _encoding(float((rows.labels == order[1]).mean()) if rows.classes == 2 else 0.5)
+        # K classes have K - 1 rates a category: 255 borders of each would double the time, and are no better.
+        encoding = _encoding(float((rows.labels == order[1]).mean()), 255) if rows.classes == 2 else _encoding(0.5, 64)
         settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **encoding, **own, "learning_rate": course.rate}
         return cls(settings, course, seed, order)
 
@@ -209,23 +223,53 @@ class _Boosting:
         """The order of the classes of these labels; of two classes both, of more CatBoost takes no others."""
         return self.order if rows.classes == 2 else self.order[np.isin(self.order, rows.labels)]
 
-    def chosen(self, rows: Batch) -> int:
-        """The number of rounds of least held-out loss."""
-        return EVERY * cross_validated(rows, self._held_out)
 
-    def _held_out(self, seen: Batch, unseen: Batch) -> FloatArray:
-        """The losses of held-out rows after 0, 10, 20, .. rounds; after early stopping the last one is repeated."""
-        start = _scaled(seen)
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A model of as many rounds as there may be, or fewer after early stopping, and what it says of held-out rows.
+
+    `losses` are those of the rows `unseen` after 0, 10, 20, .. rounds; after early stopping the last one is repeated.
+    """
+
+    boosting: _Boosting
+    seen: Batch
+    unseen: Batch
+    start: FittedMethod
+    model: CatBoost | None
+    losses: FloatArray
+
+    @classmethod
+    def of(cls, seen: Batch, unseen: Batch, params: Params, seed: int) -> _Trial:
+        boosting, start = _Boosting.of(params, seen, seed), _scaled(seen)
         prob = start.predict(Batch(unseen.score))
         losses = [log_loss(prob, unseen.labels)]
-        model = self.train(seen, start, self.course.most, unseen)
+        model = boosting.train(seen, start, boosting.course.most, unseen)
         if model is not None:
-            order = self.of_labels(seen)
+            order = boosting.of_labels(seen)
             data = catboost.pool(_features(unseen, scores(prob), order))
             for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
                 losses.append(log_loss(_moved(prob, stage, order), unseen.labels))
-        losses += [losses[-1]] * (1 + self.course.most // EVERY - len(losses))
-        return np.stack(losses)
+        losses += [losses[-1]] * (1 + boosting.course.most // EVERY - len(losses))
+        return cls(boosting, seen, unseen, start, model, np.stack(losses))
+
+    def state(self, rounds: int) -> State | None:
+        """What `fit` gives for so many rounds on the rows that were seen; None where they were not reached."""
+        model = self.model if rounds else None
+        if model is not None:
+            if model.tree_count_ < rounds:
+                return None
+            model.shrink(rounds)
+        return _state(self.start, model, self.boosting, self.seen)
+
+
+def _trials(rows: Batch, params: Params, seed: int, splits: Iterable[Split]) -> list[_Trial]:
+    sides = ((distinct(rows.take(side), seed) for side in split) for split in splits)
+    return [_Trial.of(seen, unseen, params, seed) for seen, unseen in sides]
+
+
+def _rounds(trials: Sequence[_Trial]) -> int:
+    """The number of rounds of least held-out loss."""
+    return EVERY * best([trial.losses for trial in trials], [trial.unseen for trial in trials])
 
 
 def _pool(rows: Batch, start: FittedMethod, order: IntArray) -> Pool:

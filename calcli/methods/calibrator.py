@@ -7,19 +7,21 @@ It adds the steps that all methods share: one-vs-rest for binary methods on more
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
-from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Method, Params, Section, Sums, SumsMethod
+from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Params, Section, Sums, SumsMethod
 from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
 from calcli.methods.spec import MethodSpec
+from calcli.numeric.folds import Split
 from calcli.numeric.links import open_interval
 from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.state import Json, State, nest, unnest
@@ -232,6 +234,45 @@ def fit(
         raise no_features(spec)
     state = bound_method(spec, batch.classes).fit(_counting(batch), sides, params, seed)
     return FittedMethod(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
+
+
+class Settled(NamedTuple):
+    """The calibrator of all rows, and all parameters with the settings that it chose.
+
+    Attributes
+    ----------
+    of_splits
+        Calibrators with these settings of the rows that some of the splits train on, by the place of the split.
+    seconds
+        How long the choice took that has fitted these.
+    """
+
+    fitted: FittedMethod
+    params: Params
+    of_splits: Mapping[int, FittedMethod]
+    seconds: float
+
+
+def settle(
+    spec: MethodSpec,
+    batch: Batch,
+    params: Params,
+    splits: Sequence[Split],
+    *,
+    sides: SideInputs = NO_SIDE_INPUTS,
+    seed: int = 0,
+) -> Settled:
+    """Fit a method on all rows; what it chooses by held-out rows, it chooses by these splits if it can."""
+    started, chosen = time.perf_counter(), Chosen()
+    if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
+        chosen = spec.load_extended().choose(batch, sides, params, seed, splits)
+    seconds = time.perf_counter() - started
+    fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
+    of_splits = {}
+    for place, state in chosen.states.items():
+        weight = batch.weights[splits[place].train]
+        of_splits[place] = replace(fitted, rows=_rows(len(weight), float(weight.sum())), state=state)
+    return Settled(fitted, {**params, **fitted.settings}, of_splits, seconds)
 
 
 def no_features(spec: MethodSpec) -> DataError:

@@ -8,7 +8,7 @@ cannot be told apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms, total
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import READS, SETTINGS, Params, Section, number
-from calcli.methods.calibrator import FittedMethod
+from calcli.methods.calibrator import FittedMethod, Settled
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
@@ -47,12 +47,16 @@ _STEPS, _STILL = 100, 1e-9
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = batch if batch.weight is None else batch.take(batch.weight > 0)  # others would be dealt into folds too
-    members = {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in _asked(params, batch)}
+    splits = _splits(batch, seed) if params["weights"] == "auto" else []
+    settled = {
+        spec.name: calibrator.settle(spec, batch, spec.resolve(), splits, seed=seed) for spec in _asked(params, batch)
+    }
+    members = {name: one.fitted for name, one in settled.items()}
     if params["weights"] != "auto":
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
-    rows, held_out = predicted_out_of_fold(members, batch, seed)
-    if not len(rows):
+    if not splits:
         return mixture(members, {IDENTITY: 1.0}, {})
+    rows, held_out = predicted_out_of_fold(settled, batch, splits, seed)
     weights = weigh(held_out, rows.labels, rows.weight, most=int(number(params, "most")))
     return mixture(members, weights, held_out_losses(held_out, weights, rows.labels, rows.weight))
 
@@ -177,15 +181,15 @@ def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArr
 
 
 def predicted_out_of_fold(
-    members: Mapping[str, FittedMethod], batch: Batch, seed: int
+    members: Mapping[str, Settled], batch: Batch, splits: Sequence[Split], seed: int
 ) -> tuple[Batch, dict[str, FloatArray]]:
-    """The rows that are held out, and their probabilities by each member: fitted anew, its settings as chosen."""
-    splits = _splits(batch, seed)
+    """The rows that are held out, and their probabilities by each member: fitted on others, its settings as chosen."""
     held_out = {name: np.empty(batch.score.shape) for name in members}
-    for seen, unseen in splits:
+    for place, (seen, unseen) in enumerate(splits):
         rows, others = batch.take(seen), batch.take(unseen)
         for name, member in members.items():
-            fitted = calibrator.fit(member.spec, rows, member.spec.resolve(member.settings), seed=seed)
+            known = member.of_splits.get(place)
+            fitted = known or calibrator.fit(member.fitted.spec, rows, member.params, seed=seed)
             held_out[name][unseen] = fitted.predict(others)
     judged = tested(splits, len(batch))
     return batch.bare.take(judged), {name: prob[judged] for name, prob in held_out.items()}

@@ -143,6 +143,8 @@ class MethodSpec:
         It has a function ``formula(state, score, features)``: `predict` as terms that can be written as SQL.
     explains
         It has a function ``explain(state)``: tables of what was learned.
+    chooses
+        It has a function ``choose(batch, sides, params, seed, splits)``: its open parameters, by given held-out rows.
     contributes
         It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds.
     remarks
@@ -171,6 +173,7 @@ class MethodSpec:
     extras: tuple[str, ...] = ()
     closed_form: bool = False
     explains: bool = False
+    chooses: bool = False
     contributes: bool = False
     remarks: bool = False
     contains_rows: bool = False

@@ -58,6 +58,14 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes == [500]
 
 
+@pytest.mark.parametrize(("rows", "holdout"), [(200, "cv:5"), (300, "cv:3"), (400, "0.2")])
+def test_the_more_rows_the_fewer_folds(rows: int, holdout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_few, of_many = (of for _, of in selection.HOLDOUTS)
+    monkeypatch.setattr(selection, "HOLDOUTS", ((200, of_few), (300, of_many)))
+    assert calcli.fit(clicks(rows)).model.manifest.fit["holdout"]["scheme"] == holdout
+    assert calcli.fit(clicks(rows), holdout="cv:4").model.manifest.fit["holdout"]["scheme"] == "cv:4"
+
+
 def test_what_was_found_in_the_comparison_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn, "predict_held_out", None)
     monkeypatch.setattr(learn, "calibrator", None)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,7 @@ from calcli.fitting import model_selection
 from calcli.fitting.cross_validation import HeldOutPredictions
 from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
 from calcli.fitting.splits import Holdout, Splits, split_rows
-from calcli.methods import catalog
+from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import PLAIN
 from calcli.methods.spec import MethodSpec
 from tests.support import misfits
@@ -109,6 +110,20 @@ def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
             assert there is not None
             assert there.prob.tobytes() == outcome.predicted.prob.tobytes()
             assert there.fit_seconds > 0
+
+
+def test_settled_methods_keep_in_every_fold_what_they_chose_on_all_rows() -> None:
+    batch = replace(binary(), weight=None)
+    splits, rows = split_rows(len(batch), Holdout("cv", folds=3), 0), named("platt", "spline", "boost")
+    candidates = {row: row.resolve() for row in rows}
+    found = cross_validate(candidates, batch, splits, budget=None, seed=3, listener=SILENT, settle=True)
+    for row, outcome in zip(rows, found, strict=True):
+        assert outcome.fitted is not None
+        assert outcome.predicted is not None
+        params = {**row.resolve(), **outcome.fitted.settings}
+        for train, test in splits:
+            alone = calibrator.fit(row, batch.take(train), params, seed=3).predict(batch.take(test))
+            np.testing.assert_allclose(outcome.predicted.prob[test], alone, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("error")

@@ -133,7 +133,6 @@ def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_o
 def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
     train = boost.distinct(shops(1200), 0)
-    boosting = boost._Boosting.of(ROW.resolve({"rate": 0.1}), train, 0)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
     for split in held_out_splits(train):
@@ -142,7 +141,7 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
             params = ROW.resolve({"rounds": count, "rate": 0.1})
             prob = boost.predict(boost.fit(seen, NO_SIDE_INPUTS, params, 0), unseen, NO_SIDE_INPUTS)
             losses[count] += float(-(unseen.weights * np.log(np.where(unseen.labels == 1, prob, 1 - prob))).sum())
-    chosen = boosting.chosen(train)
+    chosen = int(str(fitted(train, rate=0.1).settings["rounds"]))
     assert 0 < chosen < 300
     least = min(losses, key=losses.__getitem__)
     assert abs(rounds.index(least) - np.searchsorted(rounds, chosen)) <= 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calcli.artifacts import store
-from calcli.batch import Batch
+from calcli.batch import Batch, Units
 from calcli.errors import CalcliError
 from calcli.fitting.cross_validation import predict_held_out
 from calcli.fitting.splits import Holdout, split_rows
@@ -242,6 +242,25 @@ def test_it_helps_where_the_scores_are_over_confident(row: MethodSpec) -> None:
         assert loss(prob) == pytest.approx(raw, rel=1e-9)
     else:
         assert loss(prob) < 0.9 * raw
+
+
+@pytest.mark.parametrize("row", [row for row in catalog.specs() if row.chooses])
+@pytest.mark.parametrize(("classes", "rows", "weighted"), [(2, 900, True), (3, 600, False)])
+def test_calibrators_that_a_choice_has_fitted_are_those_of_a_fit(
+    row: MethodSpec, classes: int, rows: int, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With some rows without weight, and with units."""
+    monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
+    batch, each = wrong_by_feature(rows, classes), np.arange(rows)
+    batch = replace(batch, weight=each % 3.0) if weighted else replace(batch, units=Units(each // 3))
+    splits = [*split_rows(rows, Holdout("cv", folds=3), 3, batch.units)]
+    settled = calibrator.settle(row, batch, row.resolve(), splits, seed=1)
+    assert settled.params != row.resolve()
+    assert [*settled.of_splits] == [2]
+    for known, part in ((settled.of_splits[2], batch.take(splits[2].train)), (settled.fitted, batch)):
+        alone = calibrator.fit(row, part, settled.params, seed=1)
+        assert known.rows == alone.rows
+        np.testing.assert_array_equal(known.predict(batch), alone.predict(batch))
 
 
 def test_no_name_stands_twice_in_the_catalog() -> None:

@@ -178,6 +178,7 @@ _BOOST = MethodSpec(
     needs=_catboost,
     closed_form=True,
     explains=True,
+    chooses=True,
     contributes=True,
     auto="yes",
     params=(

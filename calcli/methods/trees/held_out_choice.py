@@ -35,18 +35,35 @@ def held_out_splits(rows: Batch) -> list[Split]:
     return in_turn(fold, most)
 
 
+def enough(rows: Batch, splits: Sequence[Split]) -> Split | None:
+    """The last of these splits, if it holds out as many rows as `held_out_splits` does where there are many.
+
+    Few rows must not both choose and judge: calibrated scores of 500 rows, with ten columns of noise, would be changed
+    in 3 of 160 simulated tables and not in 0 of 100.
+    """
+    last = splits[-1] if len(splits) and len(rows) > CROSS_VALIDATED_ROWS else None
+    if last is None or np.count_nonzero(last.test) < CROSS_VALIDATED_ROWS / FOLDS:
+        return None
+    return last if all(rows.weights[side].any() for side in last) else None
+
+
 def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]) -> int:
     """The candidate that `least_loss` prefers on held-out rows; the first where there are too few rows.
 
     `losses_of` is given rows to fit on and rows that are held out, and returns the losses of the latter: an array for
     each candidate.
     """
-    splits = held_out_splits(rows)
-    if not splits:
+    tried = [(rows.take(split.train), rows.take(split.test)) for split in held_out_splits(rows)]
+    return best([losses_of(seen, unseen) for seen, unseen in tried], [unseen for _, unseen in tried])
+
+
+def best(losses: Sequence[FloatArray], unseen: Sequence[Batch]) -> int:
+    """The candidate that `least_loss` prefers on the rows of several splits; the first where there are none."""
+    if not unseen:
         return 0
-    losses = [losses_of(rows.take(split.train), rows.take(split.test)) for split in splits]
-    tested = held_out_rows(rows, splits)
-    return least_loss(np.concatenate(losses, axis=1), tested.weights, tested.together)
+    weight = np.concatenate([rows.weights for rows in unseen])
+    together = [rows.together for rows in unseen if rows.together is not None]
+    return least_loss(np.concatenate(losses, axis=1), weight, np.concatenate(together) if together else None)
 
 
 def held_out_rows(rows: Batch, splits: Sequence[Split]) -> Batch:
