@@ -19,6 +19,7 @@ from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
 from calcli.export.subexpressions import (
     bottom_up,
+    by_look_ups,
     depths,
     has_texts,
     inputs,
@@ -31,7 +32,7 @@ from calcli.export.subexpressions import (
     tree_paths,
 )
 from calcli.export.tree_joins import ROWS, Outside
-from calcli.export.writer import Writer, double, number
+from calcli.export.writer import Writer, double, is_list, number
 from calcli.expressions import Term
 
 LARGEST = 40_000
@@ -129,10 +130,12 @@ def _query(
             f"a query in {dialect.name} cannot give all columns but those of its own steps",
             hint="name those to pass through: --keep A,B, or --keep none",
         )
+    lists = dialect.has_null_beyond
+    outputs = by_look_ups(outputs) if lists else outputs
     trees = [
         tree
         for tree in tree_paths(outputs.values(), MOST_BRANCHES)
-        if dialect.can_join or (outside is not None and not has_texts(tree))
+        if (dialect.can_join or (outside is not None and not has_texts(tree))) and not (lists and is_list(tree))
     ]
     sums = sums_of_lookups(outputs.values(), MOST_JOINED) if outside is not None and outside.lookups else {}
     read = [name for name, _ in sorted(inputs(outputs.values()))]
