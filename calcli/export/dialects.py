@@ -68,6 +68,8 @@ class Dialect:
         Whether 1e0 is an exact number, not a double.
     look_up
         A value of a list, by the {values} as text and its {place} from 1 on; empty where there are no lists.
+    in_list
+        A number of such a list.
     has_null_beyond
         Whether a place beyond the list gives NULL.
     joins_lists
@@ -108,6 +110,7 @@ class Dialect:
     function: str = ""
     decimal_literals: bool = False
     look_up: str = ""
+    in_list: str = "{}"
     has_null_beyond: bool = False
     joins_lists: bool = False
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
@@ -220,6 +223,9 @@ _CHECKED = (
         text="CAST({} AS STRING)",
         view="CREATE OR REPLACE TEMPORARY VIEW",
         function=f"{_FUNCTION} DOUBLE RETURN {{expression}}".replace("FUNCTION", "TEMPORARY FUNCTION"),
+        look_up="GET(ARRAY({values}), {place} - 1)",
+        in_list="{}D",
+        has_null_beyond=True,
         excluding=True,
     ),
 )

@@ -180,7 +180,7 @@ class Writer:
         return self._listed(values, self._place(tests, 1))
 
     def _listed(self, values: FloatArray, place: str) -> str:
-        texts = map(repr, values.tolist())
+        texts = map(self.dialect.in_list.format, values.tolist())
         return self.dialect.look_up.format(values=",".join(texts), place=place)
 
     def _place(self, tests: Sequence[str], first: int) -> str:

@@ -13,7 +13,7 @@ from calcli.export.dialects import find, quoted
 from calcli.export.sql import stem_of
 from calcli.export.subexpressions import bottom_up, steps
 from calcli.export.writer import Writer
-from calcli.expressions import Term
+from calcli.expressions import Lookup, Term
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,8 +27,9 @@ longer expression would be interpreted, which is many times slower than code tha
 
 
 def is_short(outputs: Mapping[str, Term]) -> bool:
-    """Whether Spark can plan the formula within seconds."""
-    return len(bottom_up(outputs.values())) <= MOST_TERMS
+    """Whether Spark can plan the formula within seconds; each value of a look-up counts as a term."""
+    counts = (len(one.values) if isinstance(one, Lookup) else 1 for one in bottom_up(outputs.values()))
+    return sum(counts) <= MOST_TERMS
 
 
 def with_outputs(table: DataFrame, outputs: Mapping[str, Term]) -> DataFrame:

@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 import calcli
+from calcli.expressions import Compared, Input, Lookup, Number, Steps, Term, total
+from calcli.spark.formula import is_short
 from tests.support.samples import breeds
 from tests.support.shell import calcli as run
 from tests.support.shell import environment
@@ -29,6 +31,16 @@ def days(tmp_path: Path) -> Path:
 def without_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     with started(tmp_path_factory.mktemp("driver"), "local[1]", PYSPARK_PYTHON="/bin/false") as found:
         yield found
+
+
+def test_tables_of_leaves_count_as_long_as_they_are() -> None:
+    """Three hundred trees of 64 leaves would take more than Java's memory; a long table of steps is searched."""
+    x = Input("x")
+    leaves = [Lookup((Compared("<", x, Number(1.0)),) * 6, np.arange(64.0)) for _ in range(300)]
+    assert is_short({"y": total(leaves[:10])})
+    assert not is_short({"y": total(leaves)})
+    values: tuple[Term, ...] = (Number(0.0),) * 501
+    assert is_short({"y": Steps(x, np.arange(500.0), values, "left")})
 
 
 def test_workers_without_python_apply_a_formula(days: Path, without_python: Driver, tmp_path: Path) -> None:
