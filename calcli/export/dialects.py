@@ -72,6 +72,8 @@ class Dialect:
         A number of such a list.
     has_null_beyond
         Whether a place beyond the list gives NULL.
+    slow_cases
+        Whether a CASE of thousands of branches takes longer than to look places up, or more memory than there is.
     joins_lists
         Whether IN of several constants becomes a join of all rows, even in a branch that few of them reach.
     bit
@@ -112,6 +114,7 @@ class Dialect:
     look_up: str = ""
     in_list: str = "{}"
     has_null_beyond: bool = False
+    slow_cases: bool = False
     joins_lists: bool = False
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
     rows: str = ""
@@ -156,6 +159,7 @@ _CHECKED = (
         look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
         unnested="UNNEST(CAST('[{values}]' AS {type}[])) AS {name}",
         has_null_beyond=True,
+        slow_cases=True,
         joins_lists=True,
         bit="CAST({test} AS INT) * {weight}",
         excluding=True,
@@ -226,6 +230,7 @@ _CHECKED = (
         look_up="GET(ARRAY({values}), {place} - 1)",
         in_list="{}D",
         has_null_beyond=True,
+        slow_cases=True,
         excluding=True,
     ),
 )

@@ -130,7 +130,7 @@ def _query(
             f"a query in {dialect.name} cannot give all columns but those of its own steps",
             hint="name those to pass through: --keep A,B, or --keep none",
         )
-    lists = dialect.has_null_beyond
+    lists = dialect.slow_cases
     outputs = by_look_ups(outputs) if lists else outputs
     trees = [
         tree
