@@ -108,7 +108,8 @@ BENCHMARKS = (
               "The verbs on Spark as the numbers of rows and of workers grow.", peers=("pyspark",)),
     Benchmark(
         "export", "speed/export.py", "Exported statements on databases",
-        "How far from `apply`, how long, and how many characters.", peers=("duckdb", "chdb", "sqlglot"),
+        "How far from `apply`, how long, and how many characters.",
+        ("--engines", "duckdb,postgres,sqlite,mysql,clickhouse"), ("duckdb", "chdb", "sqlglot"),
     ),
     Benchmark(
         "arena", "arena/arena.py", "The arena",
