@@ -17,9 +17,9 @@ from sqlglot import exp
 
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
+from calcli.export.look_ups import by_look_ups
 from calcli.export.subexpressions import (
     bottom_up,
-    by_look_ups,
     depths,
     has_texts,
     inputs,

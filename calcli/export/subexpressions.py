@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
-from typing import Any
-
-import numpy as np
 
 from calcli.expressions import (
-    MOST,
     Among,
     Arithmetic,
     Choice,
@@ -24,20 +19,11 @@ from calcli.expressions import (
     Lookup,
     Missing,
     Number,
-    Relation,
     Some,
     Steps,
     Switch,
     Term,
-    choose,
-    total,
 )
-
-MOST_CUTS = 64
-"""Steps with more cuts are found by looking cuts up, where a database has lists."""
-
-_AT_ONCE = 8
-"""Into so many parts the cuts are cut each time: of more, fewer steps of a query are needed, and more comparisons."""
 
 
 def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
@@ -308,56 +294,3 @@ def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Te
             below += 1
         level[id(term)] = below
     return levels
-
-
-def by_look_ups(outputs: Mapping[str, Term]) -> dict[str, Term]:
-    """The same outputs, with the place among many cuts found by looking cuts up.
-
-    A database computes a CASE of thousands of branches for few rows at a time, and a look-up for all together.
-    """
-    made: dict[int, Term] = {}
-    for term in bottom_up(outputs.values()):
-        parts = {field.name: getattr(term, field.name) for field in fields(term)}  # type: ignore[arg-type]
-        rebuilt = {name: _rebuilt(part, made) for name, part in parts.items()}
-        same = all(rebuilt[name] is part for name, part in parts.items())
-        one = term if same else replace(term, **rebuilt)  # type: ignore[type-var]
-        found = isinstance(one, Steps) and len(one.cuts) > MOST_CUTS and all(isinstance(x, Number) for x in one.values)
-        made[id(term)] = _looked_up(one) if isinstance(one, Steps) and found else one
-    return {name: made[id(term)] for name, term in outputs.items()}
-
-
-def _rebuilt(part: Any, made: Mapping[int, Term]) -> Any:
-    """What a term is made of, of the terms that have been made anew; the same object where nothing has."""
-    if isinstance(part, Term):
-        return made.get(id(part), part)
-    if isinstance(part, Condition):
-        inside = {field.name: getattr(part, field.name) for field in fields(part)}  # type: ignore[arg-type]
-        rebuilt = {name: _rebuilt(one, made) for name, one in inside.items()}
-        same = all(rebuilt[name] is one for name, one in inside.items())
-        return part if same else replace(part, **rebuilt)  # type: ignore[type-var]
-    if isinstance(part, tuple):
-        several = tuple(_rebuilt(one, made) for one in part)
-        return part if all(new is old for new, old in zip(several, part, strict=True)) else several
-    return part
-
-
-def _looked_up(term: Steps) -> Term:
-    """The value at the place of x among the cuts, digit by digit from the first, to the base `_AT_ONCE`."""
-    digits = math.ceil(math.log(len(term.values), _AT_ONCE))
-    cuts = np.pad(term.cuts, (0, _AT_ONCE**digits - 1 - len(term.cuts)), constant_values=MOST)
-    relation: Relation = ">" if term.side == "left" else ">="
-    place: Term = Number(0.0)
-    for digit in range(digits):
-        first, width = np.arange(_AT_ONCE**digit) * _AT_ONCE, _AT_ONCE ** (digits - digit - 1)
-        least = [_listed(place, cuts[(first + part) * width - 1].tolist()) for part in range(1, _AT_ONCE)]
-        beyond = [choose(Compared(relation, term.x, one), 1.0, 0.0) for one in least]
-        place = total([float(_AT_ONCE) * place, *beyond]) if digit else total(beyond)
-    return _listed(place, [one.value for one in term.values if isinstance(one, Number)])
-
-
-def _listed(place: Term, numbers: list[float]) -> Term:
-    """The number at a place; beyond the last that differs from the one before it, that one."""
-    *first, last = numbers
-    while first and first[-1] == last:
-        first.pop()
-    return Switch(place, tuple(range(len(first))), tuple(map(Number, first)), Number(last)) if first else Number(last)

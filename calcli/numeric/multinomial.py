@@ -171,11 +171,9 @@ class Multinomial:
         """Newton steps within a trust region, until the gradient in the moved coordinates is shorter than this."""
         from scipy.optimize import minimize
 
-        aim, shape = self._aim(), (len(self.free), 1, -1)
-        formed_at = np.zeros(start.size)
-        p = self._loss(start, aim)[2]
-        step = self._inverse_factors(p)
-        times_hessian = self._times_hessian(p)
+        aim, shape, x = self._aim(), (len(self.free), 1, -1), self.x.astype(np.float32)
+        step = self._inverse_factors(self._loss(start, aim)[2])
+        at, near = np.empty(0), np.empty(0, np.float32)  # where it was computed last, and the probabilities there
 
         def whole(moved: FloatArray) -> FloatArray:
             return (moved.reshape(shape) @ step)[:, 0]
@@ -184,15 +182,16 @@ class Multinomial:
             return (step @ gradient[:, :, None]).ravel()
 
         def value_and_gradient(moved: FloatArray) -> tuple[float, FloatArray]:
-            nonlocal formed_at, times_hessian
+            nonlocal at, near
             value, gradient, p = self._loss(start + whole(moved), aim)
-            formed_at, times_hessian = moved.copy(), self._times_hessian(p)
+            at, near = moved.copy(), p.astype(np.float32)
+            near[near < _NOTHING] = 0.0
             return value, in_moved(gradient)
 
         def hessian_product(moved: FloatArray, direction: FloatArray) -> FloatArray:
-            if not np.array_equal(moved, formed_at):  # a step was tried since then, and refused
+            if not np.array_equal(moved, at):  # a step was tried since then, and refused
                 value_and_gradient(moved)
-            return in_moved(times_hessian(whole(direction)))
+            return in_moved(self._times_hessian(x, near, whole(direction)))
 
         result = minimize(
             value_and_gradient,
@@ -206,23 +205,16 @@ class Multinomial:
             raise FitError("the fit of the classes' coefficients did not stay finite")
         return start + whole(np.asarray(result.x, dtype=np.float64))
 
-    def _times_hessian(self, p: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def _times_hessian(self, x: NDArray[np.float32], p: NDArray[np.float32], direction: FloatArray) -> FloatArray:
         """The product of the Hessian with a direction, in the precision that a direction of descent needs."""
-        x, near = self.x.astype(np.float32), p.astype(np.float32)
-        near[near < _NOTHING] = 0.0
+        toward = np.ascontiguousarray(direction.T, dtype=np.float32)
         share = (self.weight / self.weight.sum()).astype(np.float32)[:, None]
-
-        def product(direction: FloatArray) -> FloatArray:
-            toward = np.ascontiguousarray(direction.T, dtype=np.float32)
-            result: FloatArray = 2.0 * self.penalty * direction
-            for rows in spans(len(near), _ROWS):
-                q = near[rows]
-                change = q * (x[rows] @ toward)
-                change -= q * change.sum(axis=1, keepdims=True)
-                change *= share[rows]
-                result += change.T @ x[rows]
-            return result
-
+        product: FloatArray = 2.0 * self.penalty * direction
+        for rows in spans(len(p), _ROWS):
+            change = p[rows] * (x[rows] @ toward)
+            change -= p[rows] * change.sum(axis=1, keepdims=True)
+            change *= share[rows]
+            product += change.T @ x[rows]
         return product
 
     def _inverse_factors(self, p: FloatArray) -> FloatArray:

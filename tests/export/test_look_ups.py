@@ -9,7 +9,7 @@ import pytest
 
 from calcli import expressions as terms
 from calcli.export import dialects, sql
-from calcli.export.subexpressions import MOST_CUTS, by_look_ups
+from calcli.export.look_ups import MOST_CUTS, by_look_ups
 from calcli.expressions import Input, Side, Steps, Term
 
 
