@@ -13,6 +13,9 @@ from calcli.errors import FitError
 _STALLS = 3
 """Steps without a lower value after which the search ends."""
 
+_STRAIGHT = 1e-200
+"""A function does not bend along a direction in which its curvature is less: a step there would overflow."""
+
 
 class Expansion(NamedTuple):
     """A function around one point: value, gradient, Hessian."""
@@ -50,7 +53,7 @@ def newton(
 
 def _direction(here: Expansion) -> FloatArray:
     """The Newton step, along the directions in which the function bends at all."""
-    scale = np.sqrt(np.maximum(np.diag(here.hessian), np.finfo(np.float64).tiny))
+    scale = np.sqrt(np.maximum(np.diag(here.hessian), _STRAIGHT))
     scaled = here.hessian / np.outer(scale, scale)
     if _bends_everywhere(scaled):
         return -np.linalg.solve(scaled, here.gradient / scale) / scale

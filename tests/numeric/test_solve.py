@@ -28,6 +28,13 @@ def test_a_flat_direction_stays_where_it_starts() -> None:
     np.testing.assert_allclose(found, [3.0, 5.0], atol=1e-12)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_direction_that_hardly_bends_stays_where_it_starts() -> None:
+    """A step of 1 / 1e-309 would overflow."""
+    found = newton(lambda x: Expansion(float(-x[0]), np.array([-1.0]), np.array([[1e-309]])), np.array([3.0]))
+    np.testing.assert_array_equal(found, [3.0])
+
+
 def test_badly_scaled_directions_are_both_solved() -> None:
     found = newton(quadratic(np.array([1e6, 1e-6]), np.diag([1e-10, 1e10])), np.zeros(2))
     np.testing.assert_allclose(found, [1e6, 1e-6], rtol=1e-9)
