@@ -10,23 +10,20 @@ bet against it. Each of the two tests has 5 % of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from calcli import files
-from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.decisions.measure import Promised
-from calcli.errors import FileSystemError, UsageError
+from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
+from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
 from calcli.evaluation.request import EvaluateRequest
 from calcli.fitting.intervals import IntervalModel
 from calcli.fitting.model import Model
@@ -39,7 +36,6 @@ from calcli.numeric.e_process import (
     EProcess,
     Night,
     NightSums,
-    between_nights,
     directions,
     log_expected,
     log_rate_payoffs,
@@ -47,26 +43,13 @@ from calcli.numeric.e_process import (
     rate_night,
     strengths,
 )
-from calcli.places import Url, folder, stores
+from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.state import Json
 from calcli.tables.source import Source
 
-SCHEMA = "calcli.drift/3"
-_FORMER = ("calcli.drift/1", "calcli.drift/2")
-"""The schemas of states with other bets: they begin anew."""
-
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""
-
-LEARNED = 10
-"""From so many nights on, those before tell how much nights differ."""
-
-EARLY = 4
-"""From so many on, they may tell that it is less than assumed; more might be the jump that is looked for."""
-
-ASSUMED = 0.2
-"""Until then, the standard deviation of what rows of a night share, on the log-odds."""
 
 _WORDS = {
     "level": ("the predictions are too low", "the predictions are too high"),
@@ -88,139 +71,6 @@ def drift_asked(request: EvaluateRequest, drift: str, named_scores: NamedScores)
     place = request.all_artifacts.index(drift)
     model = list(named_scores.models.values())[place]
     return 1 + place, model, folder(request.state or f"{model.path}.drift.json")
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """Rows that were tested: when, of which files, and their mean residuals and the variances of these by direction.
-
-    The same of what a policy promises: how far its rates are from the targets; None where there were no rows.
-    """
-
-    at: str
-    files: tuple[str, ...]
-    sha256: tuple[str, ...]
-    rows: int
-    mean: tuple[float, ...]
-    noise: tuple[float, ...]
-    promised_mean: tuple[float | None, ...] = ()
-    promised_noise: tuple[float | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DriftLog:
-    """The content of the state file, for one generation of an artifact.
-
-    Attributes
-    ----------
-    wealth, promised
-        Of the bets against the calibration, and against what a policy promises.
-    """
-
-    artifact: str
-    wealth: EProcess
-    observations: tuple[Observation, ...] = ()
-    promised: EProcess | None = None
-
-    @classmethod
-    def read(cls, path: Path | Url, model: Model | IntervalModel, chances: FloatArray) -> DriftLog:
-        """The observations so far; none where the file is not there, or is of another generation."""
-        identity = str(model.sha256)
-        empty = cls(identity, EProcess.at_first(chances))
-        try:
-            content = stores.content(path)
-        except FileNotFoundError:
-            return empty
-        except OSError as error:
-            raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
-        try:
-            state = cast("dict[str, Any]", strictjson.loads_object(content))
-            if state.get("schema") in _FORMER:
-                return empty
-            if state.get("schema") != SCHEMA:
-                raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
-            if state["artifact"] != identity:
-                return empty
-            nights = len(state["nights"])
-            wealth = _process(state["wealth"], nights, chances)
-            kept = state.get("promised")
-            promised = None if kept is None else _process(kept, nights, _alike(len(kept["logs"])))
-            observations = tuple(
-                Observation(
-                    night["at"],
-                    tuple(night["files"]),
-                    tuple(night["sha256"]),
-                    night["rows"],
-                    tuple(map(float, night["mean"])),
-                    tuple(map(float, night["noise"])),
-                    tuple(night.get("promised_mean", ())),
-                    tuple(night.get("promised_noise", ())),
-                )
-                for night in state["nights"]
-            )
-            return cls(identity, wealth, observations, promised)
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
-
-    def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
-        """Replace the file at once or not at all; an object only if it is of that version still."""
-        state = {
-            "schema": SCHEMA,
-            "artifact": self.artifact,
-            "wealth": _written(self.wealth),
-            "promised": None if self.promised is None else _written(self.promised),
-            "nights": [asdict(observation) for observation in self.observations],
-        }
-        content = (json.dumps(as_json(state), allow_nan=False) + "\n").encode()
-        if isinstance(path, Path):
-            files.replace(path, content)
-            files.sync_directory(path.absolute().parent)
-            return
-        try:
-            stores.put(path, content, instead_of=version)
-        except stores.ChangedError:
-            raise FileSystemError(f"another calcli has replaced {path} meanwhile", hint="run this again") from None
-
-    @property
-    def known_files(self) -> frozenset[str]:
-        """The hashes of the files that were tested before."""
-        return frozenset(sha256 for past in self.observations for sha256 in past.sha256)
-
-    def between_nights(self, now: Sequence[Night]) -> FloatArray:
-        """The variance that nights are taken to have beside chance, shape (residuals, directions)."""
-        past = [(past.mean, past.noise) for past in self.observations]
-        return _between(past, now) if now else np.empty((0, 0))
-
-    def between_promised(self, place: int, now: Night) -> float:
-        """The same of what is promised, of the nights that have rows of it."""
-        known = [past for past in self.observations if len(past.promised_mean) > place]
-        pairs = [(past.promised_mean[place], past.promised_noise[place]) for past in known]
-        past = [((mean,), (noise,)) for mean, noise in pairs if mean is not None and noise is not None]
-        return float(_between(past, [now])[0, 0])
-
-
-def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]], now: Sequence[Night]) -> FloatArray:
-    """What is assumed in the first nights, then what the nights so far tell."""
-    assumed = np.array([(ASSUMED * night.lean) ** 2 for night in now])
-    if len(past) < EARLY:
-        return assumed
-    mean, noise = (np.array(each) for each in zip(*past, strict=True))
-    learned = between_nights(mean, noise).reshape(len(now), -1)
-    return learned if len(past) >= LEARNED else np.minimum(assumed, learned)
-
-
-def _alike(bets: int) -> FloatArray:
-    """The same share of the stake for each bet."""
-    return np.full(bets, 1.0 / max(bets, 1))
-
-
-def _process(written: dict[str, Any], nights: int, chances: FloatArray) -> EProcess:
-    logs, best, since = (written[name] for name in ("logs", "best", "since"))
-    return EProcess(nights, chances, np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64))
-
-
-def _written(process: EProcess) -> dict[str, Any]:
-    return {name: getattr(process, name).tolist() for name in ("logs", "best", "since")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +218,7 @@ def observe(
             hint="fit it again, with a --holdout other than none",
         )
     residuals = 0 if baseline is None else 1 if len(names) == 2 else len(names)
-    with _alone(state) as version:
+    with alone_with(state) as version:
         log = DriftLog.read(state, model, np.tile(CHANCES / max(residuals, 1), residuals))
         rows = new_rows(log.known_files)
         if rows is not None:
@@ -401,18 +251,6 @@ def rows_of(
     return new_rows
 
 
-@contextmanager
-def _alone(state: Path | Url) -> Iterator[stores.Version | None]:
-    """Keep other writers from the file; of an object, which no one can lock, the version that is there."""
-    if isinstance(state, Url):
-        yield stores.version(state)
-        return
-    files.target_of(state)
-    lock = state.absolute().with_name(f".{state.name}.lock")
-    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
-        yield None
-
-
 def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: Sequence[NightSums]) -> DriftLog:
     """The log after these rows: the residuals of each class, in each direction, against those at the fit."""
     nights = [of_class.night for of_class in sums]
@@ -435,7 +273,7 @@ def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: S
     promised = log.promised
     if promises := rows.promised():
         found = [_rates(log, place, one) for place, one in enumerate(promises)]
-        before = promised or EProcess.at_first(_alike(len(STAKES) * len(found)), nights=log.wealth.nights)
+        before = promised or EProcess.at_first(evenly(len(STAKES) * len(found)), nights=log.wealth.nights)
         promised = before.after(np.concatenate([gained for _, gained in found]))
         known = [night for night, _ in found]
         observation = replace(
