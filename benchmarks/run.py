@@ -107,6 +107,10 @@ BENCHMARKS = (
     Benchmark("cluster", "speed/cluster.py", "Growth on a cluster",
               "The verbs on Spark as the numbers of rows and of workers grow.", peers=("pyspark",)),
     Benchmark(
+        "sample-cost", "speed/sample_cost.py", "What a sample costs",
+        "How far fits on few and on many of the same simulated rows are from the truth.", peers=("catboost",),
+    ),
+    Benchmark(
         "export", "speed/export.py", "Exported statements on databases",
         "How far from `apply`, how long, and how many characters.",
         ("--engines", "duckdb,postgres,sqlite,mysql,clickhouse"), ("duckdb", "chdb", "sqlglot"),

@@ -2,8 +2,9 @@
 
 ``python benchmarks/speed/cluster.py [--millions 2 8 32] [--workers 1 2] [--quick]`` writes Markdown. Each worker is a
 process with one core and an executor with its own Python. A cell has the seconds that pass and, of all processes, those
-of processor time, which `apply` also has as a multiple of what Spark needs to copy the table. Each verb runs once after
-one run on few rows that does not count. Needs Linux, pyspark, CatBoost and Java.
+of processor time, which `apply` also has as a multiple of what Spark needs to write as much: a copy of the table, by
+day as it is, with a column of random numbers. Each verb runs once after one run on few rows that does not count. Needs
+Linux, pyspark, CatBoost and Java.
 """
 
 from __future__ import annotations
@@ -13,44 +14,71 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from growing import METRICS, processor_seconds, versions, write_days
+from pyspark.sql import functions
 
 import calcli
 from calcli.spark import sample
-from calcli.spark import session as spark
+from calcli.spark.rows import read_table
+from calcli.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TREES = {"trees": 8, "depth": 3, "link": "odds", "lambda": 30}
+TREES: dict[str, Any] = {"trees": 8, "depth": 3, "link": "odds", "lambda": 30}
 SAMPLE = 100_000
 """Rows that `boost` is fitted on."""
 
 MEMORY = 2048
 """Of each worker, in MiB."""
 
-COPY = "Spark's copy"
+COPY = "copy and a column"
+
+APPLIED: dict[str, dict[str, Any]] = {"platt": {}, "isotonic": {}, "mbct": TREES | {"trees": 40, "hold": False}}
+"""Methods, with parameters, of the artifacts that are applied."""
 
 
-def verbs(session: SparkSession, table: Path, place: Path) -> dict[str, Callable[[], object]]:
+def fit_few(few: Path, place: Path) -> dict[str, Path]:
+    """The artifacts that are applied, fitted here on few rows."""
+    applied = {method: place / method for method in APPLIED}
+    for method, params in APPLIED.items():
+        calcli.fit(few, method=method, params=params, holdout="none", metrics="nll", output=applied[method])
+    return applied
+
+
+def verbs(
+    session: SparkSession, table: Path, applied: Mapping[str, Path], place: Path
+) -> dict[str, Callable[[], object]]:
     for old in place.glob("made*"):
         shutil.rmtree(old)
-    platt, mbct, boost, copied, scored, branched = (place / f"made{number}" for number in range(6))
+    places = (place / f"made{number}" for number in count())
     shared = {"engine": "spark", "metrics": METRICS}
-    fitted = shared | {"holdout": "0.1"}
+
+    def fit(method: str, **settings: Any) -> Callable[[], object]:
+        output = next(places)
+        return lambda: calcli.fit(table, method=method, output=output, holdout="0.1", **shared, **settings)
+
+    def apply(artifact: Path) -> Callable[[], object]:
+        output = next(places)
+        return lambda: calcli.apply(artifact, table, output, engine="spark")
+
+    def copy(output: Path) -> None:
+        rows = read_table(session, [str(table)]).withColumn("more", functions.rand())
+        rows.write.partitionBy("day").parquet(str(output))
+
+    bare, copied = next(places), next(places)
     return {
-        COPY: lambda: spark.read(session, [str(table)]).write.parquet(str(copied)),
-        "`fit -m platt`": lambda: calcli.fit(table, method="platt", output=platt, **fitted),
-        "`apply`": lambda: calcli.apply(platt, table, scored, engine="spark"),
-        "`evaluate`": lambda: calcli.evaluate(table, artifacts=(str(platt),), **shared),
-        "`fit -m mbct`": lambda: calcli.fit(table, method="mbct", params=TREES, output=mbct, **fitted),
-        "`apply`, mbct": lambda: calcli.apply(mbct, table, branched, engine="spark"),
-        f"`fit -m boost --sample {SAMPLE}`": lambda: calcli.fit(
-            table, method="boost", sample=SAMPLE, output=boost, **fitted
-        ),
+        "Spark's copy": lambda: read_table(session, [str(table)]).write.parquet(str(bare)),
+        COPY: lambda: copy(copied),
+        **{f"`apply`, {method}": apply(artifact) for method, artifact in applied.items()},
+        "`evaluate`": lambda: calcli.evaluate(table, artifacts=(str(applied["platt"]),), **shared),
+        "`fit -m platt`": fit("platt"),
+        "`fit -m mbct`": fit("mbct", params=TREES),
+        f"`fit -m boost --sample {SAMPLE}`": fit("boost", sample=SAMPLE),
     }
 
 
@@ -74,22 +102,23 @@ def main() -> None:
     millions, workers = ([0.06], [1]) if given.quick else (given.millions, given.workers)
     if given.quick:
         sample.MOST_ROWS = 20_000
-    trees = f"{TREES['trees']} trees of depth {TREES['depth']}"
-    print(f"{versions()}\n\nSeconds, and seconds of a processor; `mbct` grows {trees}")
+    grown, walked = f"{TREES['trees']} trees of depth {TREES['depth']}", APPLIED["mbct"]["trees"]
+    print(f"{versions()}\n\nSeconds, and seconds of a processor; `fit -m mbct` grows {grown}, `apply` walks {walked}")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        write_days(place / "few", 8000)
+        write_days(place / "few", 80_000)
+        applied = fit_few(place / "few", place)
         tables = {size: place / f"{size:g}" for size in millions}
         for size, table in tables.items():
             write_days(table, round(size * 1e6))
-        for count in workers:
-            with spark.session(f"local-cluster[{count},1,{MEMORY}]") as session:
-                few = verbs(session, place / "few", place)
+        for number in workers:
+            with spark_session(f"local-cluster[{number},1,{MEMORY}]") as session:
+                few = verbs(session, place / "few", applied, place)
                 for work in few.values():
                     work()
-                print(f"\n| million rows, workers: {count} | {' | '.join(few)} |\n| --: |{' --: |' * len(few)}")
+                print(f"\n| million rows, workers: {number} | {' | '.join(few)} |\n| --: |{' --: |' * len(few)}")
                 for size, table in tables.items():
-                    print(f"| {size:g} | {' | '.join(timed(verbs(session, table, place)))} |", flush=True)
+                    print(f"| {size:g} | {' | '.join(timed(verbs(session, table, applied, place)))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import polars as pl
 
 import calcli
 from calcli.errors import MissingExtraError
-from calcli.spark import session as spark
+from calcli.spark.session import spark_session
 from calcli.verbs.export import ExportRequest, export
 
 FILES = 8
@@ -50,6 +50,12 @@ def write_days(folder: Path, rows: int) -> None:
         ).write_parquet(day / "0.parquet")
 
 
+_SEEN: dict[tuple[int, int], int] = {}
+"""Of each process of ours, by its number and start, what it had used when it was seen last: what it uses afterwards is
+lost where it ends in between. (Spark's daemons of Python ignore children that end, and so does the system's own sum.)
+"""
+
+
 def processor_seconds() -> float:
     """What this process and all that it has started have used so far."""
     used, parents = {}, {}
@@ -58,12 +64,13 @@ def processor_seconds() -> float:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        pid = int(stat.parent.name)
-        parents[pid], used[pid] = int(fields[1]), sum(map(int, fields[11:15]))  # with children that have ended
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        one = int(stat.parent.name), int(fields[19])
+        parents[one], used[one] = int(fields[1]), int(fields[11]) + int(fields[12])
+    ours = {one for one in used if one[0] == os.getpid() or one in _SEEN}
+    while more := {one for one, parent in parents.items() if parent in {pid for pid, _ in ours}} - ours:
         ours |= more
-    return sum(used[pid] for pid in ours) / TICKS
+    _SEEN.update({one: used[one] for one in ours})
+    return sum(_SEEN.values()) / TICKS
 
 
 def rows_each_second(work: Callable[[], object], rows: int, runs: int) -> float:
@@ -107,7 +114,7 @@ def rates(works: dict[str, Callable[[], object]], rows: int, runs: int) -> dict[
 
 def on_spark(works: dict[str, Callable[[], object]], rows: int, runs: int) -> dict[str, float]:
     try:
-        with spark.session("local[1]"):
+        with spark_session("local[1]"):
             return rates(works, rows, runs)
     except MissingExtraError as error:
         print(f"no Spark: {error}\n")

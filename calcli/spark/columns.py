@@ -1,21 +1,31 @@
-"""The columns that an artifact adds, as a function of DataFrames: `apply` writes them, a stream carries them on."""
+"""The columns that an artifact adds on a cluster: `apply` writes them, a stream carries them on.
+
+The driver binds columns on a few rows of the table and pickles the calibrator into the task; workers compute what one
+machine would, from Arrow batches. A calibrator with a short formula is applied without Python (`spark.formula`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 
 from calcli.engines.calibrated_columns import CalibratedColumns, Scale
-from calcli.engines.local import BadRows, Stream
-from calcli.engines.passthrough import kept_columns
+from calcli.engines.local import REFUSED, BadRows, Stream
+from calcli.engines.options import TABLE
+from calcli.engines.passthrough import RowsWritten, kept_columns
 from calcli.errors import UsageError
 from calcli.expressions import Term
 from calcli.fitting.model import Model, load
-from calcli.spark import session as spark
+from calcli.spark.formula import is_short, with_outputs
+from calcli.spark.rows import column_named, numbered, partition_columns, refuse_paths, schema_of
+from calcli.spark.session import failures
+from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.source import Source
@@ -56,11 +66,11 @@ def calibrator(
         raise UsageError(f"{artifact} decides, and a DataFrame is only calibrated", hint="see: calcli export")
 
     def calibrated(rows: DataFrame) -> DataFrame:
-        example = Source(pl.LazyFrame(schema=spark.schema_of(rows)), name="the DataFrame")
+        example = Source(pl.LazyFrame(schema=schema_of(rows)), name="the DataFrame")
         binding = bind(example, flags or Flags(), known=model.binding, need_label=False, features=model.needs_features)
         added = CalibratedColumns(column, model.calibrator, binding, scale, extra, model.needs_features)
         kept_columns(example, None, added.names, hint="try: column=NAME")
-        return spark.with_added(rows, Stream(added, bad_rows), terms_of(added))
+        return with_added(rows, Stream(added, bad_rows), terms_of(added))
 
     return calibrated
 
@@ -79,3 +89,77 @@ def terms_of(added: CalibratedColumns) -> dict[str, Term] | None:
     with suppress(UsageError):
         return None if added.extra else added.formulas()
     return None
+
+
+def write_with_added(
+    table: DataFrame, stream: Stream, kept: Sequence[str], output: str, outputs: Mapping[str, Term] | None = None
+) -> RowsWritten:
+    """Write the `kept` columns and the calibrated ones, partitioned as the table is.
+
+    `outputs` are the calibrated columns as terms, if they have any: then no Python runs on the workers.
+    """
+    from pyspark.sql import Observation, functions
+
+    refuse_paths(table, stream.added.reads)
+    names = stream.added.names
+    needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
+    scored = with_added(table.select(*map(column_named, needed)), stream, outputs).select(
+        *map(column_named, (*kept, *names))
+    )
+    # Rows are counted as they are written; bad ones are those in which the first added column is null.
+    counted = Observation("calcli")
+    missing = functions.count_if(column_named(names[0]).isNull())
+    scored = scored.observe(counted, functions.count(functions.lit(1)).alias("rows"), missing.alias("bad"))
+    partitions = [name for name in partition_columns(table) if name in kept]
+    with failures(output):
+        writer = scored.write.partitionBy(*partitions)
+        if output.startswith(TABLE):
+            writer.saveAsTable(output.removeprefix(TABLE))
+        else:
+            writer.parquet(output)
+    return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
+
+
+def with_added(rows: DataFrame, stream: Stream, outputs: Mapping[str, Term] | None) -> DataFrame:
+    """The rows with the calibrated columns, by their formulas or else by Python on the workers."""
+    from pyspark.sql import functions
+
+    if outputs is None or not is_short(outputs):
+        return _by_workers(rows, stream)
+    scored = with_outputs(rows, outputs)
+    if stream.bad_rows == "null":
+        return scored
+    refused = functions.raise_error(functions.lit(f"calcli.errors.DataError: {REFUSED}"))
+    first = column_named(stream.added.names[0])
+    return scored.withColumn(stream.added.names[0], functions.when(first.isNull(), refused).otherwise(first))
+
+
+def _by_workers(rows: DataFrame, stream: Stream) -> DataFrame:
+    """The rows with the columns that Python on the workers adds."""
+    from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
+
+    kinds: dict[pl.DataType, DataType] = {
+        pl.String(): StringType(),
+        pl.Int64(): LongType(),
+        pl.Boolean(): BooleanType(),
+    }
+
+    # The columns have plain names until the added ones are there.
+    plain, names = numbered(rows), stream.added.names
+    types = [kinds.get(stream.added.types.get(name, pl.Float64()), DoubleType()) for name in names]
+    added = [StructField(f"added{place}", kind) for place, kind in enumerate(types)]
+    fields = StructType([*plain.schema.fields, *added])
+    return plain.mapInArrow(functools.partial(_calibrated, stream, rows.columns), fields).toDF(*rows.columns, *names)
+
+
+def _calibrated(stream: Stream, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker, the Arrow batches of one task with the added columns."""
+    levels = Levels()
+    for batch in batches:
+        named = batch.rename_columns(names)
+        frame: Any = pl.from_arrow(named.select(list(stream.added.reads)))
+        added = stream.compute(frame, levels)
+        renumbered = [*batch.schema.names, *(f"added{place}" for place in range(added.width))]
+        columns = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in added]
+        short = [one.cast(pa.string()) if pa.types.is_large_string(one.type) else one for one in columns]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *short], names=renumbered)

@@ -13,8 +13,10 @@ from calcli.batch import FloatArray
 from calcli.evaluation.tracing import Tracing
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import DataFacts
-from calcli.spark import session as spark
+from calcli.spark.rows import read_table
+from calcli.spark.session import spark_session
 from calcli.spark.table import example_of, facts_of_sums, judge, of_both, scaled
+from calcli.spark.totals import total_of
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
@@ -34,12 +36,12 @@ def trace(
 ) -> tuple[Tracing, DataFacts]:
     """The curves of all rows, and the facts about these; `begin` binds an example, whose `groups` are complete."""
     name = ", ".join(paths)
-    with spark.session(master) as session:
-        table = spark.read(session, paths)
+    with spark_session(master) as session:
+        table = read_table(session, paths)
         tracing = begin(example_of(table, name, flags, known, groups))
         raw, *others = tracing.scores
         tracing.scores = (replace(raw, binding=scaled(table, raw.binding, name)), *others)
-        total = spark.total(table, columns_of(tracing.bindings), _Pass(name, tracing, keep_going), name)
+        total = total_of(table, columns_of(tracing.bindings), _Pass(name, tracing, keep_going), name)
     judge(total.suspect, total.count)
     tracing.builder, tracing.share = total.builder, total.share
     return tracing, facts_of_sums(total.count, total.share, tracing.bindings[0])

@@ -30,8 +30,10 @@ from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import distinct_groups, values_of
 from calcli.reports.measuring import class_names, class_weights, report_on, with_adjusted
 from calcli.reports.schema import Report, Seconds
-from calcli.spark import session as spark
+from calcli.spark.rows import KEY, count_rows, distinct_values, files_of, of_files, read_table, with_units
+from calcli.spark.session import spark_session
 from calcli.spark.table import example_of, facts_of_sums, judge, of_both, scaled
+from calcli.spark.totals import total_of
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
@@ -63,8 +65,8 @@ def evaluate(
         raise _whole(f"the policy of {deciding}")
     paths = paths_of(request.data, request.input_format, request.delimiter)
     name = ", ".join(paths)
-    with spark.session(request.master) as session:
-        table = spark.read(session, paths)
+    with spark_session(request.master) as session:
+        table = read_table(session, paths)
         # Binding looks at a small table with the same columns, labels and groups.
         known = next((model.binding for model in named_scores.models.values()), None)
         columns = [*request.by, *([] if request.clusters_from is None else [request.clusters_from])]
@@ -81,13 +83,13 @@ def evaluate(
         if options.bins == "auto":
             counting = CountingRows(name, rows.bindings, rows.keep_going)
             with stage(listener, "counting rows on Spark"):
-                options = options.of_rows(spark.total(table, columns_of(rows.bindings, features=False), counting, name))
+                options = options.of_rows(total_of(table, columns_of(rows.bindings, features=False), counting, name))
         evaluating = Evaluating(rows, *_nothing(request, options, example, scores, chosen, against))
         with stage(listener, "measuring on Spark"):
             numbered = table
             if evaluating.units is not None:
-                numbered = spark.with_units(table, request.resample_by, request.seed)
-            total = spark.total(numbered, evaluating.reads, evaluating, name)
+                numbered = with_units(table, request.resample_by, request.seed)
+            total = total_of(numbered, evaluating.reads, evaluating, name)
         # Bad rows are known only now.
         judge(total.suspect, total.count)
         drift = None
@@ -138,7 +140,7 @@ def _units(request: EvaluateRequest, table: DataFrame) -> dict[str, Json] | None
     """The report's `data.units`."""
     if request.resample_by is None:
         return None
-    count = spark.distinct_values(table, request.resample_by)
+    count = distinct_values(table, request.resample_by)
     return {"column": request.resample_by, "count": count, "in_order": False}
 
 
@@ -248,7 +250,7 @@ class Evaluating:
     @property
     def units(self) -> str | None:
         """The column that says which unit a row is of, if there is one."""
-        return None if self.sums.units is None else spark.KEY
+        return None if self.sums.units is None else KEY
 
     @property
     def reads(self) -> list[str]:
@@ -281,12 +283,12 @@ class RowsThere:
     @classmethod
     def of(cls, table: DataFrame, rows: ScoredRows, place: int, known: frozenset[str]) -> Self | None:
         """The rows under the score at a place."""
-        files = [(path, sha256) for path, sha256 in spark.files_of(table) if sha256 not in known]
-        return cls(spark.of_files(table, [path for path, _ in files]), rows, place, files) if files else None
+        files = [(path, sha256) for path, sha256 in files_of(table) if sha256 not in known]
+        return cls(of_files(table, [path for path, _ in files]), rows, place, files) if files else None
 
     @property
     def count(self) -> int:
-        return spark.rows(self.table)
+        return count_rows(self.table)
 
     def nights(self, baseline: DriftBaseline) -> list[NightSums]:
         return self._summed(methodcaller("nights", baseline))
@@ -302,7 +304,7 @@ class RowsThere:
     def _summed(self, sums: Callable[[RowsHere], list[Any]]) -> list[Any]:
         """The sums of each class, in a pass over the rows."""
         adding = partial(_of_classes, self.rows, self.place, sums)
-        return spark.total(self.table, columns_of(self.rows.bindings), adding, self.rows.name).sums
+        return total_of(self.table, columns_of(self.rows.bindings), adding, self.rows.name).sums
 
 
 @dataclass

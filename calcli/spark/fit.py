@@ -32,10 +32,12 @@ from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
 from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource, Seconds
-from calcli.spark import session as spark
 from calcli.spark.passes import MOST_SCORES, FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
+from calcli.spark.rows import KEYS, count_rows, read_table, with_keys
 from calcli.spark.sample import default_rows
+from calcli.spark.session import connected, spark_session
 from calcli.spark.table import example_of, facts_of_sums, refuse_auto_bins, scaled
+from calcli.spark.totals import total_of
 from calcli.spark.trees import PLATT, PlanRows, can_grow, grown
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding
@@ -63,16 +65,16 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
     spec = catalog.find(request.method)
     params = request.resolve(spec)
     name = ", ".join(paths)
-    with spark.session(request.master) as session:
+    with spark_session(request.master) as session:
         # The columns, and the fold of each row: a hash of its features and score, so that copies of a row are in one.
-        table = spark.read(session, paths)
+        table = read_table(session, paths)
         example = example_of(table, name, request.flags)
         binding = bind(example, request.flags, features=False)
-        count = spark.rows(table)
+        count = count_rows(table)
         grows, most = spec.sums == "levels", default_rows(example)
         if grows and (request.dry_run or not binding.binary or not can_grow(params) or count <= most):
             return None
-        if grows and spark.connected(session):  # its trees need blocks that stay on the cluster
+        if grows and connected(session):  # its trees need blocks that stay on the cluster
             return None
         if not grows and spec.load_sums(len(binding.classes)) is None:
             return None
@@ -81,15 +83,15 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         for note in binding.notes:
             listener.note(note)
         binding = scaled(table, binding, name)
-        folds = KeyedFolds(Holdout.parse(request.holdout, count), spark.KEYS)
+        folds = KeyedFolds(Holdout.parse(request.holdout, count), KEYS)
         rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        keyed = spark.with_keys(table, outcome, request.seed)
+        keyed = with_keys(table, outcome, request.seed)
         # First pass: the sums of the method by fold, from which all calibrators follow, or on which trees begin.
         started = time.perf_counter()
         summed, settings = (PLATT, {}) if grows else (spec, params)
         with stage(listener, f"gathering the sums of {summed.name} on Spark"):
-            known = spark.total(keyed, rows.reads, SumsPass(rows, summed, settings), name)
+            known = total_of(keyed, rows.reads, SumsPass(rows, summed, settings), name)
         known.judge()
         finish: Finish = partial(_from_sums, spec, params, len(binding.classes))
         planned = None
@@ -164,12 +166,12 @@ def _measured(
     # Second pass: the metrics of held-out rows.
     measuring = MetricsPass(rows, {spec.name: held_out}, spec.name, post_processing, chosen, request.options)
     with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
-        measured = spark.total(keyed, rows.reads, measuring, rows.name)
+        measured = total_of(keyed, rows.reads, measuring, rows.name)
     if not held_out:
         return measured, None
     # Third pass: their residuals. It needs the log-odds of the second.
     with stage(listener, f"looking at the residuals of {spec.name} on Spark"):
-        products = spark.total(keyed, rows.reads, ResidualsPass(measuring, measured.log_odds), rows.name)
+        products = total_of(keyed, rows.reads, ResidualsPass(measuring, measured.log_odds), rows.name)
     return measured, DriftBaseline.of_sums(measured.log_odds, products)
 
 

@@ -1,7 +1,7 @@
 """The passes over the rows of a fit on a cluster.
 
 A pass is a callable that turns the rows of one Spark task into a total; totals are added with ``+=``
-(`spark.session.total`). The pass is pickled to the workers, with the binding and whatever is known by then (folds,
+(`spark.totals.total_of`). The pass is pickled to the workers, with the binding and whatever is known by then (folds,
 fitted calibrators), and each total is pickled back. Rows are encoded anew in each pass, and none is kept.
 
 Three passes, because each needs the total of the one before:
@@ -39,7 +39,7 @@ from calcli.reports.drift_baseline import LogOdds, Products
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
 from calcli.reports.schema import RAW
-from calcli.spark import session as spark
+from calcli.spark.rows import KEY
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns
 from calcli.tables.load import encode_chunk
@@ -73,7 +73,7 @@ class KeyedRows:
 
     @property
     def reads(self) -> list[str]:
-        return [*bound_columns(self.binding, label=True, features=self.features), spark.KEY]
+        return [*bound_columns(self.binding, label=True, features=self.features), KEY]
 
     def of(
         self, frames: Iterable[pl.DataFrame], count: Count | None = None, scale: Scale | None = None
@@ -84,7 +84,7 @@ class KeyedRows:
             chunk = encode_chunk(frame, [self.binding], count, [scale], features=self.features)
             if chunk is not None:
                 (batch,), places = chunk
-                key = frame[spark.KEY].to_numpy().astype(np.int64)
+                key = frame[KEY].to_numpy().astype(np.int64)
                 key = key if places is None else key[places]
                 if self.unit is not None:
                     batch = replace(batch, units=Units(key % UNITS, column=self.unit))

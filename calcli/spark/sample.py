@@ -1,6 +1,6 @@
 """A sample of a table on a cluster, which one machine fits on, and the rows outside it, on which that is measured.
 
-Rows are drawn by their keys (`spark.session.with_keys`), so that the sample does not depend on how Spark reads them. It
+Rows are drawn by their keys (`spark.rows.with_keys`), so that the sample does not depend on how Spark reads them. It
 comes in the order of the keys. A table that is no larger than the sample comes whole.
 """
 
@@ -31,9 +31,11 @@ from calcli.metrics.catalog import MetricSpec
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import Measurements, class_weights, facts_of
 from calcli.reports.schema import RAW, DataFacts, ScoreSource, Seconds
-from calcli.spark import session as spark
 from calcli.spark.passes import KeyedRows, MetricsPass, MetricSums, ResidualsPass
+from calcli.spark.rows import KEY, KEYS, in_order, read_table, with_keys, with_own_keys
+from calcli.spark.session import spark_session
 from calcli.spark.table import example_of, refuse_auto_bins, scaled
+from calcli.spark.totals import total_of
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
@@ -131,11 +133,11 @@ class Sample:
             kinds,
         )
         with stage(listener, "measuring on the other rows on Spark"):
-            found = spark.total(self.others, rows.reads, measuring, name)
+            found = total_of(self.others, rows.reads, measuring, name)
             found.count.judge()
             if main is None:
                 return Measured(found, None)
-            products = spark.total(self.others, rows.reads, ResidualsPass(measuring, found.log_odds), name)
+            products = total_of(self.others, rows.reads, ResidualsPass(measuring, found.log_odds), name)
         return Measured(found, DriftBaseline.of_sums(found.log_odds, products))
 
 
@@ -196,8 +198,8 @@ def drawn(
     refuse_auto_bins(request.options)
     paths = paths_of(request.data, request.input_format, request.delimiter)
     name = ", ".join(paths)
-    with spark.session(request.master) as session:
-        table = spark.read(session, paths).drop(*flags.ignore)
+    with spark_session(request.master) as session:
+        table = read_table(session, paths).drop(*flags.ignore)
         example = example_of(table, name, flags, known)
         if unit is not None and unit not in table.columns:
             raise DataError(f"--resample-by: {unknown_name('column', unit, table.columns)}")
@@ -205,7 +207,7 @@ def drawn(
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
         leaving = outcome if unit is None else [column for column in table.columns if column != unit]
         with stage(listener, "drawing a sample on Spark"):
-            keyed = spark.with_keys(table, leaving, request.seed)
+            keyed = with_keys(table, leaving, request.seed)
             most = request.sample or default_rows(example)
             sample = draw(keyed, name, most, None if unit else binding.label, unit, request)
         yield sample
@@ -222,24 +224,24 @@ def draw(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | 
     parts = _parts(keyed, label)
     rows = sum(part.rows for part in parts.values())
     if rows <= most:
-        return Sample(_source(spark.in_order(keyed, spark.KEY), name))
+        return Sample(_source(in_order(keyed, KEY), name))
     if request.sample is None:
         most = min(most, int(SHARE * rows))
     of_key = rows / sum(part.keys for part in parts.values())
-    of_key_by_chance = rows / (spark.KEYS * -math.expm1(-rows / spark.KEYS))
+    of_key_by_chance = rows / (KEYS * -math.expm1(-rows / KEYS))
     if unit is None and of_key > COPIES * of_key_by_chance:
-        keyed, of_key = spark.with_own_keys(keyed, request.seed), 1.0
+        keyed, of_key = with_own_keys(keyed, request.seed), 1.0
     quotas = {value: max(1, round(most * part.rows / rows)) for value, part in parts.items()}
     # Somewhat more rows than that: how many there are below a key is not known exactly.
     limits = {value: _above(quota, parts[value].rows, of_key) for value, quota in quotas.items()}
-    frame = spark.in_order(keyed.filter(_below(limits, label)), spark.KEY)
+    frame = in_order(keyed.filter(_below(limits, label)), KEY)
     # No more than that.
     for value, quota in quotas.items():
-        key = (frame if label is None else frame.filter(pl.col(label).eq_missing(value)))[spark.KEY]
+        key = (frame if label is None else frame.filter(pl.col(label).eq_missing(value)))[KEY]
         if len(key) > quota:
             limits[value] = max(key[quota], key[0] + 1)
     kept = [
-        (pl.lit(True) if label is None else pl.col(label).eq_missing(value)) & (pl.col(spark.KEY) < limit)
+        (pl.lit(True) if label is None else pl.col(label).eq_missing(value)) & (pl.col(KEY) < limit)
         for value, limit in limits.items()
     ]
     frame = frame.filter(pl.any_horizontal(kept))
@@ -259,8 +261,8 @@ def _parts(keyed: DataFrame, label: str | None) -> dict[Any, _Part]:
     from pyspark.sql import functions
 
     by = [] if label is None else [_column(label).alias("label")]
-    keys = functions.approx_count_distinct(spark.KEY).alias("keys")
-    found = spark.in_order(keyed.groupBy(*by).agg(functions.count(functions.lit(1)).alias("rows"), keys), "rows")
+    keys = functions.approx_count_distinct(KEY).alias("keys")
+    found = in_order(keyed.groupBy(*by).agg(functions.count(functions.lit(1)).alias("rows"), keys), "rows")
     values = found["label"].to_list() if label is not None else [None]
     parts = {value: _Part(*of) for value, of in zip(values, found.select("rows", "keys").rows(), strict=True)}
     if not sum(part.rows for part in parts.values()):
@@ -271,7 +273,7 @@ def _parts(keyed: DataFrame, label: str | None) -> dict[Any, _Part]:
 def _above(quota: int, rows: int, of_key: float) -> int:
     """A key below which there are at least so many of the rows, as good as certainly; so many on average share one."""
     share = (quota + 5.0 * math.sqrt(quota * of_key) + 10.0 * of_key) / rows
-    return min(spark.KEYS, math.ceil(spark.KEYS * share))
+    return min(KEYS, math.ceil(KEYS * share))
 
 
 def _below(limits: Mapping[Any, int], label: str | None) -> Column:
@@ -282,7 +284,7 @@ def _below(limits: Mapping[Any, int], label: str | None) -> Column:
     for value, key in limits.items():
         here = functions.lit(True) if label is None else _column(label).eqNullSafe(functions.lit(value))
         limit = limit.when(here, functions.lit(key))
-    return functions.col(spark.KEY) < limit
+    return functions.col(KEY) < limit
 
 
 def _column(name: str) -> Column:
@@ -292,4 +294,4 @@ def _column(name: str) -> Column:
 
 
 def _source(frame: pl.DataFrame, name: str) -> Source:
-    return Source(frame.drop(spark.KEY).lazy(), name=name)
+    return Source(frame.drop(KEY).lazy(), name=name)

@@ -14,7 +14,8 @@ from calcli.metrics.base import Options
 from calcli.reports.groups import MOST_GROUPS
 from calcli.reports.measuring import label_rate
 from calcli.reports.schema import DataFacts
-from calcli.spark import session as spark
+from calcli.spark.rows import example_rows
+from calcli.spark.totals import total_of
 from calcli.state import Json
 from calcli.tables.arrays import numbers
 from calcli.tables.binding import label_column, with_scale
@@ -39,7 +40,7 @@ def example_of(
     names = [column for column in table.columns if column not in flags.ignore]
     label = label_column(names, flags, known, need=True)
     complete = dict.fromkeys(groups, MOST_GROUPS) | ({} if label is None else {label: MOST})
-    return Source(spark.like(table, complete).lazy(), name=name)
+    return Source(example_rows(table, complete).lazy(), name=name)
 
 
 def facts_of_sums(
@@ -63,7 +64,7 @@ def scaled(table: DataFrame, binding: Binding, name: str) -> Binding:
     """The binding with the scale of the whole table's weights, in a pass over them."""
     if binding.weight is None:
         return binding
-    sums = spark.total(table, [binding.weight], partial(_sums, binding.weight), name)
+    sums = total_of(table, [binding.weight], partial(_sums, binding.weight), name)
     return with_scale(binding, sums)
 
 

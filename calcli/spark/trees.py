@@ -34,9 +34,10 @@ from calcli.methods.mbct.kernels.predict import Walk
 from calcli.methods.mbct.mbct import Start, Whole, prepared, rows_of, weighted_rows
 from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows, cells_of_sums
 from calcli.numeric.moments import ScoreMoments
-from calcli.spark import session as spark
 from calcli.spark.passes import KeyedRows
+from calcli.spark.rows import KEY, with_keys
 from calcli.spark.sample import draw
+from calcli.spark.totals import in_blocks, persisted, sum_of_blocks
 from calcli.tables.binding import bind
 from calcli.tables.load import load
 
@@ -77,7 +78,7 @@ class PlanRows:
         """So many of the rows at most, and these with their features; there must be more."""
         binding = rows.binding
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        twice = spark.with_keys(keyed.withColumnRenamed(spark.KEY, FOLD), [*outcome, FOLD], request.seed + 1)
+        twice = with_keys(keyed.withColumnRenamed(KEY, FOLD), [*outcome, FOLD], request.seed + 1)
         sample = draw(twice, rows.name, most, binding.label, None, request)
         bound = bind(sample.source, replace(request.flags, ignore=(*request.flags.ignore, FOLD)))
         request.check_installed(request.sides.roles, len(bound.features))
@@ -113,7 +114,7 @@ def grown(
         plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
     boosting = plan.chosen.boosting
     with stage(listener, "growing trees on Spark"):
-        blocks = spark.in_blocks(keyed, rows.reads, _InBlocks(rows, plan.start, plan.coder, without))
+        blocks = in_blocks(keyed, rows.reads, _InBlocks(rows, plan.start, plan.coder, without))
         table = BlockRows(blocks, plan.coder.offsets, boosting.growth)
         try:
             trees = fit_trees(table, boosting, plan.chosen.trees)
@@ -155,8 +156,8 @@ class BlockRows:
 
     def __post_init__(self) -> None:
         self._first, self._walks = self.blocks, list[Walk]()
-        self.blocks = spark.kept(self.blocks)
-        mass, squares, weighted = spark.sum_of_blocks(self.blocks, _weights).tolist()
+        self.blocks = persisted(self.blocks)
+        mass, squares, weighted = sum_of_blocks(self.blocks, _weights).tolist()
         self._cells = cells_of_sums(self.offsets, mass, squares, weighted=weighted > 0)
         self._mass: float = mass
         self._begin()
@@ -170,7 +171,7 @@ class BlockRows:
         found: list[Splits] = []
         for part in spans(len(numbers), max(1, MOST_SUMS // self._root.size)):
             adding = _ByNode(Forest.of([tree], rule.link, 1.0).walk, numbers[part], self._cells, rule)
-            histograms = spark.sum_of_blocks(self.blocks, adding)
+            histograms = sum_of_blocks(self.blocks, adding)
             each = (searched.take(slice(place, place + 1)) for place in range(part.start, part.start + len(histograms)))
             found += [passes.splits_of(*pair, self._cells, rule) for pair in zip(histograms, each, strict=True)]
         return Splits.joined(found)
@@ -183,7 +184,7 @@ class BlockRows:
         self._walks.append(Forest.of([tree], link, rate).walk)
         anew = len(self._walks) % RENEWED == 0
         blocks, walks = (self._first, self._walks) if anew else (before, self._walks[-1:])
-        self.blocks = spark.kept(blocks.map(_Calibrating(list(walks), link)))
+        self.blocks = persisted(blocks.map(_Calibrating(list(walks), link)))
         self._begin()
         before.unpersist()
 
@@ -194,7 +195,7 @@ class BlockRows:
 
     def _begin(self) -> None:
         """Facts, loss and cells of all rows as they are."""
-        total = spark.sum_of_blocks(self.blocks, _AtRoot(self._cells, self.growth.rule))
+        total = sum_of_blocks(self.blocks, _AtRoot(self._cells, self.growth.rule))
         self.facts, self._log_loss, self._root = total.facts, math.fsum(total.losses), total.histogram
 
 

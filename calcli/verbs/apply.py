@@ -179,23 +179,24 @@ def _by_cluster(
     request: ApplyRequest, columns: Callable[[Source], tuple[AnyColumns, list[str]]], listener: Listener
 ) -> Applied:
     """Columns that are added on a cluster, by formulas where they have any."""
-    from calcli.spark import session as spark
-    from calcli.spark.columns import terms_of
+    from calcli.spark.columns import terms_of, write_with_added
+    from calcli.spark.rows import example_rows, read_table
+    from calcli.spark.session import spark_session
 
     paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
     if str(request.output) == "-":
         raise UsageError("--engine spark writes a directory", hint="name it with -o DIR")
-    with spark.session(request.master) as session:
-        table = spark.read(session, paths)
-        with open_source(spark.like(table)) as source:
+    with spark_session(request.master) as session:
+        table = read_table(session, paths)
+        with open_source(example_rows(table)) as source:
             added, kept = columns(source)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
         terms = terms_of(added) if isinstance(added, CalibratedColumns) else None
         with stage(listener, "calibrating on Spark"):
             stream = Stream(added, request.bad_rows)
-            return added, spark.apply(table, stream, kept, str(request.output), terms), None
+            return added, write_with_added(table, stream, kept, str(request.output), terms), None
 
 
 def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[AnyColumns, list[str]]:

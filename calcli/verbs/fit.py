@@ -36,10 +36,10 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     from calcli.spark.fit import checked
     from calcli.spark.fit import fit as fit_from_sums
     from calcli.spark.sample import drawn
-    from calcli.spark.session import session
+    from calcli.spark.session import spark_session
 
     checked(request)
-    with session(request.master):
+    with spark_session(request.master):
         found = fit_from_sums(request, listener)
         if found is not None:
             return found

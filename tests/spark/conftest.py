@@ -21,9 +21,9 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="session")
 def session() -> Iterator[Any]:
     """A session of this process, with workers of its own."""
-    from calcli.spark import session as spark
+    from calcli.spark.session import spark_session
 
-    with spark.session("local[2]") as found:
+    with spark_session("local[2]") as found:
         yield found
 
 

@@ -20,7 +20,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.spark import passes
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
-from calcli.spark.session import KEY, KEYS
+from calcli.spark.rows import KEY, KEYS
 from calcli.spark.table import _sums
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags

@@ -12,7 +12,7 @@ import pytest
 
 import calcli
 from calcli.fitting.contest import Evidence
-from calcli.spark.session import KEY
+from calcli.spark.rows import KEY
 from calcli.verbs.refit import EVIDENCE, STANDARD_ERRORS
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
 

@@ -12,7 +12,7 @@ import pytest
 import calcli
 import calcli.spark
 from calcli.errors import DataError, FileSystemError, UsageError
-from calcli.spark import session as spark
+from calcli.spark.rows import read_table
 from tests.support.samples import clicks
 from tests.support.shell import ROOT, blocks
 
@@ -111,5 +111,5 @@ def test_small_files_are_read_together(session: Any, tmp_path: Path) -> None:
     frame = pl.DataFrame({"logit": [0.0], "label": [1]})
     for place in range(200):
         frame.write_parquet(tmp_path / f"{place}.parquet")
-    table = spark.read(session, [str(tmp_path)])
+    table = read_table(session, [str(tmp_path)])
     assert table.rdd.getNumPartitions() == session.sparkContext.defaultParallelism

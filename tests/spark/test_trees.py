@@ -22,7 +22,7 @@ from calcli.methods.mbct.nodes import Growth
 from calcli.methods.mbct.search_grid import LINKS
 from calcli.methods.scaling import platt
 from calcli.spark import sample, trees
-from calcli.spark import session as spark
+from calcli.spark.rows import KEY, KEYS, with_keys
 from calcli.state import unprefixed
 from calcli.tables.load import load
 from calcli.tables.source import open_source
@@ -83,9 +83,9 @@ def test_trees_grow_on_all_rows_that_are_not_held_out(session: Any, few: None, t
     asked: dict[str, Any] = {"method": "mbct", "params": params, "flags": flags, "holdout": "0.25"}
     found = calcli.fit(table, **asked, output=tmp_path / "there", engine="spark")
     # The rows that were not held out.
-    keyed = spark.with_keys(session.read.parquet(table), ["label", "w"], 0)
-    key = pl.DataFrame(keyed.select("row", spark.KEY).toArrow()).sort("row")[spark.KEY].to_numpy()
-    fold = KeyedFolds(Holdout("share", share=0.25), spark.KEYS).of(key)
+    keyed = with_keys(session.read.parquet(table), ["label", "w"], 0)
+    key = pl.DataFrame(keyed.select("row", KEY).toArrow()).sort("row")[KEY].to_numpy()
+    fold = KeyedFolds(Holdout("share", share=0.25), KEYS).of(key)
     with open_source(frame.filter(fold != 0)) as source:
         batch = load(source, found.binding, features=True).batch
     assert found.model is not None

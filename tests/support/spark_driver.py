@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.main import main
-from calcli.spark import session as spark
+from calcli.spark.rows import KEY, read_table, with_keys
+from calcli.spark.session import spark_session
 
 
 def done(words: list[str]) -> dict[str, Any]:
@@ -37,8 +38,8 @@ def done(words: list[str]) -> dict[str, Any]:
 
 def keys(session: Any, paths: list[str], leaving: list[str], seed: int, output: str) -> dict[str, Any]:
     """The keys of rows beside their numbers, as Parquet."""
-    table = spark.with_keys(spark.read(session, paths), leaving, seed)
-    table.select("row_id", spark.KEY).write.parquet(output)
+    table = with_keys(read_table(session, paths), leaving, seed)
+    table.select("row_id", KEY).write.parquet(output)
     return {}
 
 
@@ -50,7 +51,7 @@ def query(session: Any, text: str, table: str, output: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with spark.session(sys.argv[1]) as found:
+    with spark_session(sys.argv[1]) as found:
         for line in sys.stdin:
             asked = json.loads(line)
             place = Path(asked.pop("answer"))

@@ -1,0 +1,150 @@
+"""Totals over the rows of a cluster: workers add up their tasks, the driver gets the sums.
+
+The workers get rows as Arrow batches (`mapInArrow`): these become frames of polars without a copy, and so the workers
+run the very code of one machine. What adds up is pickled into the task, and needs calcli there.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+import polars as pl
+import pyarrow as pa
+
+from calcli.errors import DataError
+from calcli.spark.rows import column_named, numbered, refuse_paths
+from calcli.spark.session import connected, failures
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, Row
+
+TOGETHER = 1 << 19
+"""Rows that a worker adds up at a time: sums are large, and made anew each time."""
+
+TASKS = 256
+"""So many tasks are expected where Spark does not tell their number."""
+
+Total = TypeVar("Total")
+AddUp: TypeAlias = Callable[[Iterator[pl.DataFrame]], Total]
+"""Makes a total of the rows of one task; totals have ``+=``, and both are pickled."""
+
+Block = TypeVar("Block")
+Encode: TypeAlias = Callable[[Iterator[pl.DataFrame]], Iterator[Block]]
+"""Makes blocks of the rows of one task; both are pickled."""
+
+
+def total_of(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: str) -> Total:
+    """The total of all rows, of which only the columns `reads` are read; `name` is that of the table.
+
+    Totals are always added in the order of the tasks: the same files give the same total to the last bit.
+    """
+    from pyspark.sql import functions
+
+    refuse_paths(table, reads)
+    place = functions.col("place")
+    with failures():
+        # On the workers: a total of each task,
+        columns = numbered(table.select(*map(column_named, reads)))
+        totals = columns.mapInArrow(functools.partial(_adding_up, add_up, list(reads)), "place int, total binary")
+        # and of groups of tasks, as many as there are tasks in each: all totals at once would be too much for here.
+        tasks = TASKS if connected(table.sparkSession) else columns.rdd.getNumPartitions()
+        groups = max(1, math.isqrt(tasks))
+        totals = totals.repartition(groups, place % groups).sortWithinPartitions(place)
+        # On the driver: the total of the groups, in the order of their first tasks.
+        packed = sorted(totals.mapInArrow(_joined, totals.schema).collect())
+    if not packed:
+        raise DataError(f"{name} has no rows")
+    whole: Total = functools.reduce(operator.iadd, (_unpacked(row["total"]) for row in packed))
+    return whole
+
+
+def _adding_up(add_up: AddUp[Any], names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker, from the Arrow batches of one task to a single row: the task's number and its total."""
+    from pyspark import TaskContext
+
+    frames = _larger(batch.rename_columns(names) for batch in batches)
+    first = next(frames, None)
+    task = TaskContext.get()
+    if first is None or task is None:  # an empty partition has no total
+        return
+    yield _as_row(task.partitionId(), add_up(chain([first], frames)))
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker, the total of a group of tasks, if there is one, and the number of its first task."""
+    rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
+    first = next(rows, None)
+    if first is not None:
+        totals = (_unpacked(packed.as_py()) for _, packed in chain([first], rows))
+        yield _as_row(first[0].as_py(), functools.reduce(operator.iadd, totals))
+
+
+def _as_row(place: int, total: object) -> pa.RecordBatch:
+    columns = {"place": pa.array([place], pa.int32()), "total": pa.array([_packed(total)], pa.binary())}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _packed(total: object) -> bytes:
+    """A total as bytes, compressed: most of its numbers are zeros."""
+    return zlib.compress(pickle.dumps(total), level=1)
+
+
+def _unpacked(packed: bytes) -> Any:
+    return pickle.loads(zlib.decompress(packed))
+
+
+def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """The rows in frames of `TOGETHER` rows or more: Spark's batches are small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in chain(batches, [None]):
+        if batch is not None and batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+        if waiting and (batch is None or rows >= TOGETHER):
+            yield cast("pl.DataFrame", pl.from_arrow(pa.Table.from_batches(waiting)))
+            waiting, rows = [], 0
+
+
+def in_blocks(table: DataFrame, reads: Sequence[str], encode: Encode[Block]) -> RDD[Block]:
+    """The rows as objects of Python that the workers make of them; only the columns `reads` are read."""
+    refuse_paths(table, reads)
+    columns = numbered(table.select(*map(column_named, reads)))
+    packed = columns.mapInArrow(functools.partial(_packing, encode, list(reads)), "block binary")
+    return packed.rdd.map(_unpacking)
+
+
+def _packing(encode: Encode[Any], names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker, from the Arrow batches of one task to a row for each block."""
+    for block in encode(_larger(batch.rename_columns(names) for batch in batches)):
+        yield pa.RecordBatch.from_pydict({"block": pa.array([pickle.dumps(block)], pa.binary())})
+
+
+def _unpacking(row: Row) -> Any:
+    return pickle.loads(row.block)
+
+
+def persisted(blocks: RDD[Block]) -> RDD[Block]:
+    """The blocks, which stay where they are made until `unpersist`: in memory, and beyond that on disk."""
+    from pyspark import StorageLevel
+
+    return blocks.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def sum_of_blocks(blocks: RDD[Block], add_up: Callable[[Iterable[Block]], Total]) -> Total:
+    """The total of all blocks, from the totals of the tasks, which have ``+``; in any order."""
+    with failures():
+        whole: Total = blocks.mapPartitions(functools.partial(_of_task, add_up)).treeReduce(operator.add)
+    return whole
+
+
+def _of_task(add_up: Callable[[Iterable[Any]], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    yield add_up(blocks)
