@@ -209,7 +209,8 @@ def _spark(stack: ExitStack) -> Engine:
     from pyspark.sql import SparkSession
 
     folder = _folder(stack)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "1g").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     stack.callback(session.stop)
