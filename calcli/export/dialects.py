@@ -1,7 +1,8 @@
 """What databases differ in: how texts compare and are written, what keeps a step apart, how much a statement may hold.
 
 sqlglot knows how each dialect quotes names and spells types and functions; what it does not know is here. A dialect is
-offered if it has an entry: "run" means that the tests run its statements on that engine, the others are only written.
+offered if it has an entry: "run" means that the tests run its statements on that engine or emulator, the others are
+only written.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Dialect:
         As sqlglot has it.
     engine
         On which the tests run its statements, with the version; empty where they are only written.
+    emulator
+        What the tests run its statements on in place of an engine.
     awkward
         A literal of a text with anything but `PLAIN` characters.
     plain
@@ -102,6 +105,7 @@ class Dialect:
 
     name: str
     engine: str = ""
+    emulator: str = ""
     awkward: Callable[[str], str] = _doubled
     plain: Callable[[str], str] = _doubled
     text: str = "CAST({} AS TEXT)"
@@ -144,6 +148,8 @@ class Dialect:
     @property
     def tested(self) -> str:
         """How far the statements of the dialect are tested, in words."""
+        if self.emulator:
+            return f"run on an emulator ({self.emulator})"
         return f"run on {self.engine}" if self.engine else "generated only"
 
 
@@ -259,6 +265,7 @@ _WRITTEN = (
     Dialect("redshift", awkward=_backslashed, text="CAST({} AS VARCHAR(MAX))", decimal_literals=True, excluding=True),
     Dialect(
         "snowflake",
+        emulator="fakesnow",
         awkward=_backslashed,
         text="CAST({} AS VARCHAR)",
         function=f"{_FUNCTION} DOUBLE AS $${{expression}}$$",

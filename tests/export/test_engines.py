@@ -257,6 +257,23 @@ def test_a_query_within_another_gives_the_same(
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
 
 
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Engine]:
+    with started("snowflake") as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPARK)
+def test_an_emulator_of_snowflake_gives_the_same(emulator: Engine, name: str, artifacts: Any, tmp_path: Path) -> None:
+    case = CASES[name]
+    artifact = artifacts(case)
+    emulator.load(case.rows)
+    query = ExportRequest(artifact, dialect="snowflake", shape="query", table=emulator.table, keep=("place",))
+    found = emulator.run(export(query)).sort("place")
+    assert difference(found, _applied(artifact, case.rows, tmp_path)) <= 1e-9
+
+
 def test_the_engine_is_as_new_as_the_dialect_says(engine: Engine) -> None:
     ask = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}.get(
         engine.dialect, "SELECT version()"
