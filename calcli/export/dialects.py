@@ -1,7 +1,8 @@
 """What databases differ in: how texts compare and are written, what keeps a step apart, how much a statement may hold.
 
 sqlglot knows how each dialect quotes names and spells types and functions; what it does not know is here. A dialect is
-offered if it has an entry: "run" means that the tests run its statements on that engine, the others are only written.
+offered if it has an entry: "run" means that the tests run its statements on that engine or emulator, the others are
+only written.
 """
 
 from __future__ import annotations
@@ -35,10 +36,6 @@ def _of_postgres(text: str) -> str:
     return "E" + _doubled(text.replace("\\", "\\\\")) if "\\" in text else _doubled(text)
 
 
-_backslashed_in_spark = partial(_hexadecimal, form="CAST(X'{}' AS STRING)")
-"""Spark substitutes `${x}` in any statement, and what a backslash is depends on its settings."""
-
-
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One dialect.
@@ -49,6 +46,8 @@ class Dialect:
         As sqlglot has it.
     engine
         On which the tests run its statements, with the version; empty where they are only written.
+    emulator
+        What the tests run its statements on in place of an engine.
     awkward
         A literal of a text with anything but `PLAIN` characters.
     plain
@@ -67,11 +66,17 @@ class Dialect:
     decimal_literals
         Whether 1e0 is an exact number, not a double.
     look_up
-        A value of a list, by the {values} as text and its {place} from 1 on; empty where there are no lists.
-    in_list
-        A number of such a list.
-    has_null_beyond
-        Whether a place beyond the list gives NULL.
+        A number of a {list}, by its {place} from 1 on; empty where there are no lists.
+    numbers
+        A list of numbers by its {values} as text and their {type}.
+    listing
+        A list of the terms `{}`.
+    gathered
+        The column `value` of all rows as a list, in the order of their `place`.
+    outside
+        Such a list, by the name `{}` of the step that makes it.
+    crossed
+        Whether each step that reads such a list is a product of its rows and of that one.
     slow_cases
         Whether a CASE of thousands of branches takes longer than to look places up, or more memory than there is.
     joins_lists
@@ -80,9 +85,6 @@ class Dialect:
         What a condition adds to a place: its {weight} where it holds.
     rows
         A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
-    unnested
-        A column of a small table of numbers within a query, by its {name}, {type} and {values} as a text; empty where
-        VALUES do.
     create
         A table by its {name}, its {columns} with types, and those that are its {key}.
     can_join
@@ -103,6 +105,7 @@ class Dialect:
 
     name: str
     engine: str = ""
+    emulator: str = ""
     awkward: Callable[[str], str] = _doubled
     plain: Callable[[str], str] = _doubled
     text: str = "CAST({} AS TEXT)"
@@ -112,13 +115,15 @@ class Dialect:
     function: str = ""
     decimal_literals: bool = False
     look_up: str = ""
-    in_list: str = "{}"
-    has_null_beyond: bool = False
+    numbers: str = "[{values}]"
+    listing: str = "[{}]"
+    gathered: str = ""
+    outside: str = "(SELECT numbers FROM {})"
+    crossed: bool = False
     slow_cases: bool = False
     joins_lists: bool = False
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
     rows: str = ""
-    unnested: str = ""
     create: str = "CREATE TABLE {name} ({columns})"
     can_join: bool = True
     excluding: bool = False
@@ -143,9 +148,23 @@ class Dialect:
     @property
     def tested(self) -> str:
         """How far the statements of the dialect are tested, in words."""
+        if self.emulator:
+            return f"run on an emulator ({self.emulator})"
         return f"run on {self.engine}" if self.engine else "generated only"
 
 
+# Spark substitutes `${x}` in any statement, and what a backslash is depends on its settings.
+_of_spark = partial(
+    Dialect,
+    awkward=partial(_hexadecimal, form="CAST(X'{}' AS STRING)"),
+    text="CAST({} AS STRING)",
+    look_up="GET({list}, {place} - 1)",
+    numbers="CAST(SPLIT('{values}', ',') AS ARRAY<{type}>)",
+    listing="ARRAY({})",
+    gathered="TRANSFORM(ARRAY_SORT(COLLECT_LIST(STRUCT(place, value))), one -> one.value)",
+    slow_cases=True,
+    excluding=True,
+)
 _KEYED = "CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))"
 _FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
 
@@ -156,9 +175,11 @@ _CHECKED = (
         most_columns=100_000,
         function="CREATE OR REPLACE MACRO {name}({names}) AS ({expression})",
         fence="OFFSET 0",
-        look_up="CAST('[{values}]' AS DOUBLE[])[{place}]",
-        unnested="UNNEST(CAST('[{values}]' AS {type}[])) AS {name}",
-        has_null_beyond=True,
+        look_up="{list}[{place}]",
+        numbers="CAST('[{values}]' AS {type}[])",
+        gathered="LIST(value ORDER BY place)",
+        outside="{}.numbers",
+        crossed=True,
         slow_cases=True,
         joins_lists=True,
         bit="CAST({test} AS INT) * {weight}",
@@ -172,9 +193,10 @@ _CHECKED = (
         text='CAST({} AS TEXT) COLLATE "C"',
         truth="CAST(CAST({} AS TEXT) AS BOOLEAN)",  # small integers have no cast of their own
         fence="OFFSET 0",
-        look_up="('{{{values}}}'::float8[])[{place}]",
-        unnested="UNNEST('{{{values}}}'::{type}[]) AS {name}",
-        has_null_beyond=True,
+        look_up="({list})[{place}]",
+        numbers="'{{{values}}}'::{type}[]",
+        listing="ARRAY[{}]",
+        gathered="ARRAY_AGG(value ORDER BY place)",
         bit="CAST({test} AS INT) * {weight}",
         function=f"{_FUNCTION} double precision LANGUAGE sql IMMUTABLE AS $$SELECT {{expression}}$$",
         decimal_literals=True,
@@ -212,26 +234,20 @@ _CHECKED = (
         # Steps that merge, as those of a LIMIT do, are computed anew at each CASE, so in all exponentially often; those
         # of a WHERE that counts rows do not merge.
         fence="WHERE rowNumberInAllBlocks() >= 0",
-        look_up="[{values}][{place}]",
+        look_up="{list}[{place}]",
+        gathered="arrayMap(one -> one.2, arraySort(groupArray((place, value))))",
         rows="(SELECT {columns} FROM (SELECT arrayJoin(CAST({values} AS Array(Tuple({types})))) AS calcli_row))",
         excluding=True,
         taken_bytes=262_144,
         settings="SET max_query_size = {size}, max_ast_elements = {size}, "
         "query_plan_max_optimizations_to_apply = 1000000",
     ),
-    Dialect(
+    _of_spark(
         "spark",
         "Spark 4",
         most_columns=100_000,
-        awkward=_backslashed_in_spark,
-        text="CAST({} AS STRING)",
         view="CREATE OR REPLACE TEMPORARY VIEW",
         function=f"{_FUNCTION} DOUBLE RETURN {{expression}}".replace("FUNCTION", "TEMPORARY FUNCTION"),
-        look_up="GET(ARRAY({values}), {place} - 1)",
-        in_list="{}D",
-        has_null_beyond=True,
-        slow_cases=True,
-        excluding=True,
     ),
 )
 _WRITTEN = (
@@ -244,17 +260,12 @@ _WRITTEN = (
         function=f"{_FUNCTION} FLOAT64 AS ({{expression}})",
         excluding=True,
     ),
-    Dialect(
-        "databricks",
-        awkward=_backslashed_in_spark,
-        text="CAST({} AS STRING)",
-        function=f"{_FUNCTION} DOUBLE RETURN {{expression}}",
-        excluding=True,
-    ),
+    _of_spark("databricks", function=f"{_FUNCTION} DOUBLE RETURN {{expression}}"),
     Dialect("presto", text="CAST({} AS VARCHAR)"),
     Dialect("redshift", awkward=_backslashed, text="CAST({} AS VARCHAR(MAX))", decimal_literals=True, excluding=True),
     Dialect(
         "snowflake",
+        emulator="fakesnow",
         awkward=_backslashed,
         text="CAST({} AS VARCHAR)",
         function=f"{_FUNCTION} DOUBLE AS $${{expression}}$$",

@@ -17,12 +17,14 @@ from sqlglot import exp
 
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.look_ups import by_look_ups
+from calcli.export.lists import Codes
+from calcli.export.look_ups import by_lists, by_look_ups
 from calcli.export.subexpressions import (
     bottom_up,
     depths,
     has_texts,
     inputs,
+    is_list,
     read_by,
     sizes,
     steps,
@@ -32,7 +34,7 @@ from calcli.export.subexpressions import (
     tree_paths,
 )
 from calcli.export.tree_joins import ROWS, Outside
-from calcli.export.writer import Writer, double, is_list, number
+from calcli.export.writer import Writer, cast, number
 from calcli.expressions import Term
 
 LARGEST = 40_000
@@ -48,7 +50,10 @@ DEEPEST = 60
 """How deep a step of a query may be nested, as `subexpressions.depths` counts: SQLite's parser keeps 100 symbols."""
 
 MOST_BRANCHES = 100
-"""In a query, a tree with more branches is joined as tables."""
+"""In a query, a tree with more branches is joined as tables, where the database has no lists."""
+
+MOST_UNLISTED = 30
+"""In a query, the leaf of a tree with more branches is found in lists, where the database has them."""
 
 MOST_JOINED = 40
 """Tables that one step joins: MariaDB takes 61."""
@@ -95,7 +100,7 @@ def with_tables(
     """Statements that make tables of large trees, named after `name`, and last the query that joins them."""
     outside = Outside(name)
     text = statement(*_query(outputs, dialect, table, kept, outside))
-    if dialect.is_too_long(text):
+    if dialect.is_too_long(text) and not dialect.look_up:
         outside = Outside(name, lookups=True)
         text = statement(*_query(outputs, dialect, table, kept, outside))
     made: list[str] = []
@@ -130,12 +135,13 @@ def _query(
             f"a query in {dialect.name} cannot give all columns but those of its own steps",
             hint="name those to pass through: --keep A,B, or --keep none",
         )
-    lists = dialect.slow_cases
-    outputs = by_look_ups(outputs) if lists else outputs
+    outputs = by_lists(outputs, MOST_UNLISTED) if dialect.look_up else outputs
+    outputs = by_look_ups(outputs) if dialect.slow_cases else outputs
     trees = [
         tree
         for tree in tree_paths(outputs.values(), MOST_BRANCHES)
-        if (dialect.can_join or (outside is not None and not has_texts(tree))) and not (lists and is_list(tree))
+        if (dialect.can_join or (outside is not None and not has_texts(tree)))
+        and not (dialect.look_up and is_list(tree))
     ]
     sums = sums_of_lookups(outputs.values(), MOST_JOINED) if outside is not None and outside.lookups else {}
     read = [name for name, _ in sorted(inputs(outputs.values()))]
@@ -146,7 +152,9 @@ def _query(
     passed = ["*"] if kept is None else [quoted(name, dialect) for name in dict.fromkeys([*kept, *read])]
     chosen = passed if kept is None else [quoted(name, dialect) for name in kept]
     # The steps, each with the columns of the one before that are still asked for.
-    apart = [*trees, *(one for one in bottom_up(outputs.values()) if id(one) in sums)]
+    apart = [*trees, *(one for one in bottom_up(outputs.values()) if id(one) in sums or isinstance(one, Codes))]
+    if outside is not None and dialect.crossed:
+        apart += outputs.values()  # the last step gives all columns but some, and a list would be one
     levels = steps(outputs.values(), [*apart, *too_deep(outputs.values(), DEEPEST, [*trees, *chain(*sums.values())])])
     asked = _last_asked(levels, list(outputs.values()))
     ctes: list[str] = []
@@ -162,11 +170,15 @@ def _query(
                     hint="export it to ONNX, or fit one with fewer parts, as clusters or classes",
                 )
             columns = ", ".join([*(f"{ROWS}.{name}" for name in selected), *added])
-            lines = [f"SELECT {columns}", f"FROM {source} AS {ROWS}", *tables, dialect.fence]
+            crossed = f"CROSS JOIN {writer.lists}" if dialect.crossed and f"{writer.lists}." in columns else ""
+            lines = [f"SELECT {columns}", f"FROM {source} AS {ROWS}", crossed, *tables, dialect.fence]
             source = f"{writer.stem}step_{len(ctes)}"
             ctes.append(f"{source} AS (\n" + "\n".join(filter(None, lines)) + "\n)")
             carried += group if kept is not None else []
         carried = [one for one in carried if asked.get(id(one), 0) > place]
+    if outside is not None and outside.numbers:
+        of_lists = quoted(f"{outside.name}_lists", dialect)
+        ctes.insert(0, f"{writer.lists} AS (\nSELECT {dialect.gathered} AS numbers\nFROM {of_lists}\n)")
     # What the query gives.
     if kept is None and ctes:
         chosen = [exp.Star(except_=[exp.Var(this=name) for name in writer.names.values()]).sql(dialect.name)]
@@ -227,7 +239,7 @@ def _constant(value: float | str | bool | None, dialect: Dialect) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(int(value)) if dialect.truth.startswith("{}") else str(value).upper()
-    return dialect.literal(value) if isinstance(value, str) else double(number(value), dialect)
+    return dialect.literal(value) if isinstance(value, str) else cast(number(value), dialect)
 
 
 def stem_of(known: Sequence[str]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from itertools import repeat
+from itertools import chain, repeat
 
+from calcli.export.lists import Codes, Entry
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -24,6 +25,9 @@ from calcli.expressions import (
     Switch,
     Term,
 )
+
+FEW = 4
+"""Up to so many cases are tested one after the other."""
 
 
 def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
@@ -92,7 +96,7 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
         case Arithmetic(_, left, right) | Compared(_, left, right):
             yield left
             yield right
-        case Function(_, arguments):
+        case Function(_, arguments) | Codes(arguments):
             yield from arguments
         case Choice(cases, otherwise):
             for condition, then in cases:
@@ -101,8 +105,7 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
             if otherwise is not None:
                 yield otherwise
         case Every(conditions) | Some(conditions):
-            for condition in conditions:
-                yield from _subterms(condition)
+            yield from chain.from_iterable(map(_subterms, conditions))
         case Steps(x, cuts, values, _):
             yield from repeat(x, len(cuts))
             yield from values
@@ -114,6 +117,8 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
         case Lookup(conditions, _):
             for place, condition in enumerate(conditions):
                 yield from list(_subterms(condition)) * (1 << place)
+        case Entry(place, numbers):
+            yield from (place, numbers) if isinstance(numbers, Codes) else (place,)
 
 
 def bottom_up(outputs: Iterable[Term]) -> list[Term]:
@@ -150,7 +155,7 @@ def depths(outputs: Iterable[Term]) -> dict[int, int]:
 
 def _own_depth(term: Term) -> int:
     match term:
-        case Arithmetic() | Function() | Input():
+        case Arithmetic() | Function() | Input() | Entry():
             return 3
         case Choice():
             return 6
@@ -168,7 +173,7 @@ def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Term] = ()) -> 
     """The terms that need a name so that nothing is nested deeper than `most`; `trees` are joined as tables."""
     deep: dict[int, int] = {}
     named: list[Term] = []
-    joined = {id(one) for tree in trees for one in (tree, *_switches(tree))}
+    joined = {id(one) for tree in trees for one in (tree, *switches(tree))}
     for term in bottom_up(outputs):
         parts = [part for part in _subterms(term) if not isinstance(part, Number | Input)]
         depth = _own_depth(term) + max((deep[id(part)] for part in parts), default=3)
@@ -182,11 +187,20 @@ def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Term] = ()) -> 
     return named
 
 
-def _switches(tree: Term) -> Iterator[Switch]:
+def switches(tree: Term) -> Iterator[Switch]:
+    """Those of a tree, each as often as it is in it."""
     if isinstance(tree, Switch):
         yield tree
         for one in (*tree.values, tree.otherwise):
-            yield from _switches(one)
+            yield from switches(one)
+
+
+def is_list(term: Switch) -> bool:
+    """Whether it gives numbers, more than a few, for the keys 0, 1, 2 and so on."""
+    values = (*term.values, term.otherwise)
+    return (
+        len(values) > FEW and term.keys == tuple(range(len(term.keys))) and all(isinstance(x, Number) for x in values)
+    )
 
 
 def is_choice_of_places(switch: Switch) -> bool:
@@ -217,7 +231,7 @@ def chosen(switch: Switch) -> Term:
 
 def has_texts(tree: Term) -> bool:
     """Whether any of its keys are texts."""
-    return any(isinstance(key, str) for one in _switches(tree) for key in one.keys[:1])
+    return any(isinstance(key, str) for one in switches(tree) for key in one.keys[:1])
 
 
 def tree_depth(tree: Term) -> int:

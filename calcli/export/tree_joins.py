@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 from calcli.export.dialects import Dialect
+from calcli.export.lists import Numbers
 from calcli.expressions import Number, Switch, Term
 
 Sql: TypeAlias = Any
@@ -26,6 +27,7 @@ Columns: TypeAlias = dict[str, str]
 NODES: Columns = {"node": "int", "asked": "int", "rest": "int"}
 BRANCHES: Columns = {"node": "int", "code": "int", "child": "int"}
 LEAVES: Columns = {"node": "int", "value": "double"}
+LISTS: Columns = {"place": "int", "value": "double"}
 
 ROWS = "calcli_rows"
 """The rows to which tables are joined."""
@@ -47,7 +49,8 @@ class _Level:
 class Outside:
     """Tables beside the query, which hold all trees: their nodes are numbered on, and joined under other names.
 
-    With `lookups` they hold the values of look-ups too.
+    With `lookups` they hold the values of look-ups too. Where a database has lists, all lists are one table, one after
+    the other.
     """
 
     name: str
@@ -55,7 +58,14 @@ class Outside:
     nodes: list[Row] = field(default_factory=list)
     branches: list[Row] = field(default_factory=list)
     leaves: list[Row] = field(default_factory=list)
+    numbers: list[float] = field(default_factory=list)
     known: int = 0
+
+    def added(self, numbers: Numbers) -> int:
+        """Add a list; gives how many numbers are before it."""
+        before = len(self.numbers)
+        self.numbers += numbers.tolist()
+        return before
 
     def rows(self) -> dict[str, tuple[Columns, int, list[Row]]]:
         """The tables by name: the columns with their types, how many of them are the key, and the rows."""
@@ -63,6 +73,7 @@ class Outside:
             f"{self.name}_nodes": (NODES, 1, self.nodes),
             f"{self.name}_branches": (BRANCHES | {"code": "double"}, 2, self.branches),
             f"{self.name}_leaves": (LEAVES, 1, self.leaves),
+            f"{self.name}_lists": (LISTS, 1, list(enumerate(self.numbers, start=1))),
         }
 
 
@@ -140,18 +151,12 @@ def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, tabl
     """A table of these rows, within the query unless they are in one outside."""
     if table is not None:
         return _outside(name, table)
-    kinds = [str(exp.DataType.build(kind).sql(dialect.name)) for kind in columns.values()]
-    cells = [[str(cell).strip("()") for cell in row] for row in rows]
     if dialect.rows:
+        kinds = [str(exp.DataType.build(kind).sql(dialect.name)) for kind in columns.values()]
+        cells = [[str(cell).strip("()") for cell in row] for row in rows]
         text = dialect.literal("[" + ",".join(f"({','.join(row)})" for row in cells) + "]")
         named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))
         return exp.Var(this=f"{dialect.rows.format(columns=named, values=text, types=', '.join(kinds))} AS {name}")
-    if dialect.unnested and "text" not in columns.values():
-        lists = (
-            dialect.unnested.format(name=column, type=kind, values=",".join(of_column))
-            for column, kind, of_column in zip(columns, kinds, zip(*cells, strict=True), strict=True)
-        )
-        return exp.Var(this=f"(SELECT {', '.join(lists)}) AS {name}")
     return exp.values(rows, alias=name, columns=tuple(columns))
 
 

@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from calcli.batch import FloatArray
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.subexpressions import chosen, has_texts, is_choice_of_places
+from calcli.export.lists import Codes, Entry, Numbers
+from calcli.export.subexpressions import FEW, chosen, has_texts, is_choice_of_places, is_list
 from calcli.export.tree_joins import Outside, joins, leaf_join
 from calcli.expressions import (
     Among,
@@ -39,9 +40,6 @@ from calcli.expressions import (
 DECIMALS = 15
 """Of the leaves of oblivious trees, whose sum is a log-odds."""
 
-FEW = 4
-"""Up to so many cases are tested one after the other."""
-
 _MOST = repr(sys.float_info.max)
 _FUNCTIONS: Mapping[str, Any] = {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}
 
@@ -56,6 +54,11 @@ class Writer:
     sums: Mapping[int, Sequence[Lookup]] = field(default_factory=dict)
     found: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def lists(self) -> str:
+        """The step that has the lists outside."""
+        return f"{self.stem}lists"
 
     def output(self, term: Term) -> str:
         return self._cast(self.written(term))
@@ -72,8 +75,7 @@ class Writer:
                 needed += [self._joined(one, self.outside) for one in found]
             if isinstance(term, Switch) and id(term) in trees:
                 outside = None if has_texts(term) else self.outside
-                written = self.written if self.dialect.unnested else self._last  # a list has a type already
-                more, value = joins(term, name, written, self.dialect, outside)
+                more, value = joins(term, name, self._last, self.dialect, outside)
                 needed += (join.sql(dialect=self.dialect.name) for join in more)
                 columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
             else:
@@ -92,10 +94,8 @@ class Writer:
         sql: str
         match node:
             # what is a column of the inner query already
-            case _ if id(node) in self.names:
-                sql = self.names[id(node)]
-            case _ if id(node) in self.found:
-                sql = self.found[id(node)]
+            case _ if (known := self.names.get(id(node), self.found.get(id(node)))) is not None:
+                sql = known
             case Number(value):
                 sql = number(value)
             case Input(name, role):
@@ -116,17 +116,28 @@ class Writer:
                 sql = self._switch(node)
             case Lookup(conditions, values):
                 sql = self._looked_up([self._condition(test) for test in conditions], shortened(values))
+            case Codes(parts):
+                sql = self.dialect.listing.format(", ".join(self._cast(self.written(part), "int") for part in parts))
+            case Entry():
+                sql = self._entry(node)
             case _:
                 raise TypeError(f"no term: {node!r}")
         return sql
+
+    def _entry(self, node: Entry) -> str:
+        place = str(int(node.place.value)) if isinstance(node.place, Number) else self.written(node.place)
+        if isinstance(node.numbers, Codes):
+            return self.dialect.look_up.format(list=self.written(node.numbers), place=place)
+        return self._listed(node.numbers, place)
 
     def _switch(self, node: Switch) -> str:
         if id(node.x) not in self.names and is_choice_of_places(node):
             return self.written(chosen(node))
         x = self._operand(node.x)
-        if self.dialect.has_null_beyond and is_list(node):
-            numbers = np.array([one.value for one in node.values if isinstance(one, Number)])
-            return f"COALESCE({self._listed(numbers, f'CAST({x} AS INT) + 1')}, {self.written(node.otherwise)})"
+        if self.dialect.look_up and is_list(node):
+            numbers = [one.value for one in (*node.values, node.otherwise) if isinstance(one, Number)]
+            place = self._function("least", [f"{self._cast(x, 'int')} + 1", str(len(numbers))])
+            return self._listed(np.array(numbers), place)
         texts = [self.written(value) for value in node.values]
         return self._switched(x, node.keys, texts, self._last(node.otherwise))
 
@@ -179,9 +190,15 @@ class Writer:
             return _halved(tests, [self._last(Number(value)) for value in values.tolist()])
         return self._listed(values, self._place(tests, 1))
 
-    def _listed(self, values: FloatArray, place: str) -> str:
-        texts = map(self.dialect.in_list.format, values.tolist())
-        return self.dialect.look_up.format(values=",".join(texts), place=place)
+    def _listed(self, numbers: Numbers, place: str) -> str:
+        """The number at a place of a list, which stands here or outside."""
+        kind = "int" if np.issubdtype(numbers.dtype, np.integer) else "double"
+        if self.outside is not None:
+            place = f"{self.outside.added(numbers)} + {place}"
+            found = self.dialect.look_up.format(list=self.dialect.outside.format(self.lists), place=place)
+            return self._cast(found, "int") if kind == "int" else found
+        values, typed = ",".join(map(str, numbers.tolist())), exp.DataType.build(kind).sql(self.dialect.name)
+        return self.dialect.look_up.format(list=self.dialect.numbers.format(values=values, type=typed), place=place)
 
     def _place(self, tests: Sequence[str], first: int) -> str:
         """The place of the value that the conditions choose, where that of the first value is `first`."""
@@ -213,8 +230,8 @@ class Writer:
         text = self.written(term)
         return f"{text}::float8" if self.dialect.decimal_literals and isinstance(term, Number) else text
 
-    def _cast(self, text: str) -> str:
-        return double(text, self.dialect)
+    def _cast(self, text: str, kind: str = "double") -> str:
+        return cast(text, self.dialect, kind)
 
     def _sql(self, node: Any) -> str:
         return str(node.sql(dialect=self.dialect.name))
@@ -228,14 +245,6 @@ def _halved(tests: Sequence[str], values: Sequence[str]) -> str:
     half = len(values) // 2
     passed, failed = _halved(others, values[half:]), _halved(others, values[:half])
     return f"CASE WHEN {test} THEN {passed} ELSE {failed} END"
-
-
-def is_list(term: Switch) -> bool:
-    """Whether it gives numbers, more than a few, for the keys 0, 1, 2 and so on."""
-    values = (*term.values, term.otherwise)
-    return (
-        len(values) > FEW and term.keys == tuple(range(len(term.keys))) and all(isinstance(x, Number) for x in values)
-    )
 
 
 def shortened(values: FloatArray) -> FloatArray:
@@ -260,6 +269,6 @@ def number(value: float) -> str:
     return f"(-{text})" if value < 0 else text
 
 
-def double(text: str, dialect: Dialect) -> str:
-    """A text as float64."""
-    return str(exp.Cast(this=exp.Var(this=text), to=exp.DataType.build("double")).sql(dialect=dialect.name))
+def cast(text: str, dialect: Dialect, kind: str = "double") -> str:
+    """A text as float64, or another type."""
+    return str(exp.Cast(this=exp.Var(this=text), to=exp.DataType.build(kind)).sql(dialect=dialect.name))

@@ -12,5 +12,8 @@ servers >/dev/null 2>&1 || echo "!!! PostgreSQL and MariaDB were not installed: 
 for package in 'psycopg[binary]' pymysql chdb azure-storage-blob; do
     timeout 600 python -m pip install "$@" "$package" >/dev/null || echo "!!! $package was not installed"
 done
+emulator=$VIRTUAL_ENV/fakesnow  # it asks for other versions of what calcli needs
+{ python -m venv "$emulator" && timeout 600 "$emulator/bin/pip" install fakesnow 'snowflake-connector-python<4.1'; } \
+    >/dev/null 2>&1 || { rm -rf "$emulator" && echo "!!! fakesnow was not installed"; }
 timeout 600 npm install --global --prefix "$VIRTUAL_ENV" azurite >/dev/null 2>&1 || echo "!!! azurite was not installed"
 exit 0

@@ -25,7 +25,7 @@ from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, calibrated_terms, export
 from tests.support.differences import LARGEST
 from tests.support.engines import Engine, started
-from tests.support.export import difference
+from tests.support.export import difference, with_trees_apart
 from tests.support.samples import breeds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the databases' own libraries
@@ -110,6 +110,7 @@ SPARK = (
     "dirichlet-4",
     "mbct-odds",
     "mbct-linear-joined",
+    "mbct-many-joined",
     "heterogeneous-classes",
     "boost-2",
     "ccl-2",
@@ -140,9 +141,11 @@ def _cases() -> Iterator[Case]:
         ("small", {"trees": "2", "depth": "2", "min_rows": "50"}, 2),
         ("linear", {"trees": "2", "depth": "3", "min_rows": "20", "link": "linear", "score_binning": "width"}, 2),
         ("classes", {"trees": "2", "depth": "2", "min_rows": "20"}, 3),
+        ("many", {"trees": "53", "depth": "2", "min_rows": "20"}, 2),
     ):
         fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
-        yield Case(f"mbct-{name}", "mbct", fitted, rows, params)
+        if name != "many":
+            yield Case(f"mbct-{name}", "mbct", fitted, rows, params)
         if name != "small":
             yield Case(f"mbct-{name}-joined", "mbct", fitted, rows, params, joined=True)
     for name, params, classes in (
@@ -222,7 +225,7 @@ def test_every_row_is_as_apply_has_it(
     if case.joined:
         if not DIALECTS[engine.dialect].can_join:
             pytest.skip("it takes trees as conditions alone")
-        monkeypatch.setattr(sql, "MOST_BRANCHES", 0)
+        with_trees_apart(monkeypatch)
     artifact, rows = artifacts(case), engine.holds(case.rows)
     expected = _applied(artifact, rows, tmp_path)
     engine.load(rows)
@@ -245,13 +248,30 @@ def test_a_query_within_another_gives_the_same(
     if engine.dialect == "spark":
         pytest.skip("other engines run it")
     if DIALECTS[engine.dialect].can_join:
-        monkeypatch.setattr(sql, "MOST_BRANCHES", 0)
+        with_trees_apart(monkeypatch)
     case = CASES[name]
     artifact, rows = artifacts(case), engine.holds(case.rows)
     engine.load(rows)
     query = export(ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",)))
     found = engine.run(f"SELECT * FROM ({query}\n) AS outer_query").sort("place")
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Engine]:
+    with started("snowflake") as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPARK)
+def test_an_emulator_of_snowflake_gives_the_same(emulator: Engine, name: str, artifacts: Any, tmp_path: Path) -> None:
+    case = CASES[name]
+    artifact = artifacts(case)
+    emulator.load(case.rows)
+    query = ExportRequest(artifact, dialect="snowflake", shape="query", table=emulator.table, keep=("place",))
+    found = emulator.run(export(query)).sort("place")
+    assert difference(found, _applied(artifact, case.rows, tmp_path)) <= 1e-9
 
 
 def test_the_engine_is_as_new_as_the_dialect_says(engine: Engine) -> None:
@@ -281,26 +301,31 @@ def test_a_view_holds_what_the_query_gives(engine: Engine, artifacts: Any, tmp_p
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
 
 
-@pytest.mark.parametrize("name", ["mbct-odds", "mbct-linear", "mbct-classes"])
+def _with_tables(engine: Engine, made: list[str], query: str) -> pl.DataFrame:
+    """The rows of a query that reads tables which other statements make."""
+    try:
+        for statement in made:
+            engine.execute(statement)
+        return engine.run(query).sort("place")
+    finally:
+        for one in ("nodes", "branches", "leaves", "lists"):
+            engine.execute(f"DROP TABLE IF EXISTS {quoted(f'calibrated_{one}', DIALECTS[engine.dialect])}")
+
+
+@pytest.mark.parametrize("name", ["mbct-many-joined", "mbct-linear", "mbct-classes"])
 def test_tables_beside_the_query_give_the_same(
     engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if engine.dialect == "spark" and name != "mbct-odds":
+    if engine.dialect == "spark" and name != "mbct-many-joined":
         pytest.skip("other engines run it")
-    monkeypatch.setattr(sql, "MOST_BRANCHES", 0)
+    with_trees_apart(monkeypatch)
     monkeypatch.setattr(sql, "MOST_INSERTED", 100)
     case = CASES[name]
     artifact, rows = artifacts(case), engine.holds(case.rows)
     engine.load(rows)
     request = ExportRequest(artifact, dialect=engine.dialect, shape="tables", table=engine.table, keep=("place",))
     *made, query = export(request).split(";\n")
-    try:
-        for statement in made:
-            engine.execute(statement)
-        found = engine.run(query).sort("place")
-    finally:
-        for one in ("nodes", "branches", "leaves"):
-            engine.execute(f"DROP TABLE IF EXISTS {quoted(f'calibrated_{one}', DIALECTS[engine.dialect])}")
+    found = _with_tables(engine, made, query)
     assert len(made) > 6
     assert "VALUES" not in query or DIALECTS[engine.dialect].can_join  # those of texts stay within
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
@@ -320,14 +345,9 @@ def test_what_would_be_too_long_as_one_query_is_kept_in_tables(
     monkeypatch.setitem(DIALECTS, engine.dialect, replace(dialect, most_bytes=1_000))
     engine.load(rows)
     *made, query = export(request).split(";\n")
-    try:
-        for statement in made:
-            engine.execute(statement)
-        found = engine.run(query).sort("place")
-    finally:
-        for one in ("nodes", "branches", "leaves"):
-            engine.execute(f"DROP TABLE IF EXISTS {quoted(f'calibrated_{one}', dialect)}")
-    assert f"JOIN {quoted('calibrated_leaves', dialect)}" in query
+    found = _with_tables(engine, made, query)
+    where = f"FROM {quoted('calibrated_lists', dialect)}", f"JOIN {quoted('calibrated_leaves', dialect)}"
+    assert where[not dialect.look_up] in query
     assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from calcli import expressions as terms
 from calcli.export import dialects, sql
-from calcli.export.look_ups import MOST_CUTS, by_look_ups
-from calcli.expressions import Input, Side, Steps, Term
+from calcli.export.look_ups import MOST_CUTS, by_lists, by_look_ups
+from calcli.export.subexpressions import tree_paths
+from calcli.expressions import Input, Number, Side, Steps, Switch, Term
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -41,3 +42,59 @@ def test_nothing_else_is_made_anew() -> None:
     assert found["few"] is outputs["few"]
     assert isinstance(many, Steps)
     assert not any(isinstance(one, Steps) and len(one.cuts) > 5 for one in sql.bottom_up(found.values()))
+
+
+def a_tree(rng: np.random.Generator, asked: dict[str, Term], depth: int) -> Term:
+    """Some branches end early, and some keys have none."""
+    if depth == 0 or rng.random() < 0.2:
+        return Number(float(rng.normal()))
+    name = rng.choice(sorted(asked))
+    keys = tuple(sorted(rng.choice(6, rng.integers(1, 5), replace=False).tolist()))
+    texts = tuple(f"it's {key}" for key in keys)
+    *values, rest = (a_tree(rng, asked, depth - 1) for _ in (*keys, 0))
+    return Switch(asked[name], texts if name == "text" else keys, tuple(values), rest)
+
+
+def walked(tree: Term, row: dict[str, float | str], asked: dict[str, Term]) -> float:
+    """The number of the leaf of a row, by the definition of a switch."""
+    while isinstance(tree, Switch):
+        name = next(name for name, term in asked.items() if term is tree.x)
+        below = dict(zip(tree.keys, tree.values, strict=True))
+        tree = below.get(row[name], tree.otherwise)  # type: ignore[call-overload]
+    assert isinstance(tree, Number)
+    return tree.value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_leaf_is_that_of_the_branches_that_a_row_takes(seed: int) -> None:
+    """Trees of any shape in one sum, and in what another tree asks for; codes beyond all keys."""
+    rng = np.random.default_rng(seed)
+    asked: dict[str, Term] = {"a": Input("a"), "b": Input("b"), "text": Input("text", "category")}
+    trees = [Switch(asked["a"], (1, 4), (a_tree(rng, asked, 3), Number(9.0)), a_tree(rng, asked, 3)) for _ in range(5)]
+    inner = Switch(asked["b"], (2, 3), (a_tree(rng, {"a": asked["a"]}, 1), Number(1.0)), Number(0.0))
+    outer_x = terms.choose(inner > 0.0, 1.0, 0.0) + 1.0
+    outer = Switch(outer_x, (0, 2), (Number(5.0), a_tree(rng, asked, 2)), trees[0])
+    outputs: dict[str, Term] = {"sum": terms.total(trees), "outer": outer}
+    found = by_lists(outputs, 0)
+    assert not tree_paths(found.values(), 6)  # but for texts as codes
+    numbers = rng.integers(0, 9, (200, 3))
+    rows = pl.DataFrame({"a": numbers[:, 0], "b": numbers[:, 1], "text": [f"it's {one}" for one in numbers[:, 2]]})
+    expected = []
+    for row in rows.to_dicts():
+        place = 2 if walked(inner, row, asked) > 0 else 1
+        last = {0: 5.0, 2: walked(outer.values[1], row, asked)}.get(place, walked(trees[0], row, asked))
+        expected.append((sum(walked(tree, row, asked) for tree in trees), last))
+    query = sql.query(found, dialects.find("duckdb"), "rows", [])
+    np.testing.assert_allclose(duckdb.sql(query).pl().to_numpy(), expected, rtol=1e-14)
+
+
+def test_a_tree_of_few_of_many_codes_stays_a_tree() -> None:
+    """Its lists would have a thousand entries for each of its nodes."""
+    x, y = Input("x"), Input("y")
+    below = [Switch(y, (999 - one,), (Number(1.0),), Number(float(one))) for one in range(99)]
+    tree = Switch(x, tuple(range(98)), tuple(below[1:]), below[0])
+    assert by_lists({"sparse": tree}, 0)["sparse"] is tree
+    rows = pl.DataFrame({"x": [0, 5, 98, 500], "y": [998, 1, 999, 999]})
+    assert len(rows) == 4
+    found = duckdb.sql(sql.query({"sparse": tree}, dialects.find("duckdb"), "rows", [])).pl()["sparse"].to_list()
+    assert sorted(found) == [1.0, 1.0, 1.0, 6.0]  # of x 0 the node is that of 998, of 98 and 500 that of 999

@@ -57,14 +57,17 @@ def sorted_in_duckdb(table: pl.DataFrame, request: ExportRequest) -> pl.DataFram
     return in_duckdb(table, request).sort("row")
 
 
-@pytest.mark.parametrize("branches", [10**6, 0], ids=["cases", "joins"])
+@pytest.mark.parametrize(
+    ("branches", "unlisted"), [(99**9, 99**9), (0, 99**9), (0, 0)], ids=["cases", "joins", "lists"]
+)
 @pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.slow
 def test_a_query_predicts_the_same(
-    here: Path, monkeypatch: pytest.MonkeyPatch, classes: int, link: str, branches: int
+    here: Path, monkeypatch: pytest.MonkeyPatch, classes: int, link: str, branches: int, unlisted: int
 ) -> None:
     monkeypatch.setattr(sql, "MOST_BRANCHES", branches)
+    monkeypatch.setattr(sql, "MOST_UNLISTED", unlisted)
     calcli.fit(shops(3000, classes), method="mbct", params={"link": link, **DEEP}, output="kept", holdout="none")
     table = shops(1200, classes, seed=1, unseen=True)
     assert_same(sorted_in_duckdb(table, ExportRequest("kept", **QUERY)), applied("kept", table))

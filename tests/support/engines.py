@@ -7,6 +7,7 @@ tests that need it are skipped under its name; `tests/export/engines.sh` install
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import sqlite3
@@ -209,7 +210,8 @@ def _spark(stack: ExitStack) -> Engine:
     from pyspark.sql import SparkSession
 
     folder = _folder(stack)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "1g").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     stack.callback(session.stop)
@@ -227,6 +229,69 @@ def _spark(stack: ExitStack) -> Engine:
     return Engine("spark", load, run, session.sql)
 
 
+FAKESNOW = Path(sys.prefix) / "fakesnow" / "bin" / "python"
+"""Of an environment of its own: it asks for other versions of what calcli needs."""
+
+_SNOWFLAKE = """
+import json, sys
+import fakesnow, snowflake.connector
+with fakesnow.patch():
+    cursor = snowflake.connector.connect(database="calcli", schema="tests").cursor()
+    for line in sys.stdin:
+        try:
+            cursor.execute(json.loads(line))
+            answer = [column[0] for column in cursor.description], cursor.fetchall()
+        except Exception as error:
+            answer = str(error)
+        print(json.dumps(answer, default=float), flush=True)
+"""
+
+
+def _snowflake(stack: ExitStack) -> Engine:
+    if not FAKESNOW.exists():
+        pytest.skip("no fakesnow in an environment of its own")
+    folder = _folder(stack)
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(FAKESNOW), "-W", "ignore", "-c", _SNOWFLAKE]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder, env=alone)
+    stack.enter_context(process)
+
+    def run(sql: str) -> pl.DataFrame:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(sql) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert not isinstance(answer, str), answer
+        names, rows = answer
+        return pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+
+    def load(frame: pl.DataFrame) -> None:
+        kinds = {pl.String: "VARCHAR", pl.Boolean: "BOOLEAN", pl.Float64: "DOUBLE"}
+        name = quoted(TABLE, DIALECTS["snowflake"])
+        columns = (
+            f"{quoted(one, DIALECTS['snowflake'])} {kinds.get(type(dtype), 'BIGINT')}"
+            for one, dtype in frame.schema.items()
+        )
+        run(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
+        run(f"INSERT INTO {name} VALUES " + ", ".join(map(_snowflake_row, frame.rows())))
+
+    return Engine("snowflake", load, run, run)
+
+
+def _snowflake_row(row: tuple[Any, ...]) -> str:
+    """The values as literals, which `CAST` makes of texts where they are no finite numbers."""
+
+    def literal(value: Any) -> str:
+        if isinstance(value, str):
+            return DIALECTS["snowflake"].literal(value)
+        if isinstance(value, float) and value - value != 0:
+            return f"CAST('{value}' AS DOUBLE)"
+        return "NULL" if value is None else str(value)
+
+    return f"({', '.join(map(literal, row))})"
+
+
 _STARTS: Mapping[str, Callable[[ExitStack], Engine]] = {
     "duckdb": _duckdb,
     "sqlite": _sqlite,
@@ -234,6 +299,7 @@ _STARTS: Mapping[str, Callable[[ExitStack], Engine]] = {
     "mysql": _mysql,
     "clickhouse": _clickhouse,
     "spark": _spark,
+    "snowflake": _snowflake,
 }
 
 
