@@ -54,6 +54,7 @@ def widened(gaps: FloatArray) -> float:
     square, cube = float(np.square(about).sum()), float((about**3).sum())
     if square == 0.0:
         return 1.0
-    bent = SHRUNK * cube / square**1.5 * float(gaps.sum()) / math.sqrt(float(np.square(gaps).sum()))
+    t = float(gaps.sum()) / math.sqrt(float(np.square(gaps).sum()))
+    bent = SHRUNK * t * cube / (square * math.sqrt(square))
     bent = min(0.0, max(_MOST_BENT, bent))
     return 1.0 / (1.0 + bent / 3.0 + bent**2 / 27.0)
