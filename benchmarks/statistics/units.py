@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     coverage(20 if quick else 300)
-    alarms(10 if quick else 100)
+    alarms(10 if quick else 300)
     fits(10 if quick else 100)
 
 

@@ -29,7 +29,9 @@ from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, SortedRows, dot
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.clustered import ClusterSums
+from calcli.metrics.paired import unit_sums
 from calcli.metrics.reduce import Reduction, combined, problems
+from calcli.metrics.unit_signs import widened
 from calcli.numeric.rng import stream
 from calcli.numeric.threads import threads as threads_allowed
 
@@ -212,7 +214,11 @@ class Resampler:
         self._errors: FloatArray | None = None
         self._if_negative: FloatArray = np.empty(0)
         self._if_positive: FloatArray = np.empty((0, 0))
+        self._widened = 1.0
         if scored.nothing is None:
+            if (top := scored.top).units is not None:
+                (gaps,) = unit_sums(top.units, self._weight * (top.label - top.prob))
+                self._widened = widened(gaps)
             for metric in chosen:
                 self._prepare(metric)
         self.names = {*self._rows, *self._blocks, *self._clusters, *(("mvce",) if self._errors is not None else ())}
@@ -269,12 +275,13 @@ class Resampler:
         return replicate | self._of_clusters(drawn, wanted)
 
     def signed(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
-        """The same where rows belong to units: with the gaps y - p of each as they are, or all with the other sign.
+        """The same where rows belong to units: with the gaps y - p of each as they are, or all with the other sign, and
+        greater where chance is (`unit_signs.widened`).
 
         Metrics over clusters of rows have none.
         """
         assert self.scored.units is not None
-        sign = np.where(uniform[self.scored.units] < 0.5, -1.0, 1.0)
+        sign = np.where(uniform[self.scored.units] < 0.5, -self._widened, self._widened)
         return self._relabelled(self.scored, lambda part: _turned(part, sign), wanted)
 
     def _relabelled(
@@ -317,7 +324,7 @@ class Resampler:
 
 
 def _turned(rows: Scored, sign: FloatArray) -> FloatArray:
-    """Labels in whose place the gaps have these signs; they may lie outside of 0 and 1."""
+    """Labels in whose place the gaps have these signs and sizes; they may lie outside of 0 and 1."""
     turned: FloatArray = rows.prob + sign * (rows.label - rows.prob)
     return turned
 

@@ -45,11 +45,16 @@ class FoldFits:
 
 
 def missing(sums: FloatArray) -> float:
-    """The variance of a mean that a sum over independent rows, or units, leaves out.
+    """The variance of a mean that a sum over independent rows, or units, leaves out: that of all S_k A S_l, k != l.
 
-    The sums of fold k by the calibrators of the other folds l differ by S_k A S_l.
+    What is left of the sums without the effects of fold and calibrator is c_k A c_l, with c_k = S_k less the mean of S:
+    a calibrator has seen all folds but one, so that what it does on them is no S_k A S_l by itself. Of normal S, the
+    squares of c_k A c_l about their mean add up to less than those of S_k A S_l, by the factor below. Only what is the
+    same in k and l counts, because it is their covariance that is missing.
     """
     count = len(sums)
-    others = ~np.eye(count, dtype=np.bool_)
-    mean = sums.mean(axis=1, where=others, keepdims=True)
-    return float(np.square(sums - mean).sum(where=others)) * (count - 1) / (count - 2)
+    left = sums - sums.mean(axis=0) - sums.mean(axis=1, keepdims=True) + sums.mean()
+    both = ((left + left.T) / 2.0)[~np.eye(count, dtype=np.bool_)]
+    rest = count - 1
+    factor = count**2 * rest / ((rest - 1) * (rest**2 + rest + 2))
+    return factor * float(np.square(both - both.mean()).sum())

@@ -42,6 +42,24 @@ def test_half_the_variance_of_a_gain_of_nothing_is_missing_from_the_sum_over_row
     assert 0.93 <= held.mean() <= 0.99
 
 
+@pytest.mark.parametrize(("folds", "groups"), [(3, 1), (5, 1), (5, 4), (10, 2)])
+def test_of_means_of_normal_labels_it_is_the_covariance_of_the_folds(folds: int, groups: int) -> None:
+    """The error of fold k is -2 / n times the sum over groups of Y_k, the sum of its labels, and the mean of the rest.
+
+    So its covariance with that of fold l is 4 / n^2 times the sum over groups of (E Y_k Y_l)^2 / n_k^2 (m - 1)^2.
+    """
+    each = 12 // groups
+    place, group = np.repeat(np.arange(folds), 12), np.tile(np.repeat(np.arange(groups), each), folds)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(2000):
+        label = rng.normal(size=len(place))
+        sums = np.bincount(group * folds + place, label, groups * folds).reshape(groups, folds)
+        means = (sums.sum(axis=1, keepdims=True) - sums) / (each * (folds - 1))
+        fits = FoldFits(tuple(mean[group] for mean in means.T))
+        found.append(missing(fits.sums(Scored(label, means[group, place]), Folds(place, folds), square)))
+    assert np.mean(found) == pytest.approx(4.0 * groups * folds / ((folds - 1) * len(place) ** 2), rel=0.1)
+
+
 def test_some_of_the_rows_and_all_weights_twice_as_large_say_the_same() -> None:
     label = np.tile(np.random.default_rng(0).normal(size=ROWS), 2)
     place = np.tile(PLACE, 2)

@@ -144,6 +144,30 @@ def test_signs_are_drawn_by_unit() -> None:
     assert set(np.bincount(many)) == {3}
 
 
+def test_chance_is_greater_where_the_sum_of_skewed_gaps_is_low() -> None:
+    """By as much as Hall's transformation makes t less."""
+    gaps = np.random.default_rng(5).exponential(size=30) - 1.2
+    t, skew = gaps.sum() / np.sqrt(np.square(gaps).sum()), 0.75 * stats.skew(gaps) / np.sqrt(30)
+    assert t < 0.0 < skew
+    assert unit_signs.widened(gaps) == pytest.approx(t / (((1.0 + skew * t / 3.0) ** 3 - 1.0) / skew), rel=1e-9)
+    assert unit_signs.widened(-7.0 * gaps) == pytest.approx(unit_signs.widened(gaps), rel=1e-9)
+    assert unit_signs.widened(gaps + 0.6) == 1.0  # its sum is high
+    assert unit_signs.widened(np.full(5, -1.0)) == 1.0
+    wide, plain = (unit_signs.signed(table[:, None], 50, 0) for table in (gaps, gaps + 0.6))
+    signs = unit_signs.signed(np.eye(30), 50, 0)
+    np.testing.assert_allclose(wide[:, 0], unit_signs.widened(gaps) * (signs @ gaps))
+    np.testing.assert_allclose(plain[:, 0], signs @ (gaps + 0.6))
+
+
+def test_gaps_that_are_skewed_are_called_off_as_often_as_others() -> None:
+    rng, off = np.random.default_rng(0), []
+    for seed in range(2000):
+        gaps = rng.exponential(size=(40, 1)) - 1.0
+        drawn = np.abs(unit_signs.signed(gaps, 199, seed))
+        off.append(np.count_nonzero(drawn >= abs(gaps.sum())) < 10)  # p = (1 + count) / 200 <= 0.05
+    assert 0.035 <= np.mean(off) <= 0.06  # 0.005 is a standard deviation; 0.07 by signs alone
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_gaps_of_units_add_up_to_those_of_the_cells(weighted: bool) -> None:
     rows = replace(rows_of(3000, weighted=weighted), clusters=None)
