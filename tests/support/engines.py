@@ -213,6 +213,8 @@ def _spark(stack: ExitStack) -> Engine:
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", "1g").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+    # Else Spark keeps the plans of the last thousand statements, as texts of megabytes.
+    builder = builder.config("spark.sql.maxPlanStringLength", "1000").config("spark.sql.ui.retainedExecutions", "1")
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     stack.callback(session.stop)
     session.sparkContext.setLogLevel("OFF")
