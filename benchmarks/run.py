@@ -112,8 +112,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "export", "speed/export.py", "Exported statements on databases",
-        "How far from `apply`, how long, and how many characters.",
-        ("--engines", "duckdb,postgres,sqlite,mysql,clickhouse"), ("duckdb", "chdb", "sqlglot"),
+        "How far from `apply`, how long, and how many characters.", peers=("duckdb", "chdb", "sqlglot", "pyspark"),
     ),
     Benchmark(
         "arena", "arena/arena.py", "The arena",
