@@ -8,7 +8,7 @@ cannot be told apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
 from calcli.numeric.folds import Split, in_turn, splits_of_units, tested
+from calcli.numeric.folds import held_out as some_rows
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import folds_by_row
@@ -30,7 +31,14 @@ from calcli.state import Json, State, nest, unnest
 
 POOL, IDENTITY = "pool", "identity"
 
+MOST_ROWS = 200_000
+"""Members are weighed on a sample of so many rows, and those that are kept are fitted on all: more rows do not change
+the weights."""
+
 FOLDS = 5
+
+CROSS_VALIDATED_ROWS = 50_000
+"""Up to so many rows each fold is held out in turn, above it one: 10,000 rows tell members apart well enough."""
 
 PRIOR = 1.0
 """The Dirichlet prior has the density of w_1^a .. w_M^a with a = `PRIOR` / M: as if one more row had been predicted
@@ -47,18 +55,27 @@ _STEPS, _STILL = 100, 1e-9
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = batch if batch.weight is None else batch.take(batch.weight > 0)  # others would be dealt into folds too
-    splits = _splits(batch, seed) if params["weights"] == "auto" else []
-    settled = {
-        spec.name: calibrator.settle(spec, batch, spec.resolve(), splits, seed=seed) for spec in _asked(params, batch)
-    }
-    members = {name: one.fitted for name, one in settled.items()}
+    asked = _asked(params, batch)
     if params["weights"] != "auto":
+        members = _fitted(asked, batch, seed)
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
+    some = batch
+    if sampled := len(batch) > MOST_ROWS:
+        some = batch.take(some_rows(len(batch), MOST_ROWS / len(batch), stream(seed, "selection")))
+    splits = _splits(some, seed)
     if not splits:
-        return mixture(members, {IDENTITY: 1.0}, {})
-    rows, held_out = predicted_out_of_fold(settled, batch, splits, seed)
+        return mixture(_fitted([catalog.find(IDENTITY)], batch, seed), {IDENTITY: 1.0}, {})
+    settled = {spec.name: calibrator.settle(spec, some, spec.resolve(), splits, seed=seed) for spec in asked}
+    rows, held_out = predicted_out_of_fold(settled, some, splits, seed)
     weights = weigh(held_out, rows.labels, rows.weight, most=int(number(params, "most")))
+    members = {name: settled[name].fitted for name in weights}
+    if sampled:
+        members = _fitted([member.spec for member in members.values()], batch, seed)
     return mixture(members, weights, held_out_losses(held_out, weights, rows.labels, rows.weight))
+
+
+def _fitted(specs: Iterable[MethodSpec], batch: Batch, seed: int) -> dict[str, FittedMethod]:
+    return {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in specs}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -199,9 +216,10 @@ def _splits(batch: Batch, seed: int) -> list[Split]:
     """Folds of rows or of units; none where fewer scores differ."""
     if len(np.unique(batch.score, axis=0)) < FOLDS:
         return []
+    most = FOLDS if len(batch) <= CROSS_VALIDATED_ROWS else 1
     if batch.units is not None:
-        return splits_of_units(batch.units, FOLDS, stream(seed, "pool"))
-    return in_turn(folds_by_row(batch.score, FOLDS, seed, "pool"), FOLDS)
+        return splits_of_units(batch.units, FOLDS, stream(seed, "pool"), most)
+    return in_turn(folds_by_row(batch.score, FOLDS, seed, "pool"), most)
 
 
 def _asked(params: Params, batch: Batch) -> list[MethodSpec]:

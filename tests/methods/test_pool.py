@@ -83,6 +83,31 @@ def test_it_finds_what_one_method_alone_does_not() -> None:
     assert fitted.explain(["0", "1"])[0].rows[0][1] == pytest.approx(max(fitted.state.arrays["weights"]))
 
 
+def test_of_many_rows_some_weigh_the_members_and_all_fit_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "MOST_ROWS", 500)
+    batch = rows(2000)
+    fitted = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,mbct"}))
+    names = [str(name) for name in fitted.state.params["members"]]
+    each = [calibrator.fit(catalog.find(name), batch, catalog.find(name).resolve()).predict(batch) for name in names]
+    np.testing.assert_allclose(fitted.predict(batch), fitted.state.arrays["weights"] @ each, rtol=1e-12)
+    # The held-out losses, which chance moves by some .02 nats, are those of 500 rows.
+    losses = fitted.state.params["losses"]
+    assert losses["pool"] < losses["identity"]
+    monkeypatch.setattr(pool, "MOST_ROWS", 5000)
+    whole = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,mbct"})).state.params["losses"]
+    assert losses != whole
+    assert losses == pytest.approx(whole, abs=0.08)
+
+
+def test_of_more_rows_one_fold_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, judged = rows(1000), []
+    monkeypatch.setattr(pool, "held_out_losses", lambda *given: judged.append(len(given[2])) or {})
+    calibrator.fit(POOL, batch, POOL.resolve({"members": "platt"}))
+    monkeypatch.setattr(pool, "CROSS_VALIDATED_ROWS", 900)
+    calibrator.fit(POOL, batch, POOL.resolve({"members": "platt"}))
+    assert judged == [1000, 200]
+
+
 def test_what_cannot_be_a_member_is_said() -> None:
     for members, sentence in (("platt,recal", "recal"), ("platt,pool", "pool"), ("plat", "platt")):
         with pytest.raises(UsageError, match=sentence):
