@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -275,11 +276,13 @@ def test_a_reader_that_two_writers_overtook_reads_the_newest(tmp_path, monkeypat
 def test_a_reader_that_is_always_overtaken_gives_up(tmp_path, monkeypatch):
     put(tmp_path, 1)
     seeds = iter(range(10**6))
-    real = store._manifest_bytes
-    monkeypatch.setattr(
-        store, "_manifest_bytes", lambda path: real(path).replace(b'"seed": 1', b'"seed": 1' + b"%d" % next(seeds))
-    )
-    monkeypatch.setattr(store, "_load", lambda *_, **__: files.read(tmp_path / "vanished"))
+    real = store.generation.manifest_bytes
+
+    def newer(path: Path) -> bytes:
+        return real(path).replace(b'"seed": 1', b'"seed": 1' + b"%d" % next(seeds))
+
+    monkeypatch.setattr(store.generation, "manifest_bytes", newer)
+    monkeypatch.setattr(store.generation, "load", lambda *_, **__: files.read(tmp_path / "vanished"))
     with pytest.raises(ArtifactError, match="was replaced 100 times"):
         store.read(tmp_path)
 

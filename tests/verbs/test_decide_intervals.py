@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.artifacts import store
+from calcli.artifacts import generation, store
 from calcli.cli.main import main
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.errors import ArtifactError, DataError, UsageError
@@ -158,8 +158,8 @@ def test_a_verb_reads_an_artifact_once(here: Path, monkeypatch: pytest.MonkeyPat
     else:
         table = forecasts(300, 0)
         calcli.decide(table, intervals=0.9, prediction="forecast", output="p")
-    reads, read = list[object](), store._manifest_bytes
-    monkeypatch.setattr(store, "_manifest_bytes", lambda path: reads.append(path) or read(path))
+    reads, read = list[object](), generation.manifest_bytes
+    monkeypatch.setattr(generation, "manifest_bytes", lambda path: reads.append(path) or read(path))
     for verb in (
         lambda: calcli.evaluate(table, artifacts=("p",)),
         lambda: calcli.apply("p", table, "out.parquet"),

@@ -1,0 +1,148 @@
+"""One generation of an artifact: a manifest and the payloads that it names, read and checked wherever they are."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from calcli import files
+from calcli.artifacts import codecs
+from calcli.artifacts.codecs import File
+from calcli.artifacts.manifest import (
+    COPY_AGAIN,
+    MANIFEST,
+    Manifest,
+    hash_in_name,
+    is_old_manifest,
+    is_payload,
+    old_manifest_name,
+)
+from calcli.artifacts.upgrade import claims_to_be_ours
+from calcli.errors import ArtifactError, FileSystemError, nearest
+from calcli.places import Url, stores
+from calcli.state import State
+
+LOCK = ".lock"
+"""The file that a writer of a directory holds."""
+
+ELSEWHERE = "choose another directory, or move this one away"
+
+_MOST_NEIGHBOURS = 1000
+
+
+def exists(place: Path | Url) -> bool:
+    """Whether there is an artifact, damaged or not."""
+    path = place / MANIFEST
+    if isinstance(path, Url):
+        return stores.version(path) is not None
+    with suppress(OSError):
+        return path.is_file()
+    return False
+
+
+def manifest_bytes(directory: Path | Url) -> bytes:
+    """The current manifest, or an `ArtifactError` that says what is at `directory` instead."""
+    try:
+        return _checked(directory / MANIFEST)
+    except FileNotFoundError:
+        raise ArtifactError(_nothing_at(directory), hint="calcli fit makes one") from None
+
+
+def load(directory: Path | Url, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
+    """All states of a generation. A missing payload is a `FileNotFoundError`."""
+    by_role: dict[str, list[File]] = {}
+    for payload in manifest.payloads:
+        data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint)
+        by_role.setdefault(payload.role, []).append(File(payload, data))
+    return decoded(by_role, directory, hint)
+
+
+def decoded(by_role: Mapping[str, list[File]], place: Path | Url, hint: str) -> dict[str, State]:
+    """The states in the files of each role."""
+    try:
+        return {role: codecs.decode(encoded) for role, encoded in by_role.items()}
+    except ValueError as error:
+        raise ArtifactError(f"{place} is damaged: {error}", hint=hint) from None
+
+
+def previous(directory: Path | Url, manifest: Manifest) -> Manifest | None:
+    """The manifest of the previous generation."""
+    if manifest.previous is None:
+        return None
+    path = directory / manifest.previous
+    try:
+        return Manifest.from_json(_checked(path, sha256=hash_in_name(path.name)), str(path))
+    except FileNotFoundError:
+        raise ArtifactError(f"{path}, the previous generation, is missing", hint=COPY_AGAIN) from None
+
+
+def needed(directory: Path | Url, manifest: Manifest) -> set[str | None]:
+    """The names of the two generations."""
+    older = previous(directory, manifest)
+    payloads = {payload.name for kept in (manifest, older) if kept for payload in kept.payloads}
+    return {MANIFEST, manifest.previous, *payloads}
+
+
+def succeeding(manifest: Manifest, current: bytes | None, keep: Callable[[str, bytes], None]) -> Manifest:
+    """The manifest with the `current` one, which is kept under a name of its own, as the previous generation."""
+    if current is None:
+        return replace(manifest, previous=None)
+    name = old_manifest_name(hashlib.sha256(current).hexdigest())
+    keep(name, current)
+    return replace(manifest, previous=name)
+
+
+def way_back(directory: Path | Url, manifest: Manifest) -> str:
+    """The hint for a damaged generation."""
+    if manifest.previous is None:
+        return COPY_AGAIN
+    return f"{COPY_AGAIN}, or go back to the previous one: calcli refit {shlex.quote(str(directory))} --rollback"
+
+
+def check_ours(directory: Path | Url, current: bytes) -> None:
+    """Refuse to replace a manifest that is not ours."""
+    if not claims_to_be_ours(current):
+        raise FileSystemError(f"{directory} is not an artifact: its {MANIFEST} is not calcli's", hint=ELSEWHERE)
+    try:
+        Manifest.from_json(current, str(directory / MANIFEST))
+    except ArtifactError as error:
+        raise ArtifactError(f"{directory} cannot be replaced: {error.message}", hint=ELSEWHERE) from None
+
+
+def is_our_name(name: str) -> bool:
+    return name in (MANIFEST, LOCK) or is_payload(name) or is_old_manifest(name)
+
+
+def _nothing_at(directory: Path | Url) -> str:
+    if isinstance(directory, Url):
+        return f"there is no artifact {directory}"
+    if directory.is_dir():
+        return f"{directory} is not an artifact: it holds no {MANIFEST}"
+    if directory.exists():
+        return f"{directory} is a file; an artifact is a directory"
+    try:
+        neighbours = islice(directory.absolute().parent.iterdir(), _MOST_NEIGHBOURS)
+        artifacts = [path.name for path in neighbours if exists(path)]
+    except OSError:
+        artifacts = []
+    match = nearest(directory.name, artifacts)
+    return f"there is no artifact {directory}" + (f"; did you mean {directory.with_name(match)}?" if match else "")
+
+
+def _checked(path: Path | Url, *, size: int | None = None, sha256: str | None = None, hint: str = COPY_AGAIN) -> bytes:
+    """`files.read` with the errors of a reader of artifacts; a `FileNotFoundError` passes."""
+    try:
+        if isinstance(path, Url):
+            return files.undamaged(stores.read(path).data, size=size, sha256=sha256)
+        return files.read(path, size=size, sha256=sha256)
+    except files.DamagedFileError as error:
+        raise ArtifactError(f"{path} is damaged: {error}", hint=hint) from None
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+    except OSError as error:
+        raise FileSystemError(f"cannot read {path}: {error.strerror}") from error
