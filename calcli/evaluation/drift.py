@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray, IntArray, LabelArray
+from calcli.batch import FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
@@ -45,8 +45,8 @@ from calcli.numeric.e_process import (
 )
 from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline, each_class
+from calcli.reports.groups import TableRows
 from calcli.state import Json
-from calcli.tables.source import Source
 
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""
@@ -230,14 +230,14 @@ def observe(
 
 
 def rows_of(
-    source: Source,
-    row_numbers: IntArray | None,
+    table: TableRows,
     prob: FloatArray,
     label: LabelArray,
     weight: FloatArray | None,
     promises: Promises | None = None,
 ) -> Callable[[frozenset[str]], NewRows | None]:
-    """The new rows of a table in memory: `row_numbers` are those of the rows in it, None if they are all of it."""
+    """The new rows of a table in memory."""
+    source, row_numbers = table.source, table.row_numbers
 
     def new_rows(known: frozenset[str]) -> NewRows | None:
         new = source.rows_in(known)

@@ -25,12 +25,12 @@ from calcli.fitting.model import Model
 from calcli.fitting.policies import measured_rows
 from calcli.fitting.splits import Mask
 from calcli.places import folder
-from calcli.reports.groups import Numbered, in_units
+from calcli.reports.groups import TableRows, in_units
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
 from calcli.tables.load import load
-from calcli.tables.source import Source, open_source
+from calcli.tables.source import open_source
 from calcli.tables.training_binding import bind_unscored
 
 REPLICATES = 1000
@@ -40,9 +40,8 @@ REPLICATES = 1000
 def measured_policies(
     request: EvaluateRequest,
     named_scores: NamedScores,
-    source: Source,
     rows: BufferedScores,
-    loaded: Numbered,
+    table: TableRows,
     units: Units | None,
 ) -> tuple[dict[str, Json], ...]:
     """The report's `decisions`: the numbers of each policy, and the test of its promise."""
@@ -51,7 +50,7 @@ def measured_policies(
         policy = None if (model := named_scores.models.get(candidate.name)) is None else model.policy
         if model is None or policy is None:
             continue
-        group, beside = measured_rows(source, loaded, policy.rule)
+        group, beside = measured_rows(table, policy.rule)
         found, promise = measure(
             policy,
             Rows(candidate.prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding)),
@@ -64,13 +63,13 @@ def measured_policies(
 
 
 def promises_of(
-    model: Model, prob: FloatArray, source: Source, rows: BufferedScores, loaded: Numbered, units: Units | None
+    model: Model, prob: FloatArray, rows: BufferedScores, table: TableRows, units: Units | None
 ) -> Promises | None:
     """What the policy of a model promises of some of the rows; None where it promises nothing."""
     policy = model.policy
     if policy is None or not (isinstance(policy.rule, SetRule) or policy.target is not None):
         return None
-    group, beside = measured_rows(source, loaded, policy.rule)
+    group, beside = measured_rows(table, policy.rule)
     known = Rows(prob, rows.labels, rows.weight, units, group=group, classes=class_names(model.binding))
     return lambda new: promised(policy, known.taken(new), {name: values[new] for name, values in beside.items()})
 
@@ -93,10 +92,10 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
         binding = bind_unscored(source, request.flags, known=replace(first, features=features))
         with stage(listener, "reading"):
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)
-            loaded = in_units(loaded, source, request.resample_by, None)
+            loaded = in_units(loaded, request.resample_by, None)
         entries, drift = [], None
         for place, (name, model) in enumerate(models.items()):
-            rows = measured_amounts(source, loaded, model.rule)
+            rows = measured_amounts(loaded, model.rule)
             numbers, promise = measure_intervals(model.rule, rows)
             entries.append(decision_entry(name, model.rule.kind, numbers, promise.tested()))
             if request.drift is not None and place == request.all_artifacts.index(request.drift):
@@ -106,9 +105,9 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
                     return [measure_intervals(rule, rows.taken(new))[1]]
 
                 none = np.zeros(len(loaded.batch))  # there is neither a probability nor a class
-                new_rows = rows_of(source, loaded.row_numbers, none, none.astype(np.int64), None, promises)
+                new_rows = rows_of(loaded, none, none.astype(np.int64), None, promises)
                 drift = observe(model, state, (), new_rows, of_no_rows(promises, len(none))).to_json()
-        facts = data_facts(source, loaded, binding)
+        facts = data_facts(loaded)
     report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
     return replace(report, decisions=tuple(entries), drift=drift)
 

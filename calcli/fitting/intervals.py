@@ -76,11 +76,11 @@ def bind_amounts(source: Source, flags: Flags, ask: Ask) -> Binding:
     return binding
 
 
-def amounts_of(source: Source, loaded: Loaded, ask: Ask) -> tuple[Amounts, tuple[str, ...]]:
+def amounts_of(loaded: Loaded, ask: Ask) -> tuple[Amounts, tuple[str, ...]]:
     """The loaded rows, and the names of their groups."""
     group, names = None, tuple[str, ...]()
     if ask.by is not None:
-        found, group = groups(source, ask.by, loaded)
+        found, group = groups(loaded, ask.by)
         names = tuple("" if name is None else name for name in found)
     columns = (*ask.predicted, ask.spread or ask.variance)
     amounts = Amounts.of(loaded.batch, *columns, squared=ask.variance is not None, group=group)
@@ -90,11 +90,11 @@ def amounts_of(source: Source, loaded: Loaded, ask: Ask) -> tuple[Amounts, tuple
     return amounts, names
 
 
-def measured_amounts(source: Source, loaded: Loaded, rule: IntervalRule) -> Amounts:
+def measured_amounts(loaded: Loaded, rule: IntervalRule) -> Amounts:
     """The loaded rows, with the groups that the intervals know."""
     group = None
     if rule.column is not None:
-        group = codes(values_of(source, rule.column, loaded, "the policy"), rule.groups)
+        group = codes(values_of(loaded, rule.column, "the policy"), rule.groups)
     return Amounts.of(loaded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
 
 

@@ -30,32 +30,31 @@ from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
 from calcli.numeric.probing import damage
 from calcli.places import Url
-from calcli.reports.groups import Numbered, groups, in_units, numbers, values_of
+from calcli.reports.groups import TableRows, groups, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
-from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded
-from calcli.tables.source import Source
 from calcli.version import VERSION
 
 
-def rows_of(source: Source, loaded: Loaded, binding: Binding, prob: FloatArray, ask: Ask) -> Rows:
+def rows_of(loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
-    costs = None if not ask.by_rows else costs_of(source, loaded, ask.cost_columns(), ask.cost_flags())
-    uncertainty = None if ask.uncertainty is None else numbers(source, ask.uncertainty, loaded, "--uncertainty")
+    costs = None if not ask.by_rows else costs_of(loaded, ask.cost_columns(), ask.cost_flags())
+    uncertainty = None if ask.uncertainty is None else numbers(loaded, ask.uncertainty, "--uncertainty")
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
     if ask.by is not None:
-        found, group = groups(source, ask.by, loaded)
+        found, group = groups(loaded, ask.by)
         names = tuple("" if name is None else name for name in found)
-    classes = class_names(binding)
+    classes = class_names(loaded.binding)
     return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
 
 
-def costs_of(source: Source, loaded: Numbered, columns: CostColumns, given: Mapping[str, str]) -> Costs:
+def costs_of(loaded: TableRows, columns: CostColumns, given: Mapping[str, str]) -> Costs:
     """The costs of each row; all must be known. `given` is what names each column, for messages."""
-    beside = {name: numbers(source, name, loaded, given[name]) for name in columns.reads}
+    beside = {name: numbers(loaded, name, given[name]) for name in columns.reads}
     for name, values in beside.items():
         if (unknown := int((~(np.isfinite(values) & (values >= 0.0))).sum())) > 0:
             raise DataError(
@@ -65,22 +64,23 @@ def costs_of(source: Source, loaded: Numbered, columns: CostColumns, given: Mapp
     return columns.of(beside)
 
 
-def measured_rows(source: Source, loaded: Numbered, rule: AnyRule) -> tuple[IntArray | None, dict[str, FloatArray]]:
+def measured_rows(loaded: TableRows, rule: AnyRule) -> tuple[IntArray | None, dict[str, FloatArray]]:
     """The group of each row among those that sets know, and the columns of numbers that a rule reads."""
     if isinstance(rule, SetRule):
         if rule.column is None:
             return None, {}
-        return codes(values_of(source, rule.column, loaded, "the policy"), rule.groups), {}
+        return codes(values_of(loaded, rule.column, "the policy"), rule.groups), {}
     if isinstance(rule, CostRule):
-        costs_of(source, loaded, rule.costs, dict.fromkeys(rule.costs.reads, "the policy"))  # all must be known
-    return None, {name: numbers(source, name, loaded, "the policy") for name in rule.reads}
+        costs_of(loaded, rule.costs, dict.fromkeys(rule.costs.reads, "the policy"))  # all must be known
+    return None, {name: numbers(loaded, name, "the policy") for name in rule.reads}
 
 
-def uncalibrated(source: Source, loaded: Loaded, binding: Binding, flags: Flags, seed: int) -> Model:
+def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> Model:
     """The score as it is, as a model: the method identity."""
+    binding = loaded.binding
     recipe = Recipe(method="identity", holdout="none", flags=flags)
     learned = learn(recipe, loaded.batch.bare, class_names(binding), seed=seed, listener=SILENT)
-    report = report_on("decide", seed, data_facts(source, loaded, binding), binding, Measurements({}, (), (), ()))
+    report = report_on("decide", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
     manifest = write(None, recipe, learned, binding, report, NOTHING_LOADED)
     return Model.of(None, manifest, binding, None, learned.calibrator)
 
@@ -107,15 +107,15 @@ def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Mode
     )
 
 
-def chosen_again(old: Model, source: Source, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
+def chosen_again(old: Model, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
     """What the policy of an artifact was chosen for, chosen for a new calibrator by its held-out predictions."""
     if old.policy is None or learned.rows is None or learned.prob is None:
         return None
     ask = asked_of(old)
-    loaded = in_units(loaded, source, ask.resample_by, None)
+    loaded = in_units(loaded, ask.resample_by, None)
     prob = np.full((len(learned.rows), *learned.prob.shape[1:]), np.nan)
     prob[learned.rows] = learned.prob
-    return choose(ask, rows_of(source, loaded, old.binding, prob, ask).taken(learned.rows), seed)
+    return choose(ask, rows_of(loaded, prob, ask).taken(learned.rows), seed)
 
 
 def asked_of(model: Model) -> Ask:

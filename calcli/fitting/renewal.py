@@ -16,7 +16,6 @@ from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names
 from calcli.reports.schema import ReportWarning
 from calcli.tables.load import Loaded
-from calcli.tables.source import Source
 
 IN_PLACE = "in place"
 """The name of what the artifact holds now, in the report."""
@@ -46,12 +45,12 @@ def label_refusal(old: Manifest, now: LabelCheck | None, rows: str = "the new ro
     )
 
 
-def file_refusal(old: Model, source: Source, loaded: Loaded, seen: Mask) -> str | None:
+def file_refusal(old: Model, loaded: Loaded, seen: Mask) -> str | None:
     """The same of one new file among several: one night is not seen in the rows of all; few rows say nothing."""
     before = _ranking(old.manifest)
     if before is None:
         return None
-    for name, rows in _new_files(source, loaded, seen):
+    for name, rows in _new_files(loaded, seen):
         now = LabelCheck.of(rows)
         by_chance = _one_class(old, rows) >= IMPOSSIBLE if now is None else before.auc - now.auc <= 4 * now.error
         if not by_chance and (why := label_refusal(old.manifest, now, name)):
@@ -75,22 +74,22 @@ def _one_class(old: Model, rows: Batch) -> float:
     return float(share ** len(rows))
 
 
-def _new_files(source: Source, loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
+def _new_files(loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
     """The names and rows of files that are new, where there are several."""
-    counts = source.rows_of_files()
+    counts = loaded.source.rows_of_files()
     if len(counts) < 2:
         return
     place = np.repeat(np.arange(len(counts)), counts)
     place = place if loaded.row_numbers is None else place[loaded.row_numbers]
     for index in np.unique(place[~seen]).tolist():
-        yield str(source.paths[index]), loaded.batch.take(place == index)
+        yield str(loaded.source.paths[index]), loaded.batch.take(place == index)
 
 
-def seen_before(source: Source, loaded: Loaded, old: Manifest) -> Mask:
+def seen_before(loaded: Loaded, old: Manifest) -> Mask:
     """The rows of files that the artifact in place was made of: on them it has an unfair advantage."""
     files = old.data.get("files")
     hashes = {str(file["sha256"]) for file in files if isinstance(file, dict)} if isinstance(files, list) else set()
-    seen = source.rows_in(hashes)
+    seen = loaded.source.rows_in(hashes)
     return seen if loaded.row_numbers is None else seen[loaded.row_numbers]
 
 

@@ -20,35 +20,38 @@ MOST_GROUPS = 1000
 """The largest number of groups in a report."""
 
 
-class Numbered(Protocol):
-    """Loaded rows with their row numbers in the table; None if all rows were loaded."""
+class TableRows(Protocol):
+    """Rows of a table that were read, with their row numbers in it; None if they are all."""
+
+    @property
+    def source(self) -> Source: ...
 
     @property
     def row_numbers(self) -> IntArray | None: ...
 
 
-def ranks(source: Source, column: str, loaded: Numbered, flag: str) -> IntArray:
+def ranks(rows: TableRows, column: str, flag: str) -> IntArray:
     """The dense rank of each row's value, from 0; null is refused."""
-    values = values_of(source, column, loaded, flag)
+    values = values_of(rows, column, flag)
     if values.null_count():
         raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
     return values.rank("dense").to_numpy().astype(np.int64) - 1
 
 
-def in_units(loaded: Loaded, source: Source, resample_by: str | None, order_by: str | None) -> Loaded:
+def in_units(loaded: Loaded, resample_by: str | None, order_by: str | None) -> Loaded:
     """The rows with the units that they belong to by one of these columns, if one is given."""
-    units = _units(source, loaded, resample_by, order_by)
+    units = _units(loaded, resample_by, order_by)
     return loaded if units is None else replace(loaded, batch=replace(loaded.batch, units=units))
 
 
-def _units(source: Source, loaded: Loaded, resample_by: str | None, order_by: str | None) -> Units | None:
+def _units(rows: TableRows, resample_by: str | None, order_by: str | None) -> Units | None:
     if resample_by is not None and order_by is not None:
         raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
     if order_by is not None:
-        return Units(ranks(source, order_by, loaded, "--order-by"), in_order=True, column=order_by)
+        return Units(ranks(rows, order_by, "--order-by"), in_order=True, column=order_by)
     if resample_by is None:
         return None
-    return Units(ranks(source, resample_by, loaded, "--resample-by"), column=resample_by)
+    return Units(ranks(rows, resample_by, "--resample-by"), column=resample_by)
 
 
 def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
@@ -61,9 +64,9 @@ def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
     return tuple(sorted(values.cast(pl.String).unique().to_list()))
 
 
-def groups(source: Source, column: str, loaded: Numbered) -> tuple[tuple[str | None, ...], IntArray]:
+def groups(rows: TableRows, column: str) -> tuple[tuple[str | None, ...], IntArray]:
     """The distinct values of a column, null included, and for each row the index of its value."""
-    values = values_of(source, column, loaded, "--by")
+    values = values_of(rows, column, "--by")
     distinct = distinct_groups(values, column)
     return group_names(distinct), group_codes(values, distinct)
 
@@ -92,40 +95,41 @@ def group_codes(values: pl.Series, distinct: pl.Series) -> IntArray:
     return codes["place"].to_numpy().astype(np.int64)
 
 
-def codes(source: Source, column: str, loaded: Numbered) -> IntArray:
+def codes(rows: TableRows, column: str) -> IntArray:
     """The dense rank of each row's value, from 0; a row without a value is alone."""
-    rank = values_of(source, column, loaded, "--resample-by").rank("dense").to_numpy()
+    rank = values_of(rows, column, "--resample-by").rank("dense").to_numpy()
     missing = np.isnan(rank)
     place = np.where(missing, 0, rank).astype(np.int64)
     place[missing] = int(place.max(initial=0)) + 1 + np.arange(int(missing.sum()))
     return np.unique(place, return_inverse=True)[1].astype(np.int64)
 
 
-def numbers(source: Source, column: str, loaded: Numbered, flag: str) -> FloatArray:
-    """The values of a column of numbers, for the loaded rows; NaN where there is none."""
-    values = values_of(source, column, loaded, flag)
+def numbers(rows: TableRows, column: str, flag: str) -> FloatArray:
+    """The values of a column of numbers; NaN where there is none."""
+    values = values_of(rows, column, flag)
     if not values.dtype.is_numeric():
         raise DataError(f"{flag}: the column {column!r} holds {values.dtype}, not numbers")
     return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-def linked_rows(source: Source, node_id: str | None, edges: Edges, loaded: Numbered) -> IntArray:
-    """The pairs of loaded rows that an edge links, each once."""
+def linked_rows(rows: TableRows, node_id: str | None, edges: Edges) -> IntArray:
+    """The pairs of rows that an edge links, each once."""
     from calcli.methods.graphs.relation import links_within
 
     if node_id is None:
         raise UsageError("--edges needs the column with the ids of the rows", hint="add --node-id COLUMN")
-    node = load_nodes(source, node_id)
-    links = links_within(edges, node if loaded.row_numbers is None else node.take(loaded.row_numbers))
+    node = load_nodes(rows.source, node_id)
+    links = links_within(edges, node if rows.row_numbers is None else node.take(rows.row_numbers))
     once = links.sources < links.ends
     return np.column_stack([links.sources[once], links.ends[once]])
 
 
-def values_of(source: Source, column: str, loaded: Numbered, flag: str) -> pl.Series:
-    """The column, for the loaded rows."""
+def values_of(rows: TableRows, column: str, flag: str) -> pl.Series:
+    """The column, for these rows."""
+    source = rows.source
     source.find(column)
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
     check_comparable(column, source.raw.collect_schema()[column], flag)
     values = source.typed([column]).collect(engine="streaming").to_series()
-    return values if loaded.row_numbers is None else values.gather(loaded.row_numbers)
+    return values if rows.row_numbers is None else values.gather(rows.row_numbers)

@@ -316,8 +316,9 @@ def report_on(
     )
 
 
-def data_facts(source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
+def data_facts(loaded: Loaded) -> DataFacts:
     """The report's `data`."""
+    source, binding = loaded.source, loaded.binding
     if binding.regression:
         return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, loaded.batch.weights)
     units = loaded.batch.units

@@ -12,11 +12,9 @@ from calcli.numeric.rng import stream
 from calcli.numeric.sums import totals
 from calcli.reports.groups import codes
 from calcli.reports.schema import ReportWarning
-from calcli.tables.binding_types import Binding
 from calcli.tables.features import named_like_units
 from calcli.tables.infer import TEXT_TYPES
 from calcli.tables.load import Loaded
-from calcli.tables.source import Source
 
 LEVEL = 0.01
 
@@ -26,16 +24,17 @@ MOST_ROWS = 20_000
 """Of more rows those of some units are looked at."""
 
 
-def unit_warnings(source: Source, loaded: Loaded, binding: Binding) -> Iterator[ReportWarning]:
+def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
     """The columns of ids by which rows should be held out, where no column says how."""
+    binding, schema = loaded.binding, loaded.source.raw.collect_schema()
     taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
-    ids = (name for name, dtype in source.raw.collect_schema().items() if dtype.is_integer() or dtype in TEXT_TYPES)
+    ids = (name for name, dtype in schema.items() if dtype.is_integer() or dtype in TEXT_TYPES)
     names = [name for name in ids if named_like_units(name) and name not in taken]
     if loaded.batch.units is not None or not names:
         return
     residual = _residuals(loaded.batch)
     for name in names:
-        unit = codes(source, name, loaded)
+        unit = codes(loaded, name)
         count = int(unit.max(initial=-1)) + 1
         if 2 <= count <= len(unit) / 2 and alike(residual, unit) <= LEVEL:
             each = len(unit) / count

@@ -167,7 +167,7 @@ def _nothing(
     groups = [
         GroupedSums(column, distinct_groups(values, column), names, classes, chosen, options)
         for column in request.by
-        for values in [values_of(example, column, Tally(example.name, keep_going=True), "--by")]
+        for values in [values_of(Tally(example, keep_going=True), column, "--by")]
     ]
     return sums, groups
 

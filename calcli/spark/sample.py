@@ -170,12 +170,12 @@ class Measured(NamedTuple):
             held_out_rows=self.of.rows,
         )
 
-    def data(self, source: Source, loaded: Loaded, binding: Binding) -> DataFacts:
+    def data(self, loaded: Loaded) -> DataFacts:
         """The report's `data`, of the whole table."""
-        count, batch = self.of.count, loaded.batch
+        count, batch, binding = self.of.count, loaded.batch, loaded.binding
         share = self.of.weight + class_weights(batch.labels, batch.weight, len(binding.classes))
         rows = loaded.rows + loaded.copies + count.rows_counted
-        return facts_of(source, binding, rows, loaded.rows_bad + count.rows_bad, share, batch.units)
+        return facts_of(loaded.source, binding, rows, loaded.rows_bad + count.rows_bad, share, batch.units)
 
 
 @contextmanager

@@ -37,6 +37,8 @@ class Loaded:
 
     Attributes
     ----------
+    source, binding
+        The table, and the roles of its columns.
     batch
         The good rows, in order.
     rows
@@ -49,6 +51,8 @@ class Loaded:
         How many more rows the good ones stand for, where weights are counts.
     """
 
+    source: Source
+    binding: Binding
     batch: Batch
     rows: int
     rows_bad: int = 0
@@ -82,11 +86,12 @@ def load(
     check_scale
         Whether logits that look like probabilities are refused, and the reverse.
     """
-    tally = Tally(source.name, keep_going=bad_rows == "null")
+    tally = Tally(source, keep_going=bad_rows == "null")
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
-    chunks = read_batches(source, [binding], tally, [scale], label=label, features=features)
+    chunks = read_batches(tally, [binding], [scale], label=label, features=features)
     batches = [batch for (batch,) in chunks]
-    return Loaded(join_batches(batches), tally.rows, tally.rows_bad, tally.row_numbers, tally.copies)
+    batch = join_batches(batches)
+    return Loaded(source, binding, batch, tally.rows, tally.rows_bad, tally.row_numbers, tally.copies)
 
 
 def judge_scale(source: Source, binding: Binding, rows: int = 10_000) -> None:
@@ -111,9 +116,8 @@ def doubt_of_scale(source: Source, known: Binding) -> str | None:
 
 
 def read_batches(
-    source: Source,
-    bindings: Sequence[Binding],
     tally: Tally,
+    bindings: Sequence[Binding],
     scales: Sequence[Scale | None],
     *,
     label: bool = True,
@@ -123,13 +127,12 @@ def read_batches(
 
     Parameters
     ----------
-    source
-        The table.
+    tally
+        Of the table, counts the rows. One with bad rows that may not be dropped is refused when all of it has been
+        read.
     bindings
         The roles of the columns. Labels and weights are those of the first; the others bring scores and features. A row
         that is bad for one of them is bad for all.
-    tally
-        Counts the rows. A table with bad rows that may not be dropped is refused when all of it has been read.
     scales
         For each binding, what checks the scale of its score, if that is wanted.
     label, features
@@ -137,8 +140,8 @@ def read_batches(
     """
     levels = Levels()
     columns = columns_of(bindings, label=label, features=features)
-    with reading(source.name):
-        for frame in source.raw.select(columns).collect_batches():
+    with reading(tally.name):
+        for frame in tally.source.raw.select(columns).collect_batches():
             chunk = encode_chunk(frame, bindings, tally, scales, label=label, features=features, levels=levels)
             if chunk is not None:
                 yield chunk.batches

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import IntArray
 from calcli.errors import DataError
+from calcli.tables.source import Source
 
 Mask = NDArray[np.bool_]
 
@@ -127,8 +128,9 @@ class Count:
 class Tally(Count):
     """A `Count` of a table that is read in order: it also keeps which rows are bad."""
 
-    def __init__(self, name: str, *, keep_going: bool) -> None:
-        super().__init__(name, keep_going=keep_going)
+    def __init__(self, source: Source, *, keep_going: bool) -> None:
+        super().__init__(source.name, keep_going=keep_going)
+        self.source = source
         self._bad: list[IntArray] = []
         self._counts: list[IntArray] = []
 

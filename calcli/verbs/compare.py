@@ -173,7 +173,7 @@ def _compare(
     # Load.
     with stage(listener, "reading"):
         loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-        loaded = in_units(loaded, source, request.resample_by, request.order_by)
+        loaded = in_units(loaded, request.resample_by, request.order_by)
         batch = loaded.batch
         splits = split_rows(len(batch), Holdout("cv", folds=request.folds), request.seed, batch.units)
         side_inputs = load_side_inputs(request.sides, binding)
@@ -208,7 +208,7 @@ def _compare(
                 folds=splits.folds,
                 kinds=kinds,
             )
-        data = data_facts(source, loaded, binding)
+        data = data_facts(loaded)
     else:
         sums = others.measure(
             {
@@ -227,7 +227,7 @@ def _compare(
             kinds=kinds,
         )
         sources = [(one.name, one.source, one.seconds) for one in _candidates(outcomes, rows)]
-        measured, data = sums.measured(sources), sums.data(source, loaded, binding)
+        measured, data = sums.measured(sources), sums.data(loaded)
     sampled = None if sample is None else sample.sampled
     report = report_on(
         "compare",
@@ -246,7 +246,7 @@ def _compare(
         warnings=(
             *([] if sampled is None else [sampled.warning]),
             *score_warnings(LabelCheck.of(batch), raw_probabilities(batch), binding),
-            *unit_warnings(source, loaded, binding),
+            *unit_warnings(loaded),
             *choice_warnings(choice),
         ),
     )

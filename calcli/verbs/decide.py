@@ -142,16 +142,16 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
             ask = replace(request, costs=read_costs(request.cost_file, class_names(binding)))
         with stage(listener, "reading"):
             loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows)
-            loaded = in_units(loaded, source, request.resample_by, None)
+            loaded = in_units(loaded, request.resample_by, None)
             if model is None:
-                model = uncalibrated(source, loaded, binding, request.flags, request.seed)
-            rows = rows_of(source, loaded, binding, model.calibrator.predict(loaded.batch), ask)
+                model = uncalibrated(loaded, request.flags, request.seed)
+            rows = rows_of(loaded, model.calibrator.predict(loaded.batch), ask)
         with stage(listener, "deciding"):
             choice = choose(ask, rows, request.seed)
             scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
-        data = data_facts(source, loaded, binding)
+        data = data_facts(loaded)
         seen = seen_before(source, {as_text(folder(request.artifact)): model} if request.artifact else {})
-        warnings = (*seen, *unit_warnings(source, loaded, binding))
+        warnings = (*seen, *unit_warnings(loaded))
     made = with_policy(model, ask, choice, data)
     refused = None if choice.policy is not None else f"{choice.why}: nothing was saved"
     path = target if refused is None else None
@@ -171,11 +171,11 @@ def _intervals(request: DecideRequest, listener: Listener) -> DecideResult:
             binding = bind_amounts(source, request.flags, request)
         with stage(listener, "reading"):
             loaded = load_rows(source, binding, features=True, bad_rows=request.bad_rows)
-            loaded = in_units(loaded, source, request.resample_by, None)
-            rows, groups = amounts_of(source, loaded, request)
+            loaded = in_units(loaded, request.resample_by, None)
+            rows, groups = amounts_of(loaded, request)
         with stage(listener, "deciding"):
             choice = choose_intervals(request, rows, groups, request.seed)
-        data = data_facts(source, loaded, binding)
+        data = data_facts(loaded)
     made = interval_model(request, choice, data, binding, request.seed)
     if target is not None:
         made.save(target)

@@ -187,9 +187,9 @@ def _here(
     """The curves on this machine, the facts about the rows, and the name of the table."""
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         tracing = begin(source)
-        tally = Tally(source.name, keep_going=request.bad_rows == "null")
+        tally = Tally(source, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            for batches in read_batches(source, tracing.bindings, tally, tracing.scale_checks):
+            for batches in read_batches(tally, tracing.bindings, tracing.scale_checks):
                 tracing.add(batches)
         binding = tracing.scores[0].binding
         return tracing, facts_of(source, binding, tally.rows_counted, tally.rows_bad, tracing.share), source.name

@@ -28,7 +28,7 @@ from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
-from calcli.reports.groups import Numbered, groups, linked_rows, ranks
+from calcli.reports.groups import TableRows, groups, linked_rows, ranks
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Measurements,
@@ -105,16 +105,16 @@ def _here(
         with stage(listener, "looking at the columns"):
             scores = bind_scores(source, request.flags, named_scores, listener)
         binding = scores[0].binding
-        tally = Tally(source.name, keep_going=request.bad_rows == "null")
+        tally = Tally(source, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
             # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
             clusters = _clustering(request, source, scores, named_scores, chosen)
-            buffer = _read(request, source, scores, tally, chosen, clusters, against)
-            units = _units(request, source, tally)
+            buffer = _read(request, scores, tally, chosen, clusters, against)
+            units = _units(request, tally)
             resampling = Resampling(request.bootstrap, request.seed, None if units is None else units.rank)
-            groupings = [(column, groups(source, column, tally)) for column in request.by]
+            groupings = [(column, groups(tally, column)) for column in request.by]
             node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
-            linked = None if edges is None else linked_rows(source, node_id, edges, tally)
+            linked = None if edges is None else linked_rows(tally, node_id, edges)
         with stage(listener, "measuring"):
             # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
             names = class_names(binding)
@@ -160,8 +160,8 @@ def _here(
             doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
             if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
                 doubts = (ReportWarning("scale", doubt), *doubts)
-            drift = _drift(request, named_scores, source, rows, tally, names, units)
-            decisions = measured_policies(request, named_scores, source, rows, tally, units)
+            drift = _drift(request, named_scores, rows, tally, names, units)
+            decisions = measured_policies(request, named_scores, rows, tally, units)
             report = replace(report, drift=drift, decisions=decisions, warnings=(*doubts, *report.warnings))
     return report
 
@@ -197,7 +197,6 @@ def _clustering(
 
 def _read(
     request: EvaluateRequest,
-    source: Source,
     scores: Sequence[ComparedScore],
     tally: Tally,
     chosen: tuple[metrics.MetricSpec, ...],
@@ -214,22 +213,21 @@ def _read(
     if clusters is not None:
         bindings.append(clusters.binding)
         suspect.append(None)
-    for batches in read_batches(source, bindings, tally, suspect):
+    for batches in read_batches(tally, bindings, suspect):
         buffer.add(batches)
     return buffer
 
 
-def _units(request: EvaluateRequest, source: Source, rows: Numbered) -> Units | None:
+def _units(request: EvaluateRequest, rows: TableRows) -> Units | None:
     """The unit of each row, if rows belong together."""
     if request.resample_by is None:
         return None
-    return Units(ranks(source, request.resample_by, rows, "--resample-by"), column=request.resample_by)
+    return Units(ranks(rows, request.resample_by, "--resample-by"), column=request.resample_by)
 
 
 def _drift(
     request: EvaluateRequest,
     named_scores: NamedScores,
-    source: Source,
     rows: BufferedScores,
     tally: Tally,
     names: Sequence[str],
@@ -240,6 +238,6 @@ def _drift(
         return None
     place, model, state = drift_asked(request, request.drift, named_scores)
     prob = rows.candidates[place].prob
-    promises = promises_of(model, prob, source, rows, tally, units)
-    new_rows = rows_of(source, tally.row_numbers, prob, rows.labels, rows.weight, promises)
+    promises = promises_of(model, prob, rows, tally, units)
+    new_rows = rows_of(tally, prob, rows.labels, rows.weight, promises)
     return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()

@@ -66,7 +66,7 @@ def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample
     # Load.
     with stage(listener, "reading"):
         loaded = load(source, binding, features=features, bad_rows=request.bad_rows, check_scale=request.check_scale)
-        loaded = in_units(loaded, source, request.resample_by, request.order_by)
+        loaded = in_units(loaded, request.resample_by, request.order_by)
         side_inputs = load_side_inputs(request.sides, binding)
     classes = class_names(binding)
 
@@ -85,14 +85,14 @@ def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample
         name = learned.spec.name
         calibrators, bad_rows = {name: learned.calibrator}, request.bad_rows
         sums = sample.measure(calibrators, name, binding, chosen, request.options, listener, bad_rows=bad_rows)
-        learned, data = sums.learned(learned), sums.data(source, loaded, binding)
+        learned, data = sums.learned(learned), sums.data(loaded)
         measured = sums.measured([(RAW, ScoreSource("raw"), Seconds()), (name, learned.source, learned.seconds)])
     else:
         rows = learned.held_out(loaded.batch)
         candidates = [raw_candidate(rows), *learned.candidates]
         measured = measure_all(candidates, rows, chosen, request.options, classes, folds=learned.folds)
         measured = replace(measured, differences=learned.allowing_for_choice(measured.differences))
-        data = data_facts(source, loaded, binding)
+        data = data_facts(loaded)
     report = report_on(
         "fit",
         request.seed,
@@ -102,7 +102,7 @@ def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample
         chosen=learned.spec.name,
         warnings=(
             *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
-            *unit_warnings(source, loaded, binding),
+            *unit_warnings(loaded),
             *learned.warnings(measured.differences),
         ),
     )

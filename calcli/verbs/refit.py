@@ -234,8 +234,8 @@ def _refit(
     # Load.
     with stage(listener, "reading"):
         loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
-        loaded = in_units(loaded, source, recipe.resample_by, recipe.order_by)
-        seen = seen_before(source, loaded, old.manifest)
+        loaded = in_units(loaded, recipe.resample_by, recipe.order_by)
+        seen = seen_before(loaded, old.manifest)
         side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
 
     # Learn: select a method, predict held-out rows, fit.
@@ -263,7 +263,7 @@ def _refit(
             compared = learned.restricted_to(unseen) if unseen.any() else learned
             old_prob = old.calibrator.predict(compared.held_out(loaded.batch), edges)
             place = Candidate(IN_PLACE, in_place, old_prob)
-            data = data_facts(source, loaded, binding)
+            data = data_facts(loaded)
             comparison = _on_held_out(place, compared, loaded.batch, data, chosen, request.options, classes)
     compared = comparison.learned
     report = report_on(
@@ -281,8 +281,8 @@ def _refit(
         ),
     )
 
-    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, source, loaded, seen)
-    choice = None if wrong is not None else chosen_again(old, source, loaded, compared, request.seed)
+    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, loaded, seen)
+    choice = None if wrong is not None else chosen_again(old, loaded, compared, request.seed)
 
     # Keep it if the labels look right, it is shown to be better and the guard agrees.
     name, guard = learned.spec.name, _with_margin(guard, report)
@@ -348,7 +348,7 @@ def _on_others(
     sources = [(RAW, ScoreSource("raw")), (IN_PLACE, in_place), (name, learned.source)]
     measured = sums.measured([(*each, Seconds()) for each in sources])
     moved = _moved(old.calibrator.predict(loaded.batch), new.predict(loaded.batch))
-    data, evidence = sums.data(source, loaded, binding), Evidence.asked(sums.evidence((2, 1)))
+    data, evidence = sums.data(loaded), Evidence.asked(sums.evidence((2, 1)))
     return _Comparison(sums.learned(learned), measured, data, evidence, moved)
 
 

@@ -110,10 +110,10 @@ def refit_policy(
     with stage(listener, "looking at the columns"):
         binding = bind(source, flags, known=old.fitted_binding)
     with stage(listener, "reading"):
-        loaded = in_units(load(source, binding, features=False), source, ask.resample_by, None)
-        seen = seen_before(source, loaded, old.manifest)
-        rows = rows_of(source, loaded, binding, old.calibrator.predict(loaded.batch), ask)
-        group, beside = measured_rows(source, loaded, old.policy.rule)
+        loaded = in_units(load(source, binding, features=False), ask.resample_by, None)
+        seen = seen_before(loaded, old.manifest)
+        rows = rows_of(loaded, old.calibrator.predict(loaded.batch), ask)
+        group, beside = measured_rows(loaded, old.policy.rule)
     with stage(listener, "deciding"):
         judge = _judges(seen)
         judges, there = replace(rows, group=group).taken(judge), {name: of[judge] for name, of in beside.items()}
@@ -126,10 +126,10 @@ def refit_policy(
     undecided = choice.why if choice.policy is None else None
     entries = [decision_entry(IN_PLACE, old.policy.kind, numbers, promise)]
     entries += [] if choice.policy is None else [_new_entry(choice, choice.policy.kind)]
-    report = report_on("refit", seed, data_facts(source, loaded, binding), binding, Measurements({}, (), (), ()))
+    report = report_on("refit", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
     result = _result(path, replace(report, decisions=tuple(entries)), shown, seen, wrong or undecided)
     if result.kept is None:
-        model = uncalibrated(source, loaded, binding, flags, seed)
+        model = uncalibrated(loaded, flags, seed)
         with_policy(model, ask, choice, report.data).save(path)
     return result
 
@@ -142,15 +142,15 @@ def refit_intervals(
     with stage(listener, "looking at the columns"):
         binding = bind_unscored(source, known=old.binding)
     with stage(listener, "reading"):
-        loaded = in_units(load(source, binding, features=True), source, ask.resample_by, None)
-        seen = seen_before(source, loaded, old.manifest)
-        amounts, groups = amounts_of(source, loaded, ask)
+        loaded = in_units(load(source, binding, features=True), ask.resample_by, None)
+        seen = seen_before(loaded, old.manifest)
+        amounts, groups = amounts_of(loaded, ask)
     with stage(listener, "deciding"):
-        numbers, promised = measure_intervals(old.rule, measured_amounts(source, loaded, old.rule).taken(_judges(seen)))
+        numbers, promised = measure_intervals(old.rule, measured_amounts(loaded, old.rule).taken(_judges(seen)))
         promise = promised.tested()
         choice = choose_intervals(ask, amounts, groups, seed)
     entries = decision_entry(IN_PLACE, old.rule.kind, numbers, promise), _new_entry(choice, old.rule.kind)
-    report = report_on("refit", seed, data_facts(source, loaded, binding), binding, Measurements({}, (), (), ()))
+    report = report_on("refit", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
     result = _result(path, replace(report, decisions=entries), _Shown.of_promise(promise), seen, None)
     if result.kept is None:
         interval_model(ask, choice, report.data, binding, seed).save(path)

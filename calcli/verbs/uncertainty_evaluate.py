@@ -99,7 +99,7 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
                 measured += compare_ensemble(name, model, rows, outside)
                 listener.advance(1, name)
         # The report, and its picture.
-        facts = data_facts(source, loaded, binding)
+        facts = data_facts(loaded)
         warnings = tuple(_warnings(models, facts))
         report = report_on(COMMAND, request.seed, facts, binding, measurements(measured, rows), warnings=warnings)
     if request.output is not None:

@@ -163,7 +163,7 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
             seconds = time.perf_counter() - started
             check_predicts(trained.ensemble, loaded.batch)
             # The artifact. Once it is written, the saved models are not needed any more.
-            facts = data_facts(source, loaded, binding)
+            facts = data_facts(loaded)
             manifest = manifest_of(request.recipe, facts, binding, trained, side, request.seed)
             if target is not None:
                 manifest = store.write(target, manifest, states_of(trained, user_model))

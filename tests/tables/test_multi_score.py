@@ -29,8 +29,8 @@ ROWS = {
 def together(source: Source, *columns: str, keep_going: bool = True, **flags: Any) -> tuple[list[Any], Tally]:
     raw = bind(source, Flags(**flags), features=False)
     bindings = [raw, *(bind_score(source, raw, column) for column in columns)]
-    tally = Tally(source.name, keep_going=keep_going)
-    chunks = list(read_batches(source, bindings, tally, [None] * len(bindings)))
+    tally = Tally(source, keep_going=keep_going)
+    chunks = list(read_batches(tally, bindings, [None] * len(bindings)))
     return chunks, tally
 
 
@@ -83,7 +83,7 @@ def test_the_scale_is_looked_at_where_asked() -> None:
     other = bind_score(source, raw, "calibrated")
     suspect = [None, Scale(other.score, flags=False)]
     with pytest.raises(DataError, match=r"looks like logits, not probabilities.*a probability is wanted here"):
-        list(read_batches(source, [raw, other], Tally("t", keep_going=True), suspect))
+        list(read_batches(Tally(source, keep_going=True), [raw, other], suspect))
 
 
 def test_a_score_is_a_column_or_a_stem() -> None:
