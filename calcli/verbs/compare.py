@@ -32,13 +32,14 @@ from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.standing import standings
 from calcli.reports.groups import in_units
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Candidate,
+    Measurements,
     class_names,
     data_facts,
     measure_all,
@@ -46,12 +47,12 @@ from calcli.reports.measuring import (
     raw_probabilities,
     report_on,
 )
-from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
+from calcli.reports.schema import DataFacts, Report, ScoreRow, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
 from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
-from calcli.tables.load import load
+from calcli.tables.load import Loaded, load
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.fit import fit
 
@@ -157,6 +158,16 @@ def _asked(request: CompareRequest) -> _Asked:
     return _Asked(specs, params, metrics.choose(request.metrics), criterion(request.criterion))
 
 
+class _Compared(NamedTuple):
+    """What every method predicts for the held-out rows, and the choice by that."""
+
+    loaded: Loaded
+    rows: Batch
+    folds: Folds | None
+    outcomes: tuple[Outcome, ...]
+    choice: Choice
+
+
 def _compare(
     request: CompareRequest, of: _Asked, source: Source, listener: Listener, sample: Sample | None = None
 ) -> tuple[Report, Choice]:
@@ -192,65 +203,73 @@ def _compare(
     )
     outcomes = outcomes if others is None else tuple(map(_row_by_row, outcomes))
     choice = replace(choose(outcomes, batch, splits, of.criterion), not_installed=not_installed)
+    compared = _Compared(loaded, batch.take(splits.predicted), splits.folds, outcomes, choice)
 
     # Measure the predictions.
-    rows, classes = batch.take(splits.predicted), class_names(binding)
-    kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
     if others is None:
-        with stage(listener, "measuring"):
-            measured = measure_all(
-                _candidates(outcomes, rows),
-                rows,
-                of.metrics,
-                request.options,
-                classes,
-                against=(IDENTITY, choice.name),
-                folds=splits.folds,
-                kinds=kinds,
-            )
-        data = data_facts(loaded)
+        measured, data = _measured_here(request, of, compared, listener), data_facts(loaded)
     else:
-        sums = others.measure(
-            {
-                one.spec.name: one.fitted
-                for one in outcomes
-                if one.spec.name != IDENTITY and one.predicted is not None and one.fitted is not None
-            },
-            None,
-            binding,
-            of.metrics,
-            request.options,
-            listener,
-            bad_rows=request.bad_rows,
-            raw=IDENTITY,
-            against=tuple(dict.fromkeys((IDENTITY, choice.name))),
-            kinds=kinds,
-        )
-        sources = [(one.name, one.source, one.seconds) for one in _candidates(outcomes, rows)]
-        measured, data = sums.measured(sources), sums.data(loaded)
-    sampled = None if sample is None else sample.sampled
+        measured, data = _measured_there(request, of, compared, others, listener)
+    scores = _with_standings(measured.scores, outcomes, of.criterion, compared.rows, request.seed)
     report = report_on(
         "compare",
         request.seed,
         data,
         binding,
-        replace(
-            measured,
-            scores=(
-                *_with_standings(measured.scores, outcomes, of.criterion, rows, request.seed),
-                *_without_predictions(outcomes),
-            ),
-        ),
+        replace(measured, scores=(*scores, *_without_predictions(outcomes))),
         artifact=None if request.select is None else as_text(request.select),
         chosen=choice.name,
         warnings=(
-            *([] if sampled is None else [sampled.warning]),
+            *([] if sample is None or sample.sampled is None else [sample.sampled.warning]),
             *score_warnings(LabelCheck.of(batch), raw_probabilities(batch), binding),
             *unit_warnings(loaded),
             *choice_warnings(choice),
         ),
     )
     return report, choice
+
+
+def _kinds(request: CompareRequest) -> tuple[Kind, ...]:
+    return get_args(Kind) if request.every_curve else ("reliability",)
+
+
+def _measured_here(request: CompareRequest, of: _Asked, compared: _Compared, listener: Listener) -> Measurements:
+    """By the predictions of the held-out rows."""
+    with stage(listener, "measuring"):
+        return measure_all(
+            _candidates(compared),
+            compared.rows,
+            of.metrics,
+            request.options,
+            class_names(compared.loaded.binding),
+            against=(IDENTITY, compared.choice.name),
+            folds=compared.folds,
+            kinds=_kinds(request),
+        )
+
+
+def _measured_there(
+    request: CompareRequest, of: _Asked, compared: _Compared, others: Sample, listener: Listener
+) -> tuple[Measurements, DataFacts]:
+    """On the rows of a cluster outside the sample, and the facts of all rows."""
+    sums = others.measure(
+        {
+            one.spec.name: one.fitted
+            for one in compared.outcomes
+            if one.spec.name != IDENTITY and one.predicted is not None and one.fitted is not None
+        },
+        None,
+        compared.loaded.binding,
+        of.metrics,
+        request.options,
+        listener,
+        bad_rows=request.bad_rows,
+        raw=IDENTITY,
+        against=tuple(dict.fromkeys((IDENTITY, compared.choice.name))),
+        kinds=_kinds(request),
+    )
+    sources = [(one.name, one.source, one.seconds) for one in _candidates(compared)]
+    return sums.measured(sources), sums.data(compared.loaded)
 
 
 def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
@@ -306,15 +325,15 @@ def _with_standings(
         yield replace(score, best=standing.best, as_good=standing.as_good)
 
 
-def _candidates(outcomes: tuple[Outcome, ...], rows: Batch) -> list[Candidate]:
+def _candidates(compared: _Compared) -> list[Candidate]:
     """The predictions of every method; those of no calibration are the raw score itself."""
     candidates = []
-    for outcome in outcomes:
+    for outcome in compared.outcomes:
         if (predicted := outcome.predicted) is not None:
             name, source = outcome.spec.name, ScoreSource("method", method=outcome.spec.name)
             candidate = Candidate(name, source, predicted.prob, fits=predicted.fits)
             if name == IDENTITY:
-                candidate = raw_candidate(rows, name, source)
+                candidate = raw_candidate(compared.rows, name, source)
             candidates.append(replace(candidate, seconds=Seconds(predicted.fit_seconds, predicted.apply_seconds)))
     return candidates
 

@@ -39,7 +39,8 @@ from calcli.fitting.model_selection import IDENTITY
 from calcli.fitting.policies import asked_of, chosen_again, with_policy
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.renewal import EVIDENCE, IN_PLACE, file_refusal, label_refusal, seen_before, seen_warnings
-from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, sides_again
+from calcli.fitting.side_inputs import NO_SIDE_FILES, LoadedSideInputs, SideFiles, sides_again
+from calcli.fitting.splits import Mask
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
@@ -221,27 +222,14 @@ def _refit(
     sample: Sample | None = None,
 ) -> RefitResult:
     """Fit on these rows; if they are a sample, compare on the others."""
-    sides = {*request.sides.roles, *old.calibrator.sides.roles}
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + ("" if sample is None else ",nll"))
-    guard = Guard.of(request.guard, chosen)
-    features = recipe.needs_features or old.needs_features
-    # Bind columns to roles as the artifact does.
-    with stage(listener, "looking at the columns"):
-        binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
-    recipe.check_installed(sides, len(binding.features))
-    classes = class_names(binding)
-
-    # Load.
-    with stage(listener, "reading"):
-        loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
-        loaded = in_units(loaded, recipe.resample_by, recipe.order_by)
-        seen = seen_before(loaded, old.manifest)
-        side_inputs = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
+    read = _read(request, old, recipe, source, listener)
+    loaded, binding = read.loaded, read.loaded.binding
 
     # Learn: select a method, predict held-out rows, fit.
     others = None if sample is None or not _by_row(old) or not sample.measures(recipe) else sample
-    asked = recipe if others is None else replace(recipe, holdout="none")
-    learned = learn(asked, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
+    asked, classes = recipe if others is None else replace(recipe, holdout="none"), class_names(binding)
+    learned = learn(asked, loaded.batch, classes, seed=request.seed, listener=listener, sides=read.sides.sides)
     learned = learned if sample is None else replace(learned, sampled=sample.sampled)
     for remark in learned.calibrator.remarks():
         listener.note(remark)
@@ -252,20 +240,19 @@ def _refit(
         )
 
     # Measure no calibration, the calibrator in place and the new one on held-out rows, new ones if there are any.
-    edges = SideInputs(edges=side_inputs.sides.edges)  # those of the new rows are new to the one in place too
     in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
-    unseen = seen if learned.rows is None else learned.rows & ~seen
+    unseen = read.seen if learned.rows is None else learned.rows & ~read.seen
     with stage(listener, "measuring"):
         if others is not None:
             there = (others, chosen, request.options, recipe.bad_rows)
-            comparison = _on_others(old, learned, in_place, source, loaded, binding, there, listener)
+            comparison = _on_others(old, learned, in_place, loaded, there, listener)
         else:
+            edges = SideInputs(edges=read.sides.sides.edges)  # those of the new rows are new to the one in place too
             compared = learned.restricted_to(unseen) if unseen.any() else learned
             old_prob = old.calibrator.predict(compared.held_out(loaded.batch), edges)
             place = Candidate(IN_PLACE, in_place, old_prob)
-            data = data_facts(loaded)
-            comparison = _on_held_out(place, compared, loaded.batch, data, chosen, request.options, classes)
-    compared = comparison.learned
+            comparison = _on_held_out(place, compared, loaded, chosen, request.options)
+    sampled = comparison.learned.sampled
     report = report_on(
         "refit",
         request.seed,
@@ -275,18 +262,50 @@ def _refit(
         artifact=as_text(path),
         chosen=learned.spec.name,
         warnings=(
-            *([] if compared.sampled is None else [compared.sampled.warning]),
+            *([] if sampled is None else [sampled.warning]),
             *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
-            *seen_warnings(seen, unseen),
+            *seen_warnings(read.seen, unseen),
         ),
     )
+    guard = _with_margin(Guard.of(request.guard, chosen), report)
+    return _judged(request, old, path, recipe, read, comparison, guard, report)
 
-    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, loaded, seen)
-    choice = None if wrong is not None else chosen_again(old, loaded, compared, request.seed)
 
-    # Keep it if the labels look right, it is shown to be better and the guard agrees.
-    name, guard = learned.spec.name, _with_margin(guard, report)
-    evidence = comparison.evidence
+class _Read(NamedTuple):
+    """The new rows, those of them that the artifact in place was made of, and what the method may use beside them."""
+
+    loaded: Loaded
+    seen: Mask
+    sides: LoadedSideInputs
+
+
+def _read(request: RefitRequest, old: Model, recipe: Recipe, source: Source, listener: Listener) -> _Read:
+    """The rows, with columns bound to roles as the artifact does."""
+    features = recipe.needs_features or old.needs_features
+    with stage(listener, "looking at the columns"):
+        binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
+    recipe.check_installed({*request.sides.roles, *old.calibrator.sides.roles}, len(binding.features))
+    with stage(listener, "reading"):
+        loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
+        loaded = in_units(loaded, recipe.resample_by, recipe.order_by)
+        seen = seen_before(loaded, old.manifest)
+        return _Read(loaded, seen, sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides))
+
+
+def _judged(
+    request: RefitRequest,
+    old: Model,
+    path: Path | Url,
+    recipe: Recipe,
+    read: _Read,
+    comparison: _Comparison,
+    guard: Guard,
+    report: Report,
+) -> RefitResult:
+    """Keep the new one if the labels look right, it is shown to be better and the guard agrees."""
+    learned, evidence, name = comparison.learned, comparison.evidence, comparison.learned.spec.name
+    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, read.loaded, read.seen)
+    choice = None if wrong is not None else chosen_again(old, read.loaded, learned, request.seed)
     unshown = evidence.lacking(name)
     undecided = choice.why if choice is not None and choice.policy is None else None
     why = wrong or unshown or _refusal(guard, report, name) or undecided
@@ -296,9 +315,10 @@ def _refit(
         refit={"replaced": why is None, **asdict(evidence), "reason": why},
     )
     if why is None:
-        manifest = write(path if choice is None else None, recipe, compared, binding, report, side_inputs)
+        binding = read.loaded.binding
+        manifest = write(path if choice is None else None, recipe, learned, binding, report, read.sides)
         if choice is not None:
-            model = Model.of(path, manifest, binding, None, compared.calibrator)
+            model = Model.of(path, manifest, binding, None, learned.calibrator)
             with_policy(model, asked_of(old), choice, report.data).save(path)
     kept, usual = why and f"{why}; nothing was changed", why is not None and why == unshown
     return RefitResult(path, report, kept, usual, name, evidence, guard, comparison.moved)
@@ -315,36 +335,30 @@ class _Comparison(NamedTuple):
 
 
 def _on_held_out(
-    in_place: Candidate,
-    learned: Learned,
-    batch: Batch,
-    data: DataFacts,
-    chosen: Sequence[MetricSpec],
-    options: Options,
-    classes: tuple[str, ...],
+    in_place: Candidate, learned: Learned, loaded: Loaded, chosen: Sequence[MetricSpec], options: Options
 ) -> _Comparison:
     """On the rows that were held out."""
-    rows, (new,) = learned.held_out(batch), learned.candidates
-    candidates = [raw_candidate(rows), in_place, new]
+    rows, (new,) = learned.held_out(loaded.batch), learned.candidates
+    candidates, classes = [raw_candidate(rows), in_place, new], class_names(loaded.binding)
     measured = measure_all(candidates, rows, chosen, options, classes, against=(RAW, IN_PLACE), folds=learned.folds)
     evidence, moved = Evidence.of(rows, in_place, new), _moved(in_place.prob, new.prob)
-    return _Comparison(learned, measured, data, evidence, moved)
+    return _Comparison(learned, measured, data_facts(loaded), evidence, moved)
 
 
 def _on_others(
     old: Model,
     learned: Learned,
     in_place: ScoreSource,
-    source: Source,
     loaded: Loaded,
-    binding: Binding,
     there: tuple[Sample, Sequence[MetricSpec], Options, BadRows],
     listener: Listener,
 ) -> _Comparison:
     """On the rows of a cluster outside the sample; how far probabilities moved is that of the sample's rows."""
     (sample, chosen, options, bad_rows), name, new = there, learned.spec.name, learned.calibrator
     calibrators, against = {IN_PLACE: old.calibrator, name: new}, (RAW, IN_PLACE)
-    sums = sample.measure(calibrators, name, binding, chosen, options, listener, bad_rows=bad_rows, against=against)
+    sums = sample.measure(
+        calibrators, name, loaded.binding, chosen, options, listener, bad_rows=bad_rows, against=against
+    )
     sources = [(RAW, ScoreSource("raw")), (IN_PLACE, in_place), (name, learned.source)]
     measured = sums.measured([(*each, Seconds()) for each in sources])
     moved = _moved(old.calibrator.predict(loaded.batch), new.predict(loaded.batch))
