@@ -22,7 +22,7 @@ from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 from calcli.reports.measuring import Candidate
 from calcli.reports.schema import ScoreSource
-from calcli.verbs.refit import MARGIN, Evidence
+from calcli.verbs.refit_calibrator import MARGIN, Evidence
 
 YEAR = 365
 MOVED = 100

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calcli.verbs.diagram import DiagramResult
     from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
-    from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_calibrator import RefitResult
     from calcli.verbs.refit_policy import PolicyRefit
     from calcli.verbs.uncertainty_decompose import DecomposeResult
     from calcli.verbs.uncertainty_fit import EnsembleResult
@@ -145,7 +145,7 @@ def compared(result: CompareResult, form: Form, console: Console) -> None:
 def refitted(result: RefitResult | PolicyRefit, form: Form, console: Console) -> None:
     """The artifact's path on stdout and the report on stderr; exit code 1 where the previous generation was kept."""
     from calcli.cli.views import report as view
-    from calcli.verbs.refit import RefitResult
+    from calcli.verbs.refit_calibrator import RefitResult
 
     if form == "table":
         lines = (

@@ -1,4 +1,4 @@
-"""The request and the result of `fit`."""
+"""The requests of `fit` and `refit`, and the result of `fit`."""
 
 from __future__ import annotations
 
@@ -86,3 +86,41 @@ class FitResult:
     model: Model | None = None
     report: Report | None = None
     refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefitRequest:
+    """The request of `refit`.
+
+    Attributes
+    ----------
+    artifact
+        The directory to renew; its recipe is repeated.
+    data
+        The new rows: paths, globs, directories, ``-``, or a frame.
+    guard
+        The metric in which the new calibrator must not be worse.
+    pool_nights
+        Of the files so many, the last ones, are used; None for all. Globs and directories are sorted by name.
+    resample_by, order_by
+        As for `fit`; None are those of the recipe.
+    sides
+        What the method may use beside the rows; what the artifact keeps need not be named again.
+    engine, master, sample
+        As for `fit`; of a cluster a sample of the rows is fitted on, and all others are compared on.
+    """
+
+    artifact: str | Path
+    data: Data
+    guard: str = "nll"
+    pool_nights: int | None = None
+    resample_by: str | None = None
+    order_by: str | None = None
+    options: Options = Options()
+    sides: SideFiles = NO_SIDE_FILES
+    input_format: str | None = None
+    delimiter: str | None = None
+    seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
+    sample: int | None = None

@@ -14,7 +14,7 @@ from calcli.engines.notebook import here
 from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
 from calcli.fitting.model import load as load
-from calcli.fitting.requests import FitRequest
+from calcli.fitting.requests import FitRequest, RefitRequest
 from calcli.fitting.side_inputs import SideFiles as SideFiles
 from calcli.metrics.base import Options as Options
 from calcli.places import Database as Database
@@ -34,7 +34,6 @@ from calcli.verbs.explain import ExplainRequest
 from calcli.verbs.explain import explain as run_explain
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import inspect as inspect
-from calcli.verbs.refit import RefitRequest
 from calcli.verbs.refit import refit as run_refit
 from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
 from calcli.verbs.uncertainty_apply import apply as run_apply_ensemble

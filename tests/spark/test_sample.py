@@ -12,8 +12,9 @@ import pytest
 
 import calcli
 from calcli.fitting.contest import Evidence
+from calcli.fitting.renewal import EVIDENCE
 from calcli.spark.rows import KEY
-from calcli.verbs.refit import EVIDENCE, STANDARD_ERRORS
+from calcli.verbs.refit_calibrator import STANDARD_ERRORS
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
 
 pytest.importorskip("pyspark", reason="needs the extra spark")

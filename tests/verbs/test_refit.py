@@ -14,9 +14,11 @@ import calcli
 from calcli.batch import Batch
 from calcli.errors import ArtifactError, UsageError
 from calcli.fitting.renewal import IN_PLACE
+from calcli.fitting.requests import RefitRequest
 from calcli.reports.measuring import Candidate
 from calcli.reports.schema import ScoreSource
-from calcli.verbs.refit import MARGIN, Evidence, RefitRequest, refit, rollback
+from calcli.verbs.refit import refit, rollback
+from calcli.verbs.refit_calibrator import MARGIN, Evidence
 from tests.support.artifacts import contents
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
