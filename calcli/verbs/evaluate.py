@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from calcli.batch import Edges, Units
+from calcli.batch import Edges, IntArray, Units
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.options import check_master
 from calcli.errors import UsageError, unknown_name
@@ -107,63 +108,94 @@ def _here(
         binding = scores[0].binding
         tally = Tally(source, keep_going=request.bad_rows == "null")
         with stage(listener, "reading"):
-            # One pass for the scores of all rows, then the columns by which rows are resampled, grouped and linked.
             clusters = _clustering(request, source, scores, named_scores, chosen)
             buffer = _read(request, scores, tally, chosen, clusters, against)
-            units = _units(request, tally)
-            resampling = Resampling(request.bootstrap, request.seed, None if units is None else units.rank)
-            groupings = [(column, groups(tally, column)) for column in request.by]
-            node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
-            linked = None if edges is None else linked_rows(tally, node_id, edges)
+            beside = _Beside.of(request, scores, tally, edges)
         with stage(listener, "measuring"):
             # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
-            names = class_names(binding)
-            rows, options = buffer.done(), request.options
-            if isinstance(rows, BufferedScores) and units is not None:
-                rows = replace(rows, together=units.rank)
-            grouped: list[dict[str, Json]] = []
-            rejected: list[dict[str, Json]] = []
+            rows, names = buffer.done(), class_names(binding)
             if isinstance(rows, Measurements):
-                measured = rows
+                measured = _Measured(rows)
             else:
-                options = options.of_rows(rows.candidates[0].scored(rows).rows)  # of groups as of all rows
-                measured = measure_all(
-                    rows.candidates,
-                    rows,
-                    chosen,
-                    options,
-                    names,
-                    against=against,
-                    resampling=resampling if request.bootstrap else None,
-                    clusters=rows.clusters,
-                    edges=linked,
-                    kinds=request.kinds,
-                )
-                for column, codes in groupings:
-                    grouped += measure_groups(
-                        rows.candidates, rows, chosen, options, names, column, codes, rows.clusters
-                    )
-                if request.rejection:
-                    rejected = rejection_curves(rows.candidates, rows)
+                rows = rows if beside.units is None else replace(rows, together=beside.units.rank)
+                measured = _Measured.of(request, rows, beside, chosen, names, against)
         report = report_on(
             "evaluate",
             request.seed,
-            facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share, units),
+            facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share, beside.units),
             replace(binding, features=all_features(scores)),
-            measured,
+            measured.all_rows,
             warnings=() if request.options.in_sample else seen_before(source, named_scores.models),
-            groups=with_adjusted(grouped),
-            rejection=rejected,
+            groups=with_adjusted(measured.groups),
+            rejection=measured.rejection,
         )
         if isinstance(rows, BufferedScores):
             raw = rows.candidates[0].scored(rows)
             doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
             if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
                 doubts = (ReportWarning("scale", doubt), *doubts)
-            drift = _drift(request, named_scores, rows, tally, names, units)
-            decisions = measured_policies(request, named_scores, rows, tally, units)
+            drift = _drift(request, named_scores, rows, tally, names, beside.units)
+            decisions = measured_policies(request, named_scores, rows, tally, beside.units)
             report = replace(report, drift=drift, decisions=decisions, warnings=(*doubts, *report.warnings))
     return report
+
+
+class _Beside(NamedTuple):
+    """What rows have beside scores and labels: units, groups by each column of --by, and the pairs that are linked."""
+
+    units: Units | None
+    groupings: Sequence[tuple[str, tuple[tuple[str | None, ...], IntArray]]]
+    linked: IntArray | None
+
+    @classmethod
+    def of(
+        cls, request: EvaluateRequest, scores: Sequence[ComparedScore], rows: TableRows, edges: Edges | None
+    ) -> _Beside:
+        units = None
+        if request.resample_by is not None:
+            units = Units(ranks(rows, request.resample_by, "--resample-by"), column=request.resample_by)
+        groupings = [(column, groups(rows, column)) for column in request.by]
+        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
+        return cls(units, groupings, None if edges is None else linked_rows(rows, node_id, edges))
+
+
+class _Measured(NamedTuple):
+    """The numbers of all rows, and of groups of them, and the rejection curves."""
+
+    all_rows: Measurements
+    groups: Sequence[dict[str, Json]] = ()
+    rejection: Sequence[dict[str, Json]] = ()
+
+    @classmethod
+    def of(
+        cls,
+        request: EvaluateRequest,
+        rows: BufferedScores,
+        beside: _Beside,
+        chosen: tuple[metrics.MetricSpec, ...],
+        names: tuple[str, ...],
+        against: Sequence[str],
+    ) -> _Measured:
+        options = request.options.of_rows(rows.candidates[0].scored(rows).rows)  # of groups as of all rows
+        resampling = Resampling(request.bootstrap, request.seed, rows.together) if request.bootstrap else None
+        measured = measure_all(
+            rows.candidates,
+            rows,
+            chosen,
+            options,
+            names,
+            against=against,
+            resampling=resampling,
+            clusters=rows.clusters,
+            edges=beside.linked,
+            kinds=request.kinds,
+        )
+        grouped = [
+            entry
+            for column, codes in beside.groupings
+            for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, codes, rows.clusters)
+        ]
+        return cls(measured, grouped, rejection_curves(rows.candidates, rows) if request.rejection else ())
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:
@@ -216,13 +248,6 @@ def _read(
     for batches in read_batches(tally, bindings, suspect):
         buffer.add(batches)
     return buffer
-
-
-def _units(request: EvaluateRequest, rows: TableRows) -> Units | None:
-    """The unit of each row, if rows belong together."""
-    if request.resample_by is None:
-        return None
-    return Units(ranks(rows, request.resample_by, "--resample-by"), column=request.resample_by)
 
 
 def _drift(
