@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -113,57 +113,71 @@ def measure_all(
     """
     # The metrics. A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
     options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
-    measured = {
-        candidate.name: measure(chosen, candidate.scored(rows, clusters, edges, folds), options)
-        for candidate in candidates
-    }
-    scored = {candidate.name: candidate.scored(rows, clusters) for candidate in candidates}
+    measured = [measure(chosen, candidate.scored(rows, clusters, edges, folds), options) for candidate in candidates]
+    scored = [candidate.scored(rows, clusters) for candidate in candidates]
 
     # Their bootstrap intervals.
-    place, replicates = {name: index for index, name in enumerate(scored)}, None
-    if resampling is not None:
-        replicates = resampling.replicate(list(scored.values()), chosen, options)
-        measured = {
-            name: {metric: replicates.complete(place[name], metric, value) for metric, value in values.items()}
-            for name, values in measured.items()
-        }
+    replicates = None if resampling is None else resampling.replicate(scored, chosen, options)
+    if replicates is not None:
+        measured = [
+            {metric: replicates.complete(place, metric, value) for metric, value in values.items()}
+            for place, values in enumerate(measured)
+        ]
 
     # The differences.
-    def difference(metric: MetricSpec, name: str, versus: str) -> Difference:
-        value = less(measured[name][metric.name], measured[versus][metric.name])
-        per_row = None if value is None else metric.load_rows()
-        by_unit = per_row is not None and rows.together is not None
-        if replicates is not None and value is not None and not by_unit:
-            interval = replicates.difference(place[name], place[versus], metric.name)
-            return Difference(name, versus, metric.name, value, *map(finite, interval))
-        found = None if per_row is None else paired(scored[name], scored[versus], per_row)
-        if found is not None and per_row is not None and folds is not None:
-            sums = [
-                sign * fits.sums(scored[one], folds, per_row)
-                for sign, one in ((1.0, name), (-1.0, versus))
-                if (fits := candidates[place[one]].fits) is not None
-            ]
-            found = widened(found, missing(np.sum(sums, axis=0))) if sums else found
-        return normal_difference((name, versus), metric.name, value, found)
-
-    first = candidates[0].name
+    of_pairs = _Differences(candidates, measured, scored, folds, replicates)
+    names = [candidate.name for candidate in candidates]
     differences = tuple(
-        difference(metric, name, versus)
-        for versus in dict.fromkeys(against or (first,))
-        for name in scored
-        if name != versus
+        of_pairs.of(metric, one, other)
+        for other in map(names.index, dict.fromkeys(against or names[:1]))
+        for one in range(len(names))
+        if one != other
         for metric in chosen
     )
 
     # The curves.
-    curves = CurveBuilder(list(scored), classes, kinds, bins=options.bin_count, judged=not options.in_sample)
-    curves.add(list(scored.values()))
+    curves = CurveBuilder(names, classes, kinds, bins=options.bin_count, judged=not options.in_sample)
+    curves.add(scored)
     scores = tuple(
-        score_row(candidate.name, candidate.source, measured[candidate.name], classes, candidate.seconds)
-        for candidate in candidates
+        score_row(candidate.name, candidate.source, values, classes, candidate.seconds)
+        for candidate, values in zip(candidates, measured, strict=True)
     )
-    definitions = {name: value.definition for name, value in measured[first].items()}
+    definitions = {name: value.definition for name, value in measured[0].items()}
     return Measurements(definitions, scores, differences, curves.curves())
+
+
+@dataclass(frozen=True, slots=True)
+class _Differences:
+    """The scores whose differences are wanted, and what these are made of; each is known by its place."""
+
+    candidates: Sequence[Candidate]
+    measured: Sequence[Mapping[str, Measured]]
+    scored: Sequence[Scored]
+    folds: Folds | None
+    replicates: Bootstrap | None
+
+    def of(self, metric: MetricSpec, one: int, other: int) -> Difference:
+        names = self.candidates[one].name, self.candidates[other].name
+        value = less(self.measured[one][metric.name], self.measured[other][metric.name])
+        per_row = None if value is None else metric.load_rows()
+        by_unit = per_row is not None and self.scored[one].units is not None
+        if self.replicates is not None and value is not None and not by_unit:
+            interval = self.replicates.difference(one, other, metric.name)
+            return Difference(*names, metric.name, value, *map(finite, interval))
+        found = None if per_row is None else self._paired(per_row, one, other)
+        return normal_difference(names, metric.name, value, found)
+
+    def _paired(self, per_row: Callable[[Scored], FloatArray], one: int, other: int) -> Paired:
+        """By normal theory; wider where calibrators of folds, which share rows, have made the predictions."""
+        found = paired(self.scored[one], self.scored[other], per_row)
+        if self.folds is None:
+            return found
+        sums = [
+            sign * fits.sums(self.scored[place], self.folds, per_row)
+            for sign, place in ((1.0, one), (-1.0, other))
+            if (fits := self.candidates[place].fits) is not None
+        ]
+        return widened(found, missing(np.sum(sums, axis=0))) if sums else found
 
 
 @dataclass(frozen=True, slots=True)
