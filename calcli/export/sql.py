@@ -163,17 +163,8 @@ def _query(
         for group in _groups(members, tables_of):
             added, tables = writer.named(group, trees)
             selected = [*passed, *(writer.names[id(one)] for one in carried)]
-            if (width := len(selected) + len(added)) > dialect.most_columns:
-                most = f"{dialect.name} takes {dialect.most_columns:,}"
-                raise UsageError(
-                    f"a step of the query would have {width:,} columns, and {most}",
-                    hint="export it to ONNX, or fit one with fewer parts, as clusters or classes",
-                )
-            columns = ", ".join([*(f"{ROWS}.{name}" for name in selected), *added])
-            crossed = f"CROSS JOIN {writer.lists}" if dialect.crossed and f"{writer.lists}." in columns else ""
-            lines = [f"SELECT {columns}", f"FROM {source} AS {ROWS}", crossed, *tables, dialect.fence]
-            source = f"{writer.stem}step_{len(ctes)}"
-            ctes.append(f"{source} AS (\n" + "\n".join(filter(None, lines)) + "\n)")
+            before, source = source, f"{writer.stem}step_{len(ctes)}"
+            ctes.append(f"{source} AS (\n{_step(writer, before, selected, added, tables)}\n)")
             carried += group if kept is not None else []
         carried = [one for one in carried if asked.get(id(one), 0) > place]
     if outside is not None and outside.numbers:
@@ -186,6 +177,20 @@ def _query(
         [*chosen, *(f"{writer.output(term)} AS {quoted(name, dialect)}" for name, term in outputs.items())]
     )
     return ctes, f"SELECT {columns}\nFROM {source} AS {ROWS}"
+
+
+def _step(writer: Writer, source: str, passed: Sequence[str], added: Sequence[str], tables: Sequence[str]) -> str:
+    """A SELECT of the columns of the step before that are passed on, and those that are added."""
+    dialect = writer.dialect
+    if (width := len(passed) + len(added)) > dialect.most_columns:
+        most = f"{dialect.name} takes {dialect.most_columns:,}"
+        raise UsageError(
+            f"a step of the query would have {width:,} columns, and {most}",
+            hint="export it to ONNX, or fit one with fewer parts, as clusters or classes",
+        )
+    columns = ", ".join([*(f"{ROWS}.{name}" for name in passed), *added])
+    crossed = f"CROSS JOIN {writer.lists}" if dialect.crossed and f"{writer.lists}." in columns else ""
+    return "\n".join(filter(None, [f"SELECT {columns}", f"FROM {source} AS {ROWS}", crossed, *tables, dialect.fence]))
 
 
 def table_name(table: str, dialect: Dialect) -> str:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.engines.listener import Listener
 from calcli.fitting.contest import Contest
 from calcli.fitting.model_selection import IDENTITY, OUT_OF_TIME, Choice, criterion, cross_validate
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.splits import Holdout, Mask, split_rows
+from calcli.fitting.splits import Holdout, Mask, Splits, split_rows
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
 from calcli.methods.calibrator import FittedMethod, PostProcessing
@@ -28,9 +28,6 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
 from calcli.numeric.folds import folds, group_folds, held_out
 from calcli.numeric.rng import stream
-
-MOST_ROWS = 200_000
-"""Methods are compared on a sample of so many rows; more do not change the choice."""
 
 FOLDS, ONE_FOLD = Holdout("cv", folds=5), Holdout("share", share=0.2)
 
@@ -72,8 +69,8 @@ def select(
     post_processing = PostProcessing(recipe.exact)
     # The rows that are compared, and which of them are held out.
     compared = np.ones(len(batch), dtype=np.bool_)
-    if sampled := len(batch) > MOST_ROWS:
-        compared = held_out(len(batch), MOST_ROWS / len(batch), stream(seed, "selection"))
+    if sampled := len(batch) > pool.MOST_ROWS:
+        compared = held_out(len(batch), pool.MOST_ROWS / len(batch), stream(seed, "selection"))
     rows = batch.take(compared) if sampled else batch
     holdout = next((holdout for most, holdout in HOLDOUTS if len(rows) <= most), ONE_FOLD)
     if recipe.holdout not in (None, "none"):
@@ -97,14 +94,8 @@ def select(
     )
     prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
     held = rows.take(splits.predicted)
-    if splits.folds is not None:
-        part = splits.folds.place
-    elif held.units is not None and np.ptp(held.units.rank) > 0:
-        part = group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
-    else:
-        part = folds(len(held), FOLDS.folds, stream(seed, "parts"))
     most = int(number(recipe.resolve(catalog.find(pool.POOL)), "most"))
-    contest = Contest(prob, held, part, criterion(recipe.criterion), most)
+    contest = Contest(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
 
     # The choice, and its calibrator of all rows.
     chosen = contest.choose()
@@ -126,3 +117,12 @@ def select(
     return Selection(
         choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), splits.folds, least
     )
+
+
+def _parts(splits: Splits, held: Batch, seed: int) -> IntArray:
+    """Which held-out rows are mixed with weights that follow from all others: those of a fold, or of units."""
+    if splits.folds is not None:
+        return splits.folds.place
+    if held.units is not None and np.ptp(held.units.rank) > 0:
+        return group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
+    return folds(len(held), FOLDS.folds, stream(seed, "parts"))

@@ -53,7 +53,7 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
         return run(candidates, batch, *args, **options)
 
     monkeypatch.setattr(selection, "cross_validate", watch)
-    monkeypatch.setattr(selection, "MOST_ROWS", 500)
+    monkeypatch.setattr(selection.pool, "MOST_ROWS", 500)
     calcli.fit(clicks(2000))
     assert sizes == [500]
 
