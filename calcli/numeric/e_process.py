@@ -34,8 +34,12 @@ _BY_DIRECTION = np.array([0.5, 0.25, 0.25])
 _LATER = 1.3
 """The power by which less is staked on later nights: the nearer to 1, the less a change is missed for coming late."""
 
-DOUBT = 0.2
+DOUBT = 0.3
 """The probability that the variance between nights is larger than it is taken for."""
+
+APART = 4
+"""Nights that are compared are so many apart: effects of which half lasts into the next night have gone by then. Fewer
+where there are few nights."""
 
 BETS = len(DIRECTIONS) * 2 * len(STAKES)
 
@@ -102,15 +106,16 @@ class NightSums:
 def between_nights(mean: FloatArray, noise: FloatArray) -> FloatArray:
     """The variance of what the rows of a night share, shape (directions,), from nights so far, shape (nights, ..).
 
-    From the differences of nights and those two before (as von Neumann 1941 from successive ones), which a lasting
-    change moves twice, and a slow one hardly; of successive nights, effects that last a while would be too much alike.
-    It is the upper end of a one-sided interval, so that few nights are not taken for equal ones.
+    From the differences of nights and those `APART` nights before (as von Neumann 1941 from successive ones), which a
+    slow change moves hardly, and a sudden one `APART` times; of successive nights, effects that last a while would be
+    too much alike. It is the upper end of a one-sided interval, so that few nights are not taken for equal ones.
     """
     from scipy.special import gammaincinv
 
-    steps = len(mean) - 2
+    apart = min(APART, len(mean) // 2)
+    steps = len(mean) - apart
     freedom = 2.0 * steps / 3.0
-    variance = ((mean[2:] - mean[:-2]) ** 2).sum(axis=0) / (2.0 * steps)
+    variance = ((mean[apart:] - mean[:-apart]) ** 2).sum(axis=0) / (2.0 * steps)
     upper = variance * freedom / (2.0 * gammaincinv(freedom / 2.0, DOUBT))
     return np.asarray(np.maximum(upper - noise.mean(axis=0), 0.0))
 

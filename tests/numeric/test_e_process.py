@@ -5,8 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from scipy import special
+from scipy.stats import chi2
 
 from calcli.numeric.e_process import (
+    APART,
     BETS,
     CHANCES,
     DIRECTIONS,
@@ -124,15 +126,24 @@ def test_weights_have_no_unit_and_a_row_without_weight_is_not_there() -> None:
 
 @pytest.mark.parametrize("shared", [0.5, 2.0])
 def test_how_much_nights_differ_is_seldom_underrated(shared: float) -> None:
-    """Over 400 tables of 20 nights, in about the share of them that is said; a lasting change hardly shows."""
+    """Over 400 tables of 20 nights, in about the share of them that is said; a lasting change shows a few times."""
     rng, noise = np.random.default_rng(0), np.full((20, 3), 0.3)
-    found = []
-    for _ in range(400):
-        mean = rng.normal(0.0, np.sqrt(shared + 0.3), (20, 3))
-        found.append(between_nights(mean, noise))
-    under = float((np.array(found) < shared).mean())
+    tables = [rng.normal(0.0, np.sqrt(shared + 0.3), (20, 3)) for _ in range(400)]
+    under = float((np.array([between_nights(mean, noise) for mean in tables]) < shared).mean())
     assert under == pytest.approx(DOUBT, abs=0.06)
     after = np.where(np.arange(20) >= 10, 3.0, 0.0)[:, None]
-    tables = [rng.normal(0.0, np.sqrt(shared + 0.3), (20, 3)) for _ in range(400)]
     more = np.mean([between_nights(mean + after, noise) - between_nights(mean, noise) for mean in tables])
-    assert more < 1.0  # the upper end of the variance of all nights about their mean would grow by 3
+    freedom = 2.0 * (20 - APART) / 3.0
+    upper_end = freedom / chi2.ppf(DOUBT, freedom)
+    assert more == pytest.approx(upper_end * APART * 3.0**2 / (2.0 * (20 - APART)), rel=0.15)
+
+
+def test_effects_that_last_into_the_next_night_are_not_taken_for_alike() -> None:
+    rng, nights, memory = np.random.default_rng(1), 300, 0.5
+    found = []
+    for _ in range(60):
+        effect = rng.normal(0.0, np.sqrt(1.0 - memory**2), (nights, 3))
+        for night_before, now in itertools.pairwise(range(nights)):
+            effect[now] += memory * effect[night_before]
+        found.append(between_nights(effect, np.zeros((nights, 3))))
+    assert float(np.mean(found)) == pytest.approx(1.0 - memory**APART, abs=0.1)
