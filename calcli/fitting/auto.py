@@ -26,7 +26,7 @@ from calcli.methods.base import Params, number
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import folds, group_folds, held_out
+from calcli.numeric.folds import folds, group_folds
 from calcli.numeric.rng import stream
 
 FOLDS, ONE_FOLD = Holdout("cv", folds=5), Holdout("share", share=0.2)
@@ -68,10 +68,8 @@ def select(
     """Compare the methods that suit the rows, weigh them, and choose."""
     post_processing = PostProcessing(recipe.exact)
     # The rows that are compared, and which of them are held out.
-    compared = np.ones(len(batch), dtype=np.bool_)
-    if sampled := len(batch) > pool.MOST_ROWS:
-        compared = held_out(len(batch), pool.MOST_ROWS / len(batch), stream(seed, "selection"))
-    rows = batch.take(compared) if sampled else batch
+    compared = pool.compared_rows(len(batch), seed)
+    rows = batch if compared.all() else batch.take(compared)
     holdout = next((holdout for most, holdout in HOLDOUTS if len(rows) <= most), ONE_FOLD)
     if recipe.holdout not in (None, "none"):
         holdout = Holdout.parse(recipe.holdout, len(rows))
@@ -112,7 +110,7 @@ def select(
     late = tuple(one.spec.name for one in outcomes if one.reason == OUT_OF_TIME)
     choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed)
     compared[compared] = splits.predicted
-    kept = None if sampled else fitted
+    kept = fitted if rows is batch else None
     least = None if chosen.name == IDENTITY else contest.least_gain(chosen)
     return Selection(
         choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), splits.folds, least

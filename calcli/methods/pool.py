@@ -22,8 +22,8 @@ from calcli.methods.calibrator import FittedMethod, Settled
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.unpacked import unpacked_once
-from calcli.numeric.folds import Split, in_turn, splits_of_units, tested
-from calcli.numeric.folds import held_out as some_rows
+from calcli.numeric.folds import Mask, Split, in_turn, splits_of_units, tested
+from calcli.numeric.folds import held_out as draw
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import folds_by_row
@@ -59,9 +59,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if params["weights"] != "auto":
         members = _fitted(asked, batch, seed)
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
-    some = batch
-    if sampled := len(batch) > MOST_ROWS:
-        some = batch.take(some_rows(len(batch), MOST_ROWS / len(batch), stream(seed, "selection")))
+    compared = compared_rows(len(batch), seed)
+    some = batch if compared.all() else batch.take(compared)
     splits = _splits(some, seed)
     if not splits:
         return mixture(_fitted([catalog.find(IDENTITY)], batch, seed), {IDENTITY: 1.0}, {})
@@ -69,9 +68,16 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows, held_out = predicted_out_of_fold(settled, some, splits, seed)
     weights = weigh(held_out, rows.labels, rows.weight, most=int(number(params, "most")))
     members = {name: settled[name].fitted for name in weights}
-    if sampled:
+    if some is not batch:
         members = _fitted([member.spec for member in members.values()], batch, seed)
     return mixture(members, weights, held_out_losses(held_out, weights, rows.labels, rows.weight))
+
+
+def compared_rows(rows: int, seed: int) -> Mask:
+    """Marks the rows that members are weighed on: all, or `MOST_ROWS` of them at random."""
+    if rows <= MOST_ROWS:
+        return np.ones(rows, dtype=np.bool_)
+    return draw(rows, MOST_ROWS / rows, stream(seed, "selection"))
 
 
 def _fitted(specs: Iterable[MethodSpec], batch: Batch, seed: int) -> dict[str, FittedMethod]:

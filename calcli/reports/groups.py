@@ -40,11 +40,12 @@ def ranks(rows: TableRows, column: str, flag: str) -> IntArray:
 
 def in_units(loaded: Loaded, resample_by: str | None, order_by: str | None) -> Loaded:
     """The rows with the units that they belong to by one of these columns, if one is given."""
-    units = _units(loaded, resample_by, order_by)
+    units = units_of(loaded, resample_by, order_by)
     return loaded if units is None else replace(loaded, batch=replace(loaded.batch, units=units))
 
 
-def _units(rows: TableRows, resample_by: str | None, order_by: str | None) -> Units | None:
+def units_of(rows: TableRows, resample_by: str | None, order_by: str | None = None) -> Units | None:
+    """The unit of each row by one of these columns, if one is given."""
     if resample_by is not None and order_by is not None:
         raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
     if order_by is not None:
@@ -118,18 +119,18 @@ def linked_rows(rows: TableRows, node_id: str | None, edges: Edges) -> IntArray:
 
     if node_id is None:
         raise UsageError("--edges needs the column with the ids of the rows", hint="add --node-id COLUMN")
-    node = load_nodes(rows.source, node_id)
-    links = links_within(edges, node if rows.row_numbers is None else node.take(rows.row_numbers))
+    node, row_numbers = load_nodes(rows.source, node_id), rows.row_numbers
+    links = links_within(edges, node if row_numbers is None else node.take(row_numbers))
     once = links.sources < links.ends
     return np.column_stack([links.sources[once], links.ends[once]])
 
 
 def values_of(rows: TableRows, column: str, flag: str) -> pl.Series:
     """The column, for these rows."""
-    source = rows.source
+    source, row_numbers = rows.source, rows.row_numbers
     source.find(column)
     if column not in source.columns:
         raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
     check_comparable(column, source.raw.collect_schema()[column], flag)
     values = source.typed([column]).collect(engine="streaming").to_series()
-    return values if rows.row_numbers is None else values.gather(rows.row_numbers)
+    return values if row_numbers is None else values.gather(row_numbers)

@@ -29,7 +29,7 @@ from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
 from calcli.reports.gates import parse
-from calcli.reports.groups import TableRows, groups, linked_rows, ranks
+from calcli.reports.groups import TableRows, groups, linked_rows, units_of
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Measurements,
@@ -151,9 +151,7 @@ class _Beside(NamedTuple):
     def of(
         cls, request: EvaluateRequest, scores: Sequence[ComparedScore], rows: TableRows, edges: Edges | None
     ) -> _Beside:
-        units = None
-        if request.resample_by is not None:
-            units = Units(ranks(rows, request.resample_by, "--resample-by"), column=request.resample_by)
+        units = units_of(rows, request.resample_by)
         groupings = [(column, groups(rows, column)) for column in request.by]
         node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
         return cls(units, groupings, None if edges is None else linked_rows(rows, node_id, edges))
