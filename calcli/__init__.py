@@ -29,6 +29,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from calcli.homes import HOMES
 from calcli.version import VERSION
 
 __version__ = VERSION
@@ -81,6 +82,12 @@ _HOMES = {
     "webpage": "calcli.reporting.webpage",
 }
 """The modules of the names that are no verbs."""
+
+HOMES |= {
+    "notebook": "calcli.reporting.notebook",
+    "metrics": "calcli.estimators.metrics",
+    "uncertainty": "calcli.estimators.ensemble",
+}
 
 
 def __getattr__(name: str) -> object:

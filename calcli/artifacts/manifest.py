@@ -85,11 +85,6 @@ class Manifest:
     payloads: tuple[Payload, ...] = ()
     previous: str | None = None
 
-    @property
-    def holds_intervals(self) -> bool:
-        """Whether this is a policy of intervals around amounts, which has no calibrator."""
-        return self.kind == "policy" and self.task == "regression"
-
     def as_dict(self) -> JsonObject:
         """The JSON object that `to_json` writes."""
         document: JsonObject = {"schema": SCHEMA}

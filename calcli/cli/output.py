@@ -11,11 +11,11 @@ from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from calcli.cli.console import Console
-    from calcli.fitting.requests import FitResult
     from calcli.methods.spec import MethodSpec
     from calcli.metrics.catalog import MetricSpec
+    from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
-    from calcli.verbs.apply import ApplyResult
+    from calcli.verbs.apply import ApplyResult, DecomposeResult
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.decide import DecideResult
     from calcli.verbs.diagram import DiagramResult
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from calcli.verbs.inspect import Inspection
     from calcli.verbs.refit_calibrator import RefitResult
     from calcli.verbs.refit_policy import PolicyRefit
-    from calcli.verbs.uncertainty_decompose import DecomposeResult
     from calcli.verbs.uncertainty_fit import EnsembleResult
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]

@@ -8,14 +8,16 @@ from pathlib import Path
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
-from calcli.errors import ArtifactError, FitError
+from calcli.ensembles.columns import PredictedColumns
+from calcli.errors import ArtifactError, FitError, UsageError
 from calcli.fitting.side_inputs import kept_sides
+from calcli.models.base import ColumnOptions, Contents, Model
 from calcli.numeric.probing import BROKEN, PROBED, any_column, damage
-from calcli.places import Url
-from calcli.state import unnest
-from calcli.tables.binding_types import Binding
+from calcli.state import State, nest, unnest
+from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.labels import class_text
 from calcli.tables.load import load as load_rows
-from calcli.tables.source import Data, open_source
+from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose
 from calcli.uncertainty.ensemble import Ensemble
@@ -26,7 +28,7 @@ PARTS = ("ensemble", "seen")
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleModel:
+class EnsembleModel(Model):
     """An ensemble as an artifact keeps it.
 
     Examples
@@ -37,10 +39,6 @@ class EnsembleModel:
     array([0.0012, 0.0541, 0.0008])
     """
 
-    path: Path | Url | None
-    manifest: Manifest
-    binding: Binding
-    sha256: str | None
     ensemble: Ensemble
     seen: SeenFeatures
 
@@ -50,6 +48,57 @@ class EnsembleModel:
             binding = bind_unscored(source, known=self.binding, need_label=False)
             rows = load_rows(source, binding, features=True, label=False)
         return decompose(self.ensemble.members(rows.batch.features))
+
+    @staticmethod
+    def is_in(manifest: Manifest) -> bool:
+        return manifest.kind == "ensemble"
+
+    @classmethod
+    def read(cls, artifact: Artifact) -> EnsembleModel:
+        return read_ensemble(artifact)
+
+    def probe(self) -> None:
+        """Refuse an ensemble whose models do not predict what its manifest says."""
+        with damage(self.path, "an ensemble", (*BROKEN, FitError)):
+            features = {feature.name: any_column(feature.role) for feature in self.binding.features}
+            members, classes = self.ensemble.members(features), len(self.binding.classes)
+            shape = (PROBED, self.ensemble.count, *((classes,) if classes > 2 else ()))
+            if members.mean.shape != shape or (members.variance is None) == (not classes):
+                raise ValueError(f"its members predict {members.mean.shape} numbers, not {shape}")
+
+    def columns(self, source: Source, flags: Flags, options: ColumnOptions) -> PredictedColumns:
+        return self._columns(bind_unscored(source, flags, known=self.binding, need_label=False), options)
+
+    def exported_columns(self, options: ColumnOptions) -> PredictedColumns:
+        return self._columns(self.binding, options)
+
+    def _columns(self, binding: Binding, options: ColumnOptions) -> PredictedColumns:
+        return PredictedColumns(
+            binding=binding,
+            ensemble=self.ensemble,
+            classes=tuple(map(class_text, binding.classes)) if len(binding.classes) > 2 else (),
+            regression=binding.regression,
+            model=self.ensemble.virtual,
+            extra=options.extra,
+        )
+
+    def contents(self, *, rules: bool) -> Contents:
+        """Nothing: its trees are too many to be shown as rules or numbers."""
+        if rules:
+            raise UsageError(
+                "an ensemble has no rules to show",
+                hint="its models can be opened with CatBoost: they are the .cbm files",
+            )
+        return Contents()
+
+    @property
+    def states(self) -> dict[str, State]:
+        ensemble, seen = self.ensemble.to_state(), self.seen.to_state()
+        if not any(side["role"] == "model" for side in self.manifest.sides):
+            return {store.STATE: nest({"ensemble": ensemble, "seen": seen})}
+        # A user's model is kept unchanged, as its hash is its identity.
+        state = nest({"ensemble": replace(ensemble, blobs={}), "seen": seen})
+        return {store.STATE: state, "model": State(blobs={"model.cbm": self.ensemble.files[0]})}
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -65,12 +114,7 @@ def load_ensemble(path: str | Path) -> EnsembleModel:
 def opened(artifact: Artifact) -> EnsembleModel:
     """The ensemble that an artifact holds, after a trial prediction: a state that is not one of an ensemble fails."""
     model = read_ensemble(artifact)
-    with damage(artifact.path, "an ensemble", (*BROKEN, FitError)):
-        features = {feature.name: any_column(feature.role) for feature in model.binding.features}
-        members, classes = model.ensemble.members(features), len(model.binding.classes)
-        shape = (PROBED, model.ensemble.count, *((classes,) if classes > 2 else ()))
-        if members.mean.shape != shape or (members.variance is None) == (not classes):
-            raise ValueError(f"its members predict {members.mean.shape} numbers, not {shape}")
+    model.probe()
     return model
 
 

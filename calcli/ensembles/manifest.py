@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.ensembles.train import TrainedEnsemble
-from calcli.fitting import manifest
+from calcli.models import manifest
 from calcli.reports.schema import DataFacts, finite
 from calcli.tables.binding_types import Binding
 from calcli.uncertainty.training import HELD_OUT

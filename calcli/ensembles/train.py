@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from calcli.artifacts import store
 from calcli.artifacts.checkpoint import Checkpoint
 from calcli.artifacts.manifest import JsonObject
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch
-from calcli.engines.listener import Listener, stage
 from calcli.errors import FitError
-from calcli.fitting.manifest import versions
+from calcli.listener import Listener, stage
+from calcli.models.manifest import versions
 from calcli.numeric.threads import threads
-from calcli.state import State, nest
 from calcli.tables.binding_types import Binding
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.ood import SeenFeatures
@@ -134,12 +132,3 @@ def adopt_model(trainer: Trainer, model: UserModel, members: int) -> TrainedEnse
 def check_predicts(ensemble: Ensemble, rows: Batch) -> None:
     """Refuse an ensemble that cannot predict the rows that it was trained on."""
     ensemble.members({name: column.take(slice(CHECKED_ROWS)) for name, column in rows.features.items()})
-
-
-def states_of(trained: TrainedEnsemble, model: UserModel | None) -> dict[str, State]:
-    """The payloads of the artifact; a user's model is kept unchanged, as its hash is its identity."""
-    ensemble, seen = trained.ensemble.to_state(), trained.seen.to_state()
-    if model is None:
-        return {store.STATE: nest({"ensemble": ensemble, "seen": seen})}
-    state = nest({"ensemble": replace(ensemble, blobs={}), "seen": seen})
-    return {store.STATE: state, "model": State(blobs={"model.cbm": model.file})}

@@ -25,9 +25,9 @@ from calcli.errors import as_value_errors
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
     from calcli.estimators.arrays import Input, Rows
-    from calcli.fitting.model import Model
-    from calcli.fitting.requests import FitResult
     from calcli.methods.base import ParamValue
+    from calcli.models.calibrator import CalibratorModel
+    from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
 
 
@@ -89,7 +89,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
     __metadata_request__score: ClassVar = {"scores": UNUSED}
 
     classes_: NDArray[Any]
-    artifact_: Model
+    artifact_: CalibratorModel
     report_: Report | None
     n_features_in_: int
 
@@ -160,9 +160,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return self
 
     def _fitted(self, rows: Rows) -> FitResult:
-        from calcli.engines.notebook import here
         from calcli.fitting.recipe import Recipe
-        from calcli.fitting.requests import FitRequest
+        from calcli.listener import here
+        from calcli.models.requests import FitRequest
         from calcli.verbs.fit import fit
 
         settings: dict[str, Any] = {"method": self.method, "params": self.params or {}, "preset": self.preset}
@@ -174,7 +174,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         settings |= {"flags": flags, "seed": seed, "check_scale": False}  # their kind is known by now
         return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, **settings), here())
 
-    def _keep(self, model: Model) -> None:
+    def _keep(self, model: CalibratorModel) -> None:
         from calcli.estimators.arrays import classes_of
 
         self.artifact_ = model
@@ -214,7 +214,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The calibrator that an artifact holds, whoever has fitted it."""
-        from calcli.fitting.model import load
+        from calcli.models.calibrator import load
 
         model = load(path)
         recipe = model.manifest.recipe

@@ -82,8 +82,8 @@ class Ensemble(BaseEstimator):
         amounts = self.task == "regression" or (self.task is None and type_of_target(y) == "continuous")
         labels, classes = (column_or_1d(y, warn=True), None) if amounts else labels_and_classes(y)
         with as_value_errors():
-            from calcli.engines.notebook import here
             from calcli.estimators.arrays import training_table
+            from calcli.listener import here
             from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
 
             table, flags = training_table(X, labels, classes, sample_weight)

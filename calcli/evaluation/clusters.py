@@ -11,11 +11,11 @@ import numpy as np
 from calcli.batch import Batch, IntArray
 from calcli.errors import DataError, unknown_name
 from calcli.evaluation.compared_scores import ComparedScore
-from calcli.fitting.model import Model
 from calcli.learners.clustering import centroids
 from calcli.learners.encoding import Encoding
 from calcli.learners.points import nearest, on_grid, step_of
 from calcli.metrics.base import Clusters
+from calcli.models.calibrator import CalibratorModel
 from calcli.reports.groups import MOST_GROUPS, distinct_texts
 from calcli.tables.auxiliary import sample_features
 from calcli.tables.binding_types import Binding, Feature, Flags
@@ -63,7 +63,7 @@ class Clustering:
 def clustering(
     source: Source,
     scores: Sequence[ComparedScore],
-    models: Mapping[str, Model],
+    models: Mapping[str, CalibratorModel],
     column: str | None,
     flags: Flags,
     seed: int,
@@ -77,7 +77,9 @@ def clustering(
     return clustering_of_artifacts(scores, models) or _of_features(source, scores, flags, seed)
 
 
-def clustering_of_artifacts(scores: Sequence[ComparedScore], models: Mapping[str, Model]) -> Clustering | None:
+def clustering_of_artifacts(
+    scores: Sequence[ComparedScore], models: Mapping[str, CalibratorModel]
+) -> Clustering | None:
     """The clusters of the first artifact that has some."""
     for score in scores:
         model = models.get(score.name)
@@ -107,7 +109,7 @@ def by_column(
     return names, Clustering(replace(binding, features=(feature,)), place, len(names) + 1, f"column {column}")
 
 
-def _of_artifact(score: ComparedScore, model: Model) -> Clustering:
+def _of_artifact(score: ComparedScore, model: CalibratorModel) -> Clustering:
     def place(batch: Batch) -> IntArray:
         return model.calibrator.extras(batch)[CLUSTER].astype(np.int64)
 

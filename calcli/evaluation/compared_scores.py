@@ -9,10 +9,10 @@ from typing import Any
 from calcli.artifacts import store
 from calcli.artifacts.store import Artifact
 from calcli.batch import Batch, Edges, FloatArray
-from calcli.engines.listener import Listener
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
-from calcli.fitting.model import Model, opened
+from calcli.listener import Listener
+from calcli.models.calibrator import CalibratorModel, opened
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
@@ -59,7 +59,7 @@ class ComparedScore:
 class NamedScores:
     """The artifacts and columns to compare with the raw score, by their names in the report."""
 
-    models: Mapping[str, Model]
+    models: Mapping[str, CalibratorModel]
     columns: Mapping[str, str]
 
     @property
@@ -171,7 +171,7 @@ def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
     ]
 
 
-def seen_before(source: Source, models: Mapping[str, Model]) -> tuple[ReportWarning, ...]:
+def seen_before(source: Source, models: Mapping[str, CalibratorModel]) -> tuple[ReportWarning, ...]:
     """Which artifacts were fitted on files that are measured here."""
     here = {file.sha256: file.path for file in source.files()}
     warnings = []

@@ -25,9 +25,9 @@ from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.intervals import IntervalModel
-from calcli.fitting.model import Model
 from calcli.fitting.splits import Mask
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.intervals import IntervalModel
 from calcli.numeric.e_process import (
     BETS,
     CHANCES,
@@ -61,12 +61,14 @@ _WORDS = {
 }
 
 
-def drift_baseline_of(model: Model) -> DriftBaseline | None:
+def drift_baseline_of(model: CalibratorModel) -> DriftBaseline | None:
     """The residuals at the fit of an artifact; None where no rows were held out."""
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
 
-def drift_asked(request: EvaluateRequest, drift: str, named_scores: NamedScores) -> tuple[int, Model, Path | Url]:
+def drift_asked(
+    request: EvaluateRequest, drift: str, named_scores: NamedScores
+) -> tuple[int, CalibratorModel, Path | Url]:
     """The place of the artifact of --drift among the scores, which the raw one leads, the artifact, and its log."""
     place = request.all_artifacts.index(drift)
     model = list(named_scores.models.values())[place]
@@ -188,7 +190,7 @@ class RowsHere:
 
 
 def observe(
-    model: Model | IntervalModel,
+    model: CalibratorModel | IntervalModel,
     state: Path | Url,
     names: Sequence[str],
     new_rows: Callable[[frozenset[str]], NewRows | None],

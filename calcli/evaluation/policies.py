@@ -14,16 +14,16 @@ from calcli.decisions.amounts import Amounts, measure_intervals
 from calcli.decisions.measure import Promise, Promised, measure, promised
 from calcli.decisions.policy import IntervalRule, SetRule
 from calcli.decisions.rows import Number, Rows
-from calcli.engines.listener import Listener, stage
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
-from calcli.fitting.intervals import IntervalModel, measured_amounts, opened_intervals
-from calcli.fitting.model import Model
-from calcli.fitting.policies import measured_rows
 from calcli.fitting.splits import Mask
+from calcli.listener import Listener, stage
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.intervals import IntervalModel, measured_amounts
+from calcli.models.policy import measured_rows
 from calcli.places import folder
 from calcli.reports.groups import TableRows, in_units
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
@@ -63,7 +63,7 @@ def measured_policies(
 
 
 def promises_of(
-    model: Model, prob: FloatArray, rows: BufferedScores, table: TableRows, units: Units | None
+    model: CalibratorModel, prob: FloatArray, rows: BufferedScores, table: TableRows, units: Units | None
 ) -> Promises | None:
     """What the policy of a model promises of some of the rows; None where it promises nothing."""
     policy = model.policy
@@ -76,12 +76,15 @@ def promises_of(
 
 def interval_models(request: EvaluateRequest, artifacts: Mapping[str, Artifact]) -> dict[str, IntervalModel] | None:
     """The policies of intervals by name, if the artifacts are such; they are evaluated without others."""
-    amounts = [artifact.manifest.holds_intervals for artifact in artifacts.values()]
+    amounts = [IntervalModel.is_in(artifact.manifest) for artifact in artifacts.values()]
     if not any(amounts):
         return None
     if not all(amounts) or request.scores:
         raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
-    return {name: opened_intervals(artifact) for name, artifact in artifacts.items()}
+    models = {name: IntervalModel.read(artifact) for name, artifact in artifacts.items()}
+    for model in models.values():
+        model.probe()
+    return models
 
 
 def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalModel], listener: Listener) -> Report:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import get_args
 
 from calcli.diagrams.curves import Kind
-from calcli.engines.local import BadRows
-from calcli.engines.options import Engine
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Options
 from calcli.tables.binding_types import Flags
+from calcli.tables.request import BadRows, Engine
 from calcli.tables.source import Data
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
-from calcli.engines.listener import Listener
 from calcli.fitting.contest import Contest
 from calcli.fitting.model_selection import IDENTITY, OUT_OF_TIME, Choice, criterion, cross_validate
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout, Mask, Splits, split_rows
+from calcli.listener import Listener
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
 from calcli.methods.calibrator import FittedMethod, PostProcessing

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
-from calcli.engines.listener import Listener, stage
 from calcli.fitting.auto import select
 from calcli.fitting.cross_validation import predict_held_out
 from calcli.fitting.model_selection import Choice, choice_warnings
 from calcli.fitting.prior_shift import prior_ratio_of
 from calcli.fitting.recipe import AUTO, Recipe
 from calcli.fitting.splits import Holdout, Mask, split_rows
+from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
 from calcli.methods.calibrator import FittedMethod, PostProcessing

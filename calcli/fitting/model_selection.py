@@ -13,8 +13,6 @@ import numpy as np
 
 from calcli import extras
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
-from calcli.engines.listener import Listener, stage
-from calcli.engines.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from calcli.errors import FitError, UsageError
 from calcli.fitting.cross_validation import (
     FoldPredictions,
@@ -25,6 +23,8 @@ from calcli.fitting.cross_validation import (
     step_of,
 )
 from calcli.fitting.splits import Splits
+from calcli.fitting.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
+from calcli.listener import Listener, stage
 from calcli.methods import calibrator
 from calcli.methods.base import Params
 from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing

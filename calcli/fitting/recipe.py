@@ -8,7 +8,6 @@ from typing import Any
 
 from calcli.artifacts.manifest import JsonObject
 from calcli.artifacts.strictjson import as_json
-from calcli.engines.local import BadRows
 from calcli.errors import ArtifactError, UsageError
 from calcli.fitting.model_selection import criterion
 from calcli.fitting.side_inputs import SideFiles
@@ -16,6 +15,7 @@ from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
 from calcli.tables.binding_types import NO_FLAGS, Flags
+from calcli.tables.request import BadRows
 
 AUTO = catalog.AUTO
 

@@ -6,16 +6,16 @@ several with their intervals.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
     """The functions of arrays, which stand above the rooms that they need (PEP 562)."""
+    from calcli.homes import at_home
     from calcli.metrics.catalog import names
 
     if name == "summary" or name in names():
-        return getattr(import_module("calcli.estimators.metrics"), name)
+        return at_home("metrics", name)
     raise AttributeError(f"module 'calcli.metrics' has no attribute {name!r}")
 
 

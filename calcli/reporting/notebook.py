@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
+from calcli.models.calibrator import CalibratorModel
 from calcli.reporting import facts, findings
 from calcli.reporting.markup import section, terms
 from calcli.reporting.webpage import headline, numbers_table, webpage
-
-if TYPE_CHECKING:
-    from calcli.artifacts.manifest import Manifest
-    from calcli.fitting.model import Model
-    from calcli.reports.schema import Report
+from calcli.reports.schema import Report
 
 HIGH = 34
 """The height of the frame in letters; the reader can pull it larger."""
 
 
+@singledispatch
+def html(shown: object) -> str:
+    """The page of a result; how it is drawn goes by its type."""
+    raise TypeError(f"there is no page of a {type(shown).__name__}")
+
+
+@html.register
 def of_report(report: Report) -> str:
     """The page of a report."""
     return _framed(webpage(report))
 
 
-def of_model(model: Model) -> str:
+@html.register
+def of_model(model: CalibratorModel) -> str:
     """What a calibrator is, on what it was fitted, and how good it was there."""
     manifest = model.manifest
     numbers = findings.of_manifest(manifest)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def opening(result: RefitResult) -> str:
     """Whether the artifact was replaced, the numbers that decided it, and what was asked of them."""
-    from calcli.fitting.renewal import IN_PLACE  # not at the top: `apply` shows no report
+    from calcli.models.renewal import IN_PLACE  # not at the top: `apply` shows no report
 
     metric = result.guard.metric.name
     new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from typing import Literal
 
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.curves import Curve, by_kind
+from calcli.homes import ShownInNotebook
 from calcli.metrics.base import Definition, Measured
 from calcli.state import Json
 
@@ -158,7 +158,7 @@ class DataFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(ShownInNotebook):
     """The fields are the keys of the JSON object, in its order."""
 
     command: str
@@ -199,10 +199,6 @@ class Report:
     def value(self, score: str, metric: str) -> float | None:
         """The value of a metric of a score."""
         return self.score(score).metrics[metric].value
-
-    def _repr_html_(self) -> str:
-        """Itself in a notebook; the words for people stand above this room."""
-        return str(import_module("calcli.reporting.notebook").of_report(self))
 
 
 def finite(value: float | None) -> float | None:

@@ -7,27 +7,25 @@ machine would, from Arrow batches. A calibrator with a short formula is applied 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
-from calcli.engines.calibrated_columns import CalibratedColumns, Scale
-from calcli.engines.local import REFUSED, BadRows, Stream
-from calcli.engines.options import TABLE
-from calcli.engines.passthrough import RowsWritten, kept_columns
 from calcli.errors import UsageError
-from calcli.expressions import Term
-from calcli.fitting.model import Model, load
+from calcli.models.base import Model, Scale
+from calcli.models.calibrator import load
+from calcli.models.columns import CalibratedColumns
+from calcli.models.stream import REFUSED, RowsWritten, Stream, kept_columns
 from calcli.spark.formula import is_short, with_outputs
 from calcli.spark.rows import column_named, numbered, partition_columns, refuse_paths, schema_of
 from calcli.spark.session import failures
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
+from calcli.tables.request import TABLE, BadRows
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:
@@ -69,43 +67,29 @@ def calibrator(
         example = Source(pl.LazyFrame(schema=schema_of(rows)), name="the DataFrame")
         binding = bind(example, flags or Flags(), known=model.binding, need_label=False, features=model.needs_features)
         added = CalibratedColumns(column, model.calibrator, binding, scale, extra, model.needs_features)
-        kept_columns(example, None, added.names, hint="try: column=NAME")
-        return with_added(rows, Stream(added, bad_rows), terms_of(added))
+        kept_columns(example, None, added, hint="try: column=NAME")
+        return with_added(rows, Stream(added, bad_rows))
 
     return calibrated
 
 
 def check_row_by_row(artifact: str | Path, model: Model) -> None:
     """Refuse an artifact that does not calibrate each row by itself."""
-    if model.calibrator.whole_table:
+    if not model.row_by_row:
         raise UsageError(
             f"{artifact} predicts all rows of a table at once, which is not possible on a cluster",
             hint="fit it with --set apply=online",
         )
 
 
-def terms_of(added: CalibratedColumns) -> dict[str, Term] | None:
-    """The added columns as formulas, if they have any."""
-    with suppress(UsageError):
-        return None if added.extra else added.formulas()
-    return None
-
-
-def write_with_added(
-    table: DataFrame, stream: Stream, kept: Sequence[str], output: str, outputs: Mapping[str, Term] | None = None
-) -> RowsWritten:
-    """Write the `kept` columns and the calibrated ones, partitioned as the table is.
-
-    `outputs` are the calibrated columns as terms, if they have any: then no Python runs on the workers.
-    """
+def write_with_added(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> RowsWritten:
+    """Write the `kept` columns and the calibrated ones, partitioned as the table is."""
     from pyspark.sql import Observation, functions
 
     refuse_paths(table, stream.added.reads)
     names = stream.added.names
     needed = [name for name in table.columns if name in {*kept, *stream.added.reads}]
-    scored = with_added(table.select(*map(column_named, needed)), stream, outputs).select(
-        *map(column_named, (*kept, *names))
-    )
+    scored = with_added(table.select(*map(column_named, needed)), stream).select(*map(column_named, (*kept, *names)))
     # Rows are counted as they are written; bad ones are those in which the first added column is null.
     counted = Observation("calcli")
     missing = functions.count_if(column_named(names[0]).isNull())
@@ -120,10 +104,11 @@ def write_with_added(
     return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
 
 
-def with_added(rows: DataFrame, stream: Stream, outputs: Mapping[str, Term] | None) -> DataFrame:
-    """The rows with the calibrated columns, by their formulas or else by Python on the workers."""
+def with_added(rows: DataFrame, stream: Stream) -> DataFrame:
+    """The rows with the added columns: by their terms, so that no Python runs on the workers, or else by Python."""
     from pyspark.sql import functions
 
+    outputs = stream.added.written_terms()
     if outputs is None or not is_short(outputs):
         return _by_workers(rows, stream)
     scored = with_outputs(rows, outputs)

@@ -14,8 +14,6 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.decisions.measure import Promised
-from calcli.engines.listener import Listener, stage
-from calcli.engines.options import paths_of
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering, by_column, clustering_of_artifacts
 from calcli.evaluation.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, scale_checks
@@ -23,6 +21,7 @@ from calcli.evaluation.drift import RowsHere, drift_asked, observe
 from calcli.evaluation.grouped_sums import GroupedSums
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import SummedScores
+from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.numeric.e_process import NightSums
@@ -37,6 +36,7 @@ from calcli.spark.totals import total_of
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
+from calcli.tables.request import paths_of
 from calcli.tables.row_counts import Count, Tally
 from calcli.tables.scale import Scale
 from calcli.tables.source import Source

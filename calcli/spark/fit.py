@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
-from calcli.engines.listener import Listener, stage
-from calcli.engines.options import paths_of
 from calcli.errors import FitError, UsageError
 from calcli.fitting.learn import Learned
-from calcli.fitting.manifest import keep
 from calcli.fitting.prior_shift import prior_ratio_of
 from calcli.fitting.recipe import AUTO
-from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.splits import Holdout, KeyedFolds
+from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.catalog import MetricSpec
+from calcli.models.manifest import keep
+from calcli.models.requests import FitRequest, FitResult
 from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, report_on
@@ -41,6 +40,7 @@ from calcli.spark.totals import total_of
 from calcli.spark.trees import PLATT, PlanRows, can_grow, grown
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding
+from calcli.tables.request import paths_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

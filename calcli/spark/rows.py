@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from calcli.engines.options import TABLE
 from calcli.errors import DataError, UsageError
 from calcli.metrics.unit_means import UNITS
 from calcli.spark.session import failures, first_line
+from calcli.tables.request import TABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -16,15 +16,13 @@ import numpy as np
 import polars as pl
 
 from calcli.diagrams.curves import Kind
-from calcli.engines.listener import Listener, stage
-from calcli.engines.local import BadRows
-from calcli.engines.options import paths_of
 from calcli.errors import DataError, unknown_name
 from calcli.export.dialects import find, quoted
 from calcli.fitting.contest import Evidence
 from calcli.fitting.learn import Learned, Sampled
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout
+from calcli.listener import Listener, stage
 from calcli.methods.calibrator import PLAIN, FittedMethod
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
@@ -39,6 +37,7 @@ from calcli.spark.totals import total_of
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
+from calcli.tables.request import BadRows, paths_of
 from calcli.tables.source import Data, Source
 
 if TYPE_CHECKING:

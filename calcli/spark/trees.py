@@ -17,9 +17,8 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, FloatArray, IntArray, spans
-from calcli.engines.listener import Listener, stage
 from calcli.fitting.learn import Sampled
-from calcli.fitting.requests import FitRequest
+from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod
@@ -33,6 +32,7 @@ from calcli.methods.mbct.kernels import Cells, Children, Rule, Splits, predict, 
 from calcli.methods.mbct.kernels.predict import Walk
 from calcli.methods.mbct.mbct import Start, Whole, prepared, rows_of, weighted_rows
 from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows, cells_of_sums
+from calcli.models.requests import FitRequest
 from calcli.numeric.moments import ScoreMoments
 from calcli.spark.passes import KeyedRows
 from calcli.spark.rows import KEY, with_keys

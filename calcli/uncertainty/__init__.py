@@ -5,12 +5,13 @@ In Python `Ensemble` is an estimator of arrays: ``calcli.uncertainty.Ensemble().
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
     """The estimator, which stands above the rooms that it needs (PEP 562)."""
     if name == "Ensemble":
-        return import_module("calcli.estimators.ensemble").Ensemble
+        from calcli.homes import at_home
+
+        return at_home("uncertainty", name)
     raise AttributeError(f"module 'calcli.uncertainty' has no attribute {name!r}")

@@ -9,20 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
-from calcli.engines.listener import Listener
-from calcli.engines.notebook import here
 from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.model import load as load
-from calcli.fitting.requests import FitRequest, RefitRequest
 from calcli.fitting.side_inputs import SideFiles as SideFiles
+from calcli.listener import Listener, here
 from calcli.metrics.base import Options as Options
+from calcli.models.calibrator import load as load
+from calcli.models.requests import FitRequest, RefitRequest
 from calcli.places import Database as Database
 from calcli.places.stores import storage_options as storage_options
 from calcli.tables.binding_types import Flags as Flags
 from calcli.tables.source import open_source as open_source
-from calcli.verbs.apply import ApplyRequest
+from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.apply import apply as run_apply
+from calcli.verbs.apply import apply_ensemble as run_apply_ensemble
+from calcli.verbs.apply import decompose as run_decompose
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compare import compare as run_compare
 from calcli.verbs.decide import DecideRequest
@@ -35,10 +36,6 @@ from calcli.verbs.explain import explain as run_explain
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import inspect as inspect
 from calcli.verbs.refit import refit as run_refit
-from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
-from calcli.verbs.uncertainty_apply import apply as run_apply_ensemble
-from calcli.verbs.uncertainty_decompose import DecomposeRequest
-from calcli.verbs.uncertainty_decompose import decompose as run_decompose
 from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
 from calcli.verbs.uncertainty_evaluate import evaluate as run_evaluate_ensembles
 from calcli.verbs.uncertainty_fit import EnsembleRequest

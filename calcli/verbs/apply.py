@@ -1,4 +1,4 @@
-"""`apply`: add the calibrated columns to a table, in a stream."""
+"""Copying a table with columns added, in a stream: `apply`, `uncertainty apply` and `uncertainty decompose`."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeVar
 
 from calcli.artifacts import store
-from calcli.artifacts.store import Artifact
-from calcli.engines.calibrated_columns import CalibratedColumns, Scale
-from calcli.engines.decision_columns import DecisionColumns, IntervalColumns
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows, Stream
-from calcli.engines.options import Engine, check_master, check_parquet, paths_of
-from calcli.engines.passthrough import RowsWritten, kept_columns, promised_format, write_rows
-from calcli.errors import DataError, UsageError
-from calcli.fitting.model import Model, opened
+from calcli.ensembles.columns import DecomposedColumns
+from calcli.ensembles.load import load_ensemble
+from calcli.errors import UsageError
+from calcli.listener import SILENT, Listener, stage
+from calcli.models import kinds
+from calcli.models.base import ColumnOptions, Model, Scale
+from calcli.models.stream import (
+    AddedColumns,
+    ModelColumns,
+    RowsWritten,
+    Stream,
+    kept_columns,
+    promised_format,
+    write_rows,
+)
 from calcli.places import place
-from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.edges import load_nodes
-from calcli.tables.load import doubt_of_scale
-from calcli.tables.load import load as load_rows
+from calcli.tables.members import MemberColumns, find_members
+from calcli.tables.request import BadRows, Engine, check_master, check_parquet, paths_of
 from calcli.tables.source import Data, Source, open_source
-from calcli.tables.training_binding import bind_unscored
 
-if TYPE_CHECKING:
-    from calcli.fitting.intervals import IntervalModel
+Columns = TypeVar("Columns", bound=AddedColumns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,74 @@ class ApplyResult:
     doubt: str | None = None
 
 
-AnyColumns: TypeAlias = CalibratedColumns | DecisionColumns | IntervalColumns
+@dataclass(frozen=True, slots=True)
+class EnsembleApplyRequest:
+    """The request of `uncertainty apply`.
 
-Applied: TypeAlias = tuple[AnyColumns, RowsWritten, str | None]
-"""The columns, how many rows they have, and what is doubtful about the score."""
+    Attributes
+    ----------
+    ensemble
+        The directory of an ensemble.
+    data
+        Paths, globs, directories, ``-``, or a frame; a label is not needed.
+    output
+        Where the table goes; ``-`` is standard output and needs `output_format`.
+    extra
+        Add more measures of disagreement, as `UncertaintyColumns.extra` says.
+    keep
+        The input columns to pass through; None for all, () for none.
+    """
+
+    ensemble: str | Path
+    data: Data
+    output: str | os.PathLike[str]
+    extra: bool = False
+    keep: tuple[str, ...] | None = None
+    input_format: str | None = None
+    delimiter: str | None = None
+    output_format: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeRequest:
+    """The request of `uncertainty decompose`.
+
+    Attributes
+    ----------
+    data
+        Paths, globs, directories, ``-``, or a frame.
+    members
+        The stem of ``<stem>_<m>``, P(positive) or a mean, or of ``<stem>_<m>_<class>``.
+    output
+        Where the table goes; ``-`` is standard output and needs `output_format`.
+    variances
+        The stem of each member's variance, where amounts are predicted.
+    extra, keep
+        As of `uncertainty apply`.
+    """
+
+    data: Data
+    members: str
+    output: str | os.PathLike[str]
+    variances: str | None = None
+    extra: bool = False
+    keep: tuple[str, ...] | None = None
+    input_format: str | None = None
+    delimiter: str | None = None
+    output_format: str | None = None
+    bad_rows: BadRows = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeResult:
+    """The columns that were written, and those that they were computed from."""
+
+    output: str
+    rows: int
+    rows_bad: int
+    columns: tuple[str, ...]
+    members: MemberColumns
 
 
 def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
@@ -110,79 +176,73 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
-    artifact = store.read(request.artifact)
-    if artifact.manifest.holds_intervals:
-        added, written, doubt = _intervals(request, artifact, listener)
-    else:
-        model = opened(artifact, edges=request.edges)
-        added, written, doubt = (_on_spark if request.engine == "spark" else _here)(request, model, listener)
-    return ApplyResult(str(place(request.output)), written.rows, written.bad, added.names, added.binding, doubt)
+    model = kinds.opened(store.read(request.artifact)).linked(request.edges)
+    options = ColumnOptions(request.column, request.scale, request.extra)
+
+    def columns(source: Source) -> ModelColumns:
+        return model.columns(source, request.flags, options)
+
+    if request.engine == "spark":
+        return _result(request, *_on_spark(request, model, columns, listener))
+    return _result(request, *_here(request, columns, request.bad_rows, listener, dry_run=request.dry_run))
 
 
-def _here(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
-    """On this machine, in a stream."""
+def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyResult:
+    """Predict every row of a table: same rows, same order, other columns untouched."""
+    model, options = load_ensemble(request.ensemble), ColumnOptions(extra=request.extra)
+
+    def columns(source: Source) -> ModelColumns:
+        return model.columns(source, Flags(), options)
+
+    return _result(request, *_here(request, columns, "fail", listener, dry_run=request.dry_run))
+
+
+def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
+    """Decompose every row of a table: same rows, same order, other columns untouched."""
+
+    def columns(source: Source) -> DecomposedColumns:
+        members = find_members(source, request.members, request.variances)
+        listener.note(_description(members))
+        return DecomposedColumns(
+            members=members, classes=members.classes, regression=bool(members.variances), extra=request.extra
+        )
+
+    added, written, _ = _here(request, columns, request.bad_rows, listener)
+    return DecomposeResult(str(place(request.output)), written.rows, written.bad, added.names, added.members)
+
+
+def _here(
+    request: ApplyRequest | EnsembleApplyRequest | DecomposeRequest,
+    columns: Callable[[Source], Columns],
+    bad_rows: BadRows,
+    listener: Listener,
+    *,
+    dry_run: bool = False,
+) -> tuple[Columns, RowsWritten, str | None]:
+    """The columns added on this machine, the rows that were written, and why their score may be another one."""
     output_format = promised_format(request.output, request.output_format)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
         with stage(listener, "looking at the columns"):
-            added, kept = _columns(request, model, source)
-        doubt = doubt_of_scale(source, added.binding)
-        if request.dry_run:
+            added = columns(source)
+            kept = kept_columns(source, request.keep, added)
+        doubt = added.doubt(source)
+        if dry_run:
             return added, RowsWritten(0, 0), doubt
-        # What should be known of rows that an edge list links.
-        if (node_id := added.binding.node_id) is not None:
-            for remark in model.calibrator.remarks(load_nodes(source, node_id)):
-                listener.note(remark)
-
-        def recount() -> None:
-            load_rows(source, added.binding, features=added.features, label=False, check_scale=False)
-
-        stream = Stream(added, request.bad_rows, whole_table=model.calibrator.whole_table)
-        with stage(listener, "calibrating"):
-            return added, write_rows(stream, source, kept, request.output, output_format, recount), doubt
+        for remark in added.remarks(source):
+            listener.note(remark)
+        with stage(listener, added.task):
+            return added, write_rows(Stream(added, bad_rows), source, kept, request.output, output_format), doubt
 
 
-def _intervals(request: ApplyRequest, artifact: Artifact, listener: Listener) -> Applied:
-    """The ends of intervals around predicted amounts."""
-    from calcli.fitting.intervals import opened_intervals
-
-    model = opened_intervals(artifact)
-    if request.engine == "spark":
-        return _by_cluster(request, lambda source: _interval_columns(request, model, source), listener)
-    output_format = promised_format(request.output, request.output_format)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        added, kept = _interval_columns(request, model, source)
-        written = RowsWritten(0, 0)
-        if not request.dry_run:
-            with stage(listener, "predicting"):
-                stream = Stream(added, request.bad_rows)
-                written = write_rows(stream, source, kept, request.output, output_format, lambda: None)
-    return added, written, None
-
-
-def _interval_columns(request: ApplyRequest, model: IntervalModel, source: Source) -> tuple[AnyColumns, list[str]]:
-    """The ends that are added, and the columns that pass through."""
-    added = IntervalColumns(bind_unscored(source, known=model.binding, need_label=False), model.rule)
-    if missing := [name for name in added.reads if name not in source.columns]:
-        raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
-    return added, kept_columns(source, request.keep, added.names, hint="leave it out with --keep, or rename it, before")
-
-
-def _on_spark(request: ApplyRequest, model: Model, listener: Listener) -> Applied:
-    """On a cluster, over a dataset of Parquet files."""
-    from calcli.spark.columns import check_row_by_row
-
-    check_row_by_row(request.artifact, model)
-    return _by_cluster(request, lambda source: _columns(request, model, source), listener)
-
-
-def _by_cluster(
-    request: ApplyRequest, columns: Callable[[Source], tuple[AnyColumns, list[str]]], listener: Listener
-) -> Applied:
-    """Columns that are added on a cluster, by formulas where they have any."""
-    from calcli.spark.columns import terms_of, write_with_added
+def _on_spark(
+    request: ApplyRequest, model: Model, columns: Callable[[Source], Columns], listener: Listener
+) -> tuple[Columns, RowsWritten, None]:
+    """The columns added on a cluster, over a dataset of Parquet files."""
+    from calcli.spark.columns import check_row_by_row, write_with_added
     from calcli.spark.rows import example_rows, read_table
     from calcli.spark.session import spark_session
 
+    check_row_by_row(request.artifact, model)
     paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
     if str(request.output) == "-":
@@ -190,25 +250,25 @@ def _by_cluster(
     with spark_session(request.master) as session:
         table = read_table(session, paths)
         with open_source(example_rows(table)) as source:
-            added, kept = columns(source)
+            added = columns(source)
+            kept = kept_columns(source, request.keep, added)
         if request.dry_run:
             return added, RowsWritten(0, 0), None
-        terms = terms_of(added) if isinstance(added, CalibratedColumns) else None
         with stage(listener, "calibrating on Spark"):
-            stream = Stream(added, request.bad_rows)
-            return added, write_with_added(table, stream, kept, str(request.output), terms), None
+            return added, write_with_added(table, Stream(added, request.bad_rows), kept, str(request.output)), None
 
 
-def _columns(request: ApplyRequest, model: Model, source: Source) -> tuple[AnyColumns, list[str]]:
-    """The columns that are added, and those that pass through."""
-    binding = bind(source, request.flags, known=model.binding, need_label=False, features=model.needs_features)
-    calibrated = CalibratedColumns(
-        request.column, model.calibrator, binding, request.scale, request.extra, model.needs_features
-    )
-    added: AnyColumns = calibrated
-    if model.policy is not None:
-        added = DecisionColumns(calibrated, model.policy)
-        source.find(*model.policy.rule.reads, known=True)
-        if missing := [name for name in model.policy.rule.reads if name not in source.columns]:
-            raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
-    return added, kept_columns(source, request.keep, added.names, hint="try: --column NAME")
+def _result(
+    request: ApplyRequest | EnsembleApplyRequest, added: ModelColumns, written: RowsWritten, doubt: str | None
+) -> ApplyResult:
+    output = str(place(request.output))
+    return ApplyResult(output, written.rows, written.bad, added.names, added.binding, doubt)
+
+
+def _description(members: MemberColumns) -> str:
+    count, names = len(members.means), members.names
+    if members.variances:
+        return f"{count} members that predict an amount: {names[0]} and {members.variances[0]} are the first"
+    if members.classes:
+        return f"{count} members that predict the classes {', '.join(members.classes)}: {names[0]} is the first column"
+    return f"{count} members that predict the probability of one of two classes: {names[0]} to {names[-1]}"

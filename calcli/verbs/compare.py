@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows
-from calcli.engines.options import Engine, check_master
 from calcli.errors import UsageError
 from calcli.files import as_text
 from calcli.fitting.model_selection import (
@@ -25,9 +22,9 @@ from calcli.fitting.model_selection import (
     cross_validate,
 )
 from calcli.fitting.recipe import AUTO, params_by_method
-from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, load_side_inputs
 from calcli.fitting.splits import Holdout, split_rows
+from calcli.listener import SILENT, Listener, stage
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
@@ -35,6 +32,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.standing import standings
+from calcli.models.requests import FitRequest, FitResult
 from calcli.reports.groups import in_units
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
@@ -53,6 +51,7 @@ from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded, load
+from calcli.tables.request import BadRows, Engine, check_master
 from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.fit import fit
 

@@ -15,15 +15,14 @@ from calcli.decisions.options import Choice
 from calcli.decisions.rates import decided
 from calcli.decisions.rows import Rows
 from calcli.diagrams.decisions import AtThresholds, thresholds_of
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import seen_before
 from calcli.files import as_text
-from calcli.fitting.intervals import IntervalModel, amounts_of, bind_amounts, interval_model
-from calcli.fitting.manifest import target_of
-from calcli.fitting.model import Model, load
-from calcli.fitting.policies import rows_of, uncalibrated, with_policy
+from calcli.listener import SILENT, Listener, stage
+from calcli.models.calibrator import CalibratorModel, load
+from calcli.models.intervals import IntervalModel, amounts_of, bind_amounts, interval_model
+from calcli.models.manifest import target_of
+from calcli.models.policy import rows_of, uncalibrated, with_policy
 from calcli.numeric.links import probabilities
 from calcli.places import Url, folder
 from calcli.reports.groups import in_units
@@ -35,6 +34,7 @@ from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.costs import read_costs
 from calcli.tables.load import load as load_rows
+from calcli.tables.request import BadRows
 from calcli.tables.source import Data, open_source
 from calcli.version import VERSION
 
@@ -85,7 +85,7 @@ class DecideResult:
     """
 
     path: Path | Url | None
-    model: Model | IntervalModel
+    model: CalibratorModel | IntervalModel
     choice: Choice
     data: DataFacts
     binding: Binding

@@ -15,13 +15,11 @@ from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
 from calcli.diagrams.suffixes import promised
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows
-from calcli.engines.options import Engine, check_master, paths_of
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
 from calcli.evaluation.compared_scores import NamedScores, all_features, bind_scores
 from calcli.evaluation.tracing import Tracing
+from calcli.listener import SILENT, Listener, stage
 from calcli.numeric.bins import BINS, BinCount, check_bins
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, facts_of
@@ -29,6 +27,7 @@ from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import read_batches
+from calcli.tables.request import BadRows, Engine, check_master, paths_of
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Data, Source, open_source
 from calcli.version import VERSION

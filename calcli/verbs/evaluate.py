@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from calcli.batch import Edges, IntArray, Units
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.options import check_master
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
 from calcli.evaluation.compared_scores import (
@@ -25,6 +23,7 @@ from calcli.evaluation.policies import evaluate_intervals, interval_models, meas
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
 from calcli.fitting.side_inputs import read_edges
+from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
 from calcli.reports.gate_results import check_gates
@@ -46,6 +45,7 @@ from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.reports.score_check import score_warnings
 from calcli.state import Json
 from calcli.tables.load import doubt_of_scale, read_batches
+from calcli.tables.request import check_master
 from calcli.tables.row_counts import Tally
 from calcli.tables.source import Source, open_source
 

@@ -15,11 +15,11 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.image import Format
 from calcli.diagrams.suffixes import promised
-from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
-from calcli.fitting.model import Model, load
 from calcli.learners.shapley import Contributions, of_function
+from calcli.listener import SILENT, Listener, stage
+from calcli.models.calibrator import CalibratorModel, load
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.rng import stream
 from calcli.places import folder
@@ -160,7 +160,7 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
     return explanation
 
 
-def _check(model: Model, request: ExplainRequest) -> None:
+def _check(model: CalibratorModel, request: ExplainRequest) -> None:
     if model.calibrator.classes > 2:
         raise UsageError(f"--explain is for two classes, and {request.artifact} has {model.calibrator.classes}")
     if not model.needs_features:
@@ -184,7 +184,9 @@ def _drawn(request: ExplainRequest, count: int) -> tuple[IntArray, IntArray]:
     return np.array([request.row - 1]), np.sort(order[-BACKGROUND:])
 
 
-def _contributions(model: Model, batch: Batch, rows: IntArray, background: IntArray, seed: int) -> Contributions:
+def _contributions(
+    model: CalibratorModel, batch: Batch, rows: IntArray, background: IntArray, seed: int
+) -> Contributions:
     """By the method itself where it can, else by trying orders of the columns."""
     calibrator, score = model.calibrator, "score"
     while score in batch.features:

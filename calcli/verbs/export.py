@@ -12,12 +12,10 @@ import numpy as np
 
 from calcli import extras
 from calcli.artifacts import store
-from calcli.engines.calibrated_columns import CalibratedColumns, Scale
-from calcli.engines.decision_columns import DecisionColumns, IntervalColumns
 from calcli.errors import UsageError
 from calcli.expressions import Term
-from calcli.fitting.intervals import IntervalModel, opened_intervals
-from calcli.fitting.model import Model, opened
+from calcli.models import kinds
+from calcli.models.base import ColumnOptions, Model, Scale
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ class ExportRequest:
 
 def export(request: ExportRequest) -> str:
     """The calibrator as text; ONNX is none, and has `export_onnx`."""
-    model = _load(request.artifact)
+    model = kinds.opened(store.read(request.artifact))
     outputs = calibrated_terms(model, request.column, request.scale)
     if request.to == "json":
         from calcli.export.document import document
@@ -92,7 +90,7 @@ def export_onnx(request: ExportRequest) -> bytes:
         extras.require(package, "--to onnx")
     from calcli.export import onnx
 
-    model = _load(request.artifact)
+    model = kinds.opened(store.read(request.artifact))
     outputs = calibrated_terms(model, request.column, request.scale)
     whole = onnx.model(outputs, f"calcli {VERSION}: {model.method}, sha256 {model.sha256}", float32=request.float32)
     rows, expected = _expected(replace(request, check=_RUN), model, outputs)
@@ -113,7 +111,7 @@ def dialects() -> Mapping[str, str]:
     return {name: dialect.tested for name, dialect in DIALECTS.items()}
 
 
-def _as_sql(request: ExportRequest, model: Model | IntervalModel, outputs: Mapping[str, Term]) -> str:
+def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -> str:
     from calcli.export import objects, sql
     from calcli.export.dialects import find
 
@@ -156,7 +154,7 @@ def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, 
     return made, text
 
 
-def _heading(model: Model | IntervalModel, dialect: Dialect, text: str = "") -> str:
+def _heading(model: Model, dialect: Dialect, text: str = "") -> str:
     """Comments on where a statement comes from, and how far its dialect is tested."""
     of = f"{model.method}, sha256 {model.sha256}" if model.path is None else f"{model.path.name}, sha256 {model.sha256}"
     lines = [
@@ -169,7 +167,7 @@ def _heading(model: Model | IntervalModel, dialect: Dialect, text: str = "") -> 
 
 
 def _expected(
-    request: ExportRequest, model: Model | IntervalModel, outputs: Mapping[str, Term]
+    request: ExportRequest, model: Model, outputs: Mapping[str, Term]
 ) -> tuple[pl.DataFrame, Mapping[str, Sequence[float | None]]]:
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
     import polars as pl
@@ -181,7 +179,7 @@ def _expected(
     rows = sample_rows(model.binding, outputs, request.check or 0)
     if request.float32:
         rows = rows.with_columns(pl.col(pl.Float64).cast(pl.Float32).cast(pl.Float64))
-    computed = _columns(model, request.column, request.scale).numbers(rows, Levels())
+    computed = model.exported_columns(ColumnOptions(request.column, request.scale)).numbers(rows, Levels())
     values = np.column_stack(computed.values)
     bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
     bad = bad[:, None] | np.isnan(values)
@@ -193,22 +191,6 @@ def _expected(
     return rows.select(read), dict(zip(outputs, expected, strict=True))
 
 
-def calibrated_terms(model: Model | IntervalModel, column: str, scale: Scale) -> Mapping[str, Term]:
+def calibrated_terms(model: Model, column: str, scale: Scale) -> Mapping[str, Term]:
     """The columns that `apply` adds, by name, null where it gives null; a decision is 1 where a row gets it."""
-    return _columns(model, column, scale).formulas()
-
-
-def _columns(
-    model: Model | IntervalModel, column: str, scale: Scale
-) -> CalibratedColumns | DecisionColumns | IntervalColumns:
-    """The columns that the artifact adds to a table."""
-    if isinstance(model, IntervalModel):
-        return IntervalColumns(model.binding, model.rule)
-    calibrated = CalibratedColumns(column, model.calibrator, model.binding, scale, features=True)
-    return calibrated if model.policy is None else DecisionColumns(calibrated, model.policy)
-
-
-def _load(path: str | Path) -> Model | IntervalModel:
-    """A calibrator, or a policy of any kind."""
-    artifact = store.read(path)
-    return opened_intervals(artifact) if artifact.manifest.holds_intervals else opened(artifact)
+    return model.exported_columns(ColumnOptions(column, scale)).formulas()

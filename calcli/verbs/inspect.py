@@ -7,17 +7,12 @@ from pathlib import Path
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
-from calcli.artifacts.store import Artifact
-from calcli.ensembles.load import read_ensemble
-from calcli.errors import UsageError
+from calcli.ensembles.load import EnsembleModel
 from calcli.files import as_text
-from calcli.fitting.intervals import opened_intervals
-from calcli.fitting.model import read_calibrator
-from calcli.methods import catalog
 from calcli.methods.base import Section
+from calcli.models import kinds
 from calcli.places import Url, folder
 from calcli.state import Json
-from calcli.tables.labels import class_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +59,6 @@ class Inspection:
 def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
     """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned."""
     artifact = store.read(path)
-    if artifact.manifest.kind == "ensemble":
-        return _ensemble(artifact, rules=rules)
-    if artifact.manifest.holds_intervals:
-        return Inspection(artifact.path, artifact.manifest, dict(opened_intervals(artifact).rule.to_state().params), {})
-    model = read_calibrator(artifact)
-    sections: tuple[Section, ...] = ()
-    if rules:
-        if not model.calibrator.spec.explains:
-            users = ", ".join(row.name for row in catalog.specs() if row.explains)
-            raise UsageError(
-                f"{model.method} has no rules, clusters or trees to show",
-                hint=f"methods that have some: {users}" if users else f"see: calcli inspect {path}",
-            )
-        sections = model.calibrator.explain([class_text(label) for label in model.binding.classes])
-    state = model.calibrator.state
-    shapes = {name: array.shape for name, array in state.arrays.items()}
-    return Inspection(folder(path), model.manifest, dict(state.params), shapes, sections)
-
-
-def _ensemble(artifact: Artifact, *, rules: bool) -> Inspection:
-    """An ensemble; its trees are too many to be shown as rules or numbers."""
-    if rules:
-        raise UsageError(
-            "an ensemble has no rules to show", hint="its models can be opened with CatBoost: they are the .cbm files"
-        )
-    read_ensemble(artifact)
-    return Inspection(artifact.path, artifact.manifest, {}, {})
+    model = kinds.read(artifact, EnsembleModel)
+    numbers, arrays, sections = model.contents(rules=rules)
+    return Inspection(folder(path), model.manifest, dict(numbers), dict(arrays), tuple(sections))

@@ -21,17 +21,18 @@ from typing import cast
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
-from calcli.engines.listener import SILENT, Listener
-from calcli.engines.options import check_master
 from calcli.errors import UsageError
-from calcli.fitting.intervals import opened_intervals
-from calcli.fitting.model import Model, opened
 from calcli.fitting.model_selection import IDENTITY
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.requests import RefitRequest
+from calcli.listener import SILENT, Listener
 from calcli.metrics import catalog as metrics
+from calcli.models import kinds
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.intervals import IntervalModel
+from calcli.models.requests import RefitRequest
 from calcli.places import Url, folder
 from calcli.reports.guard import Guard
+from calcli.tables.request import check_master
 from calcli.tables.source import Source, open_source
 from calcli.verbs.refit_calibrator import RefitResult, refit_calibrator
 from calcli.verbs.refit_policy import PolicyRefit, refit_intervals, refit_policy
@@ -40,12 +41,12 @@ from calcli.verbs.refit_policy import PolicyRefit, refit_intervals, refit_policy
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | PolicyRefit:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
     check_master(request.engine, request.master, request.sample)
-    artifact, path = store.read(request.artifact), folder(request.artifact)
+    old, path = kinds.opened(store.read(request.artifact)), folder(request.artifact)
     more = request.resample_by, request.seed, listener
-    if artifact.manifest.holds_intervals:
+    if isinstance(old, IntervalModel):
         with _open(request) as source:
-            return refit_intervals(opened_intervals(artifact), path, source, *more)
-    old = opened(artifact)
+            return refit_intervals(old, path, source, *more)
+    assert isinstance(old, CalibratorModel)
     recipe = Recipe.from_json(old.manifest.recipe)
     if old.policy is not None and recipe.method == IDENTITY:
         with _open(request) as source:
@@ -53,7 +54,9 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | P
     return _calibrator(old, path, recipe, request, listener)
 
 
-def _calibrator(old: Model, path: Path | Url, recipe: Recipe, request: RefitRequest, listener: Listener) -> RefitResult:
+def _calibrator(
+    old: CalibratorModel, path: Path | Url, recipe: Recipe, request: RefitRequest, listener: Listener
+) -> RefitResult:
     """A calibrator, with its policy if it has one."""
     # Check the recipe before any rows are read.
     if (request.resample_by, request.order_by) != (None, None):

@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, SideInputs
-from calcli.engines.listener import Listener, stage
-from calcli.engines.local import BadRows
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.fitting import contest
 from calcli.fitting.learn import Learned, learn
-from calcli.fitting.manifest import write
-from calcli.fitting.model import Model
-from calcli.fitting.policies import asked_of, chosen_again, with_policy
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.renewal import EVIDENCE, IN_PLACE, file_refusal, label_refusal, seen_before, seen_warnings
-from calcli.fitting.requests import RefitRequest
 from calcli.fitting.side_inputs import LoadedSideInputs, sides_again
 from calcli.fitting.splits import Mask
+from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.manifest import write
+from calcli.models.policy import asked_of, chosen_again, with_policy
+from calcli.models.renewal import EVIDENCE, IN_PLACE, file_refusal, label_refusal, seen_before, seen_warnings
+from calcli.models.requests import RefitRequest
 from calcli.numeric.losses import log_loss
 from calcli.places import Url
 from calcli.reports.groups import in_units
@@ -46,6 +45,7 @@ from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
+from calcli.tables.request import BadRows
 from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Source
 
@@ -120,7 +120,7 @@ class RefitResult:
 
 def refit_calibrator(
     request: RefitRequest,
-    old: Model,
+    old: CalibratorModel,
     path: Path | Url,
     recipe: Recipe,
     source: Source,
@@ -185,7 +185,7 @@ class _Read(NamedTuple):
     sides: LoadedSideInputs
 
 
-def _read(request: RefitRequest, old: Model, recipe: Recipe, source: Source, listener: Listener) -> _Read:
+def _read(request: RefitRequest, old: CalibratorModel, recipe: Recipe, source: Source, listener: Listener) -> _Read:
     """The rows, with columns bound to roles as the artifact does."""
     features = recipe.needs_features or old.needs_features
     with stage(listener, "looking at the columns"):
@@ -200,7 +200,7 @@ def _read(request: RefitRequest, old: Model, recipe: Recipe, source: Source, lis
 
 def _judged(
     request: RefitRequest,
-    old: Model,
+    old: CalibratorModel,
     path: Path | Url,
     recipe: Recipe,
     read: _Read,
@@ -224,7 +224,7 @@ def _judged(
         binding = read.loaded.binding
         manifest = write(path if choice is None else None, recipe, learned, binding, report, read.sides)
         if choice is not None:
-            model = Model.of(path, manifest, binding, None, learned.calibrator)
+            model = CalibratorModel.of(path, manifest, binding, None, learned.calibrator)
             with_policy(model, asked_of(old), choice, report.data).save(path)
     kept, usual = why and f"{why}; nothing was changed", why is not None and why == unshown
     return RefitResult(path, report, kept, usual, name, evidence, guard, comparison.moved)
@@ -261,7 +261,7 @@ def _on_held_out(
 
 
 def _on_others(
-    old: Model,
+    old: CalibratorModel,
     learned: Learned,
     in_place: ScoreSource,
     loaded: Loaded,
@@ -281,7 +281,7 @@ def _on_others(
     return _Comparison(sums.learned(learned), measured, data, evidence, moved)
 
 
-def _by_row(old: Model) -> bool:
+def _by_row(old: CalibratorModel) -> bool:
     """Whether the artifact can be measured on rows that are not all here: it decides nothing, and takes each alone."""
     return old.policy is None and not old.calibrator.whole_table
 

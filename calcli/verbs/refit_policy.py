@@ -23,15 +23,15 @@ from calcli.decisions.measure import Promise, measure, paid_of
 from calcli.decisions.options import Choice, splits_of
 from calcli.decisions.policy import Policy
 from calcli.decisions.rows import Rows
-from calcli.engines.listener import Listener, stage
 from calcli.evaluation.policies import REPLICATES, decision_entry
 from calcli.files import as_text
 from calcli.fitting.contest import Evidence
-from calcli.fitting.intervals import IntervalModel, amounts_of, interval_model, measured_amounts
-from calcli.fitting.model import Model
-from calcli.fitting.policies import asked_in, measured_rows, rows_of, uncalibrated, with_policy
-from calcli.fitting.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before, seen_warnings
 from calcli.fitting.splits import Mask
+from calcli.listener import Listener, stage
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.intervals import IntervalModel, amounts_of, interval_model, measured_amounts
+from calcli.models.policy import asked_in, measured_rows, rows_of, uncalibrated, with_policy
+from calcli.models.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before, seen_warnings
 from calcli.places import Url
 from calcli.reports.groups import in_units
 from calcli.reports.label_check import LabelCheck
@@ -96,7 +96,7 @@ class _Shown:
 
 
 def refit_policy(
-    old: Model,
+    old: CalibratorModel,
     path: Path | Url,
     source: Source,
     flags: Flags,

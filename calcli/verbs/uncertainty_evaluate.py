@@ -10,18 +10,18 @@ from typing import Literal, cast
 from calcli import extras
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.suffixes import promised
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel, load_ensemble
 from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
 from calcli.ensembles.picture import FORMATS, draw
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
+from calcli.listener import SILENT, Listener, stage
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
 from calcli.tables.auxiliary import load_auxiliary, load_numbers
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import load as load_rows
+from calcli.tables.request import BadRows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.ood import SeenFeatures, make

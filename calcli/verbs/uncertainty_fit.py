@@ -14,18 +14,18 @@ from calcli import extras
 from calcli.artifacts import store
 from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.manifest import JsonObject
-from calcli.engines.listener import SILENT, Listener, stage
-from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel
 from calcli.ensembles.manifest import manifest_of
-from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, states_of, train_ensemble, trainer_of
+from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, train_ensemble, trainer_of
 from calcli.errors import UsageError
-from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
+from calcli.listener import SILENT, Listener, stage
+from calcli.models.manifest import target_of
 from calcli.places import Url
 from calcli.reports.measuring import data_facts
 from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.load import load
+from calcli.tables.request import BadRows
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import Task, bind_unscored, model_features
 from calcli.uncertainty.settings import Kind, Settings
@@ -165,10 +165,10 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
             # The artifact. Once it is written, the saved models are not needed any more.
             facts = data_facts(loaded)
             manifest = manifest_of(request.recipe, facts, binding, trained, side, request.seed)
+            model = EnsembleModel(target, manifest, binding, None, trained.ensemble, trained.seen)
             if target is not None:
-                manifest = store.write(target, manifest, states_of(trained, user_model))
+                model = replace(model, manifest=store.write(target, manifest, model.states))
             saved.finish()
-    model = EnsembleModel(target, manifest, binding, None, trained.ensemble, trained.seen)
     return EnsembleResult(binding, target, model, trained.trials, seconds, _warnings(request, user_model))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from calcli.cli import output
 from calcli.cli.console import Console
-from calcli.engines.listener import Listener, stage
+from calcli.listener import Listener, stage
 from calcli.reports.schema import ReportWarning
 from tests.support.reports import better, warned
 

@@ -12,7 +12,7 @@ import pytest
 
 import calcli
 from calcli.fitting.contest import Evidence
-from calcli.fitting.renewal import EVIDENCE
+from calcli.models.renewal import EVIDENCE
 from calcli.spark.rows import KEY
 from calcli.verbs.refit_calibrator import STANDARD_ERRORS
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days

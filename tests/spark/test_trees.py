@@ -11,7 +11,6 @@ import pytest
 
 import calcli
 from calcli.batch import NO_SIDE_INPUTS, Batch
-from calcli.fitting.model import Model
 from calcli.fitting.splits import Holdout, KeyedFolds
 from calcli.methods.mbct.boosting import Boosting, fit_trees
 from calcli.methods.mbct.buffers import Buffers
@@ -21,6 +20,7 @@ from calcli.methods.mbct.mbct import Start, rows_of, weighted_rows
 from calcli.methods.mbct.nodes import Growth
 from calcli.methods.mbct.search_grid import LINKS
 from calcli.methods.scaling import platt
+from calcli.models.calibrator import CalibratorModel
 from calcli.spark import sample, trees
 from calcli.spark.rows import KEY, KEYS, with_keys
 from calcli.state import unprefixed
@@ -49,7 +49,7 @@ def table_of(frame: pl.DataFrame, place: Path) -> str:
     return str(place)
 
 
-def payloads(model: Model) -> list[str]:
+def payloads(model: CalibratorModel) -> list[str]:
     return [each.sha256 for each in model.manifest.payloads]
 
 

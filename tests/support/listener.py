@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from calcli.engines.listener import Silent
+from calcli.listener import Silent
 
 
 class Recorder(Silent):

@@ -12,14 +12,12 @@ import pytest
 
 import calcli
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.requests import FitRequest, FitResult, RefitRequest
-from calcli.verbs.apply import ApplyRequest
+from calcli.models.requests import FitRequest, FitResult, RefitRequest
+from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.explain import ExplainRequest
-from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
-from calcli.verbs.uncertainty_decompose import DecomposeRequest
 from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
 from calcli.verbs.uncertainty_fit import EnsembleRequest
 

@@ -11,9 +11,8 @@ from sklearn.metrics import log_loss
 
 import calcli
 from calcli.batch import Batch
-from calcli.engines import workers
 from calcli.errors import DataError, UsageError
-from calcli.fitting import model_selection
+from calcli.fitting import model_selection, workers
 from calcli.methods import calibrator, catalog
 from calcli.methods.scaling import platt, temperature
 from calcli.metrics.base import Scored

@@ -17,7 +17,7 @@ from calcli.artifacts import store
 from calcli.cli.main import main
 from calcli.decisions.cost_rule import CostColumns
 from calcli.errors import ArtifactError, DataError, UsageError
-from calcli.fitting.policies import asked_of
+from calcli.models.policy import asked_of
 from calcli.verbs.decide import DecideRequest, decide
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.samples import breeds, clicks

@@ -14,7 +14,7 @@ from calcli.artifacts import generation, store
 from calcli.cli.main import main
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.errors import ArtifactError, DataError, UsageError
-from calcli.fitting.intervals import opened_intervals
+from calcli.models.intervals import IntervalModel
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 
 
@@ -99,7 +99,7 @@ def test_a_group_that_was_not_there_and_rows_without_a_prediction(here: Path) ->
     calcli.apply("p", rows, "out.parquet", bad_rows="null")
     out = pl.read_parquet("out.parquet")
     widths = (out["hi"] - out["lo"]).to_list()
-    limits = opened_intervals(store.read("p")).rule.intervals.thresholds.values
+    limits = IntervalModel.read(store.read("p")).rule.intervals.thresholds.values
     assert widths[1] == pytest.approx(2 * max(limit for (limit,) in limits))
     assert out["lo"][2] is None
 
@@ -131,12 +131,12 @@ def test_intervals_are_no_calibrator(here: Path) -> None:
 
 def test_a_forged_rule_is_refused(here: Path) -> None:
     calcli.decide(forecasts(200, 0), intervals=0.9, prediction="forecast", output="p")
-    model = opened_intervals(store.read("p"))
+    model = IntervalModel.read(store.read("p"))
     state = model.rule.to_state()
     for params in ({"lower": 5}, {"kind": "sets"}, {"rule": {}}, {"spread": "sd"}):
         store.write("forged", model.manifest, {"threshold": type(state)({**state.params, **params})})
         with pytest.raises(ArtifactError, match="does not hold"):
-            opened_intervals(store.read("forged"))
+            IntervalModel.read(store.read("forged"))
 
 
 def test_the_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,8 @@ import pytest
 import calcli
 from calcli.batch import Batch
 from calcli.errors import ArtifactError, UsageError
-from calcli.fitting.renewal import IN_PLACE
-from calcli.fitting.requests import RefitRequest
+from calcli.models.renewal import IN_PLACE
+from calcli.models.requests import RefitRequest
 from calcli.reports.measuring import Candidate
 from calcli.reports.schema import ScoreSource
 from calcli.verbs.refit import refit, rollback

@@ -16,8 +16,8 @@ import pytest
 from calcli.artifacts import store
 from calcli.ensembles.load import load_ensemble
 from calcli.errors import ArtifactError, DataError, FileSystemError, FitError, UsageError
-from calcli.fitting.model import load
 from calcli.learners import catboost as learner
+from calcli.models.calibrator import load
 from calcli.tables.binding_types import Flags
 from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.ensemble import Ensemble

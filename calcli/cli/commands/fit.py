@@ -45,7 +45,7 @@ def fit(arguments: Arguments) -> None:
     Prints the path of the artifact to stdout, for scripts, and the held-out performance before and after calibration to
     stderr. With --format json, csv or markdown the report goes to stdout instead.
     """
-    from calcli.fitting.requests import FitRequest
+    from calcli.models.requests import FitRequest
     from calcli.verbs.fit import fit as run
 
     console = arguments.console()

@@ -40,7 +40,7 @@ def refit(arguments: Arguments) -> None:
     nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and
     than the artifact in place. Otherwise nothing changes, and the exit code is 1.
     """
-    from calcli.fitting.requests import RefitRequest
+    from calcli.models.requests import RefitRequest
     from calcli.verbs.refit import refit as run
     from calcli.verbs.refit import rollback as run_rollback
 

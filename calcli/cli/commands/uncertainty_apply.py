@@ -33,8 +33,8 @@ def apply(arguments: Arguments) -> None:
     `uncertainty_knowledge`: in nats for classes, as variances for numbers. A virtual ensemble adds the prediction of
     the whole model, `uncertainty_model`.
     """
-    from calcli.verbs.uncertainty_apply import EnsembleApplyRequest
-    from calcli.verbs.uncertainty_apply import apply as run
+    from calcli.verbs.apply import EnsembleApplyRequest
+    from calcli.verbs.apply import apply_ensemble as run
 
     request = arguments.request(EnsembleApplyRequest)
     console = arguments.console(quiet=request.output == "-")

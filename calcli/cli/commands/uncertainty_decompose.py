@@ -32,8 +32,8 @@ def decompose(arguments: Arguments) -> None:
     The table holds the predictions of the members of any ensemble: a column for each member, or for each member and
     class. Adds the same columns as `calcli uncertainty apply`.
     """
-    from calcli.verbs.uncertainty_decompose import DecomposeRequest
-    from calcli.verbs.uncertainty_decompose import decompose as run
+    from calcli.verbs.apply import DecomposeRequest
+    from calcli.verbs.apply import decompose as run
 
     request = arguments.request(DecomposeRequest)
     console = arguments.console(quiet=request.output == "-")

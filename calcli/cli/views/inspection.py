@@ -46,7 +46,7 @@ def _decides(manifest: Manifest) -> list[tuple[str, str]]:
     if not choice:
         return []
     kept = State(choice["policy"])
-    rule = "" if manifest.holds_intervals else f"{decisions.rule(Policy.from_state(kept))}; "
+    rule = "" if manifest.task == "regression" else f"{decisions.rule(Policy.from_state(kept))}; "
     return [("policy", f"{rule}{choice['why']}")]
 
 

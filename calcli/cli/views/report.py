@@ -15,7 +15,7 @@ from calcli.reporting.typesetting import GLUE
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
-    from calcli.fitting.requests import FitResult
+    from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
     from calcli.verbs.refit_calibrator import RefitResult
     from calcli.verbs.refit_policy import PolicyRefit

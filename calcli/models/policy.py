@@ -1,4 +1,7 @@
-"""Policies on tables: the rows that choose one, and the artifact that keeps it together with its calibrator."""
+"""The columns that `apply` adds for a policy: the calibrated ones, and what is decided.
+
+Policies on tables: the rows that choose one, and the artifact that keeps it together with its calibrator.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ from calcli.decisions.costs import Costs
 from calcli.decisions.options import Choice
 from calcli.decisions.policy import AnyRule, SetRule
 from calcli.decisions.rows import Rows
-from calcli.engines.decision_columns import codes
-from calcli.engines.listener import SILENT
 from calcli.errors import DataError
 from calcli.fitting.learn import Learned, learn
-from calcli.fitting.manifest import write
-from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
+from calcli.listener import SILENT
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.columns import codes
+from calcli.models.manifest import write
 from calcli.numeric.probing import damage
 from calcli.places import Url
 from calcli.reports.groups import TableRows, groups, in_units, numbers, values_of
@@ -75,17 +78,17 @@ def measured_rows(loaded: TableRows, rule: AnyRule) -> tuple[IntArray | None, di
     return None, {name: numbers(loaded, name, "the policy") for name in rule.reads}
 
 
-def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> Model:
+def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> CalibratorModel:
     """The score as it is, as a model: the method identity."""
     binding = loaded.binding
     recipe = Recipe(method="identity", holdout="none", flags=flags)
     learned = learn(recipe, loaded.batch.bare, class_names(binding), seed=seed, listener=SILENT)
     report = report_on("decide", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
     manifest = write(None, recipe, learned, binding, report, NOTHING_LOADED)
-    return Model.of(None, manifest, binding, None, learned.calibrator)
+    return CalibratorModel.of(None, manifest, binding, None, learned.calibrator)
 
 
-def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Model:
+def with_policy(model: CalibratorModel, ask: Ask, choice: Choice, data: DataFacts) -> CalibratorModel:
     """The model with the policy that was chosen on these rows; its artifact keeps both."""
     made = model.manifest
     decision: Mapping[str, object] = {**choice.to_json(), "rows": data.rows - data.rows_bad, "files": data.files}
@@ -107,7 +110,7 @@ def with_policy(model: Model, ask: Ask, choice: Choice, data: DataFacts) -> Mode
     )
 
 
-def chosen_again(old: Model, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
+def chosen_again(old: CalibratorModel, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
     """What the policy of an artifact was chosen for, chosen for a new calibrator by its held-out predictions."""
     if old.policy is None or learned.rows is None or learned.prob is None:
         return None
@@ -118,7 +121,7 @@ def chosen_again(old: Model, loaded: Loaded, learned: Learned, seed: int) -> Cho
     return choose(ask, rows_of(loaded, prob, ask).taken(learned.rows), seed)
 
 
-def asked_of(model: Model) -> Ask:
+def asked_of(model: CalibratorModel) -> Ask:
     """What the policy of an artifact was chosen for."""
     return asked_in(model.manifest, model.path)
 

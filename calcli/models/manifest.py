@@ -16,10 +16,10 @@ from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError
 from calcli.files import as_text
 from calcli.fitting.learn import Learned
-from calcli.fitting.model import Model
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import NOTHING_LOADED, LoadedSideInputs
+from calcli.models.calibrator import CalibratorModel
+from calcli.models.requests import FitRequest, FitResult
 from calcli.places import Url, folder
 from calcli.reports.guard import Guard
 from calcli.reports.schema import RAW, DataFacts, Report
@@ -58,7 +58,9 @@ def keep(
     path = target if refused is None else None
     report = report if path is None else replace(report, artifact=as_text(path))
     manifest = write(path, request, learned, binding, report, side_inputs)
-    return FitResult(binding, path, Model.of(path, manifest, binding, None, learned.calibrator), report, refused)
+    return FitResult(
+        binding, path, CalibratorModel.of(path, manifest, binding, None, learned.calibrator), report, refused
+    )
 
 
 def _refusal(guard: Guard, report: Report, score: str) -> str | None:

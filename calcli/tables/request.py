@@ -44,3 +44,7 @@ def check_master(engine: str, master: str | None, sample: int | None = None) -> 
         raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
     if sample is not None and engine != "spark":
         raise UsageError("--sample is how many rows a Spark cluster hands over", hint="add --engine spark")
+
+
+BadRows: TypeAlias = Literal["fail", "null"]
+"""What to do with a row that cannot be used: refuse the table, or go on without it."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from calcli.engines.listener import SILENT
-from calcli.engines.notebook import here
+from calcli.listener import SILENT, here
 from tests.support.shell import ROOT
 
 DATA = """

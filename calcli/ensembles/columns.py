@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import FloatArray
-from calcli.engines.local import Computed
+from calcli.models.stream import AddedColumns, Computed, ModelColumns
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
-from calcli.tables.members import MemberColumns, encode_members
+from calcli.tables.members import MemberColumns, encode_members, refuse_bad_members
+from calcli.tables.source import Source
 from calcli.uncertainty.decomposition import Members, decompose, expected_kl, reverse_information
 from calcli.uncertainty.ensemble import Ensemble
 
@@ -20,7 +21,7 @@ STEM = "uncertainty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UncertaintyColumns:
+class UncertaintyColumns(AddedColumns):
     """The columns that are computed from the members' predictions.
 
     Attributes
@@ -48,10 +49,6 @@ class UncertaintyColumns:
         return (*self._of_classes("mean"), *parts, *model, *(f"{STEM}_{name}" for name in self._extras))
 
     @property
-    def types(self) -> dict[str, pl.DataType]:
-        return {}
-
-    @property
     def _extras(self) -> tuple[str, ...]:
         if not self.extra:
             return ()
@@ -72,7 +69,7 @@ class UncertaintyColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedColumns(UncertaintyColumns):
+class PredictedColumns(UncertaintyColumns, ModelColumns):
     """From the predictions of an ensemble."""
 
     binding: Binding
@@ -94,6 +91,11 @@ class DecomposedColumns(UncertaintyColumns):
     """From predictions of members that are in the table."""
 
     members: MemberColumns
+
+    task = "decomposing"
+
+    def refuse_bad_rows(self, source: Source) -> None:
+        refuse_bad_members(source, self.members)
 
     @property
     def reads(self) -> list[str]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from calcli.engines.options import Engine
-from calcli.fitting.model import Model
 from calcli.fitting.recipe import AUTO, Recipe
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
+from calcli.models.calibrator import CalibratorModel
 from calcli.places import Url
 from calcli.reports.guard import Guard
 from calcli.reports.schema import Report
 from calcli.tables.binding_types import Binding
+from calcli.tables.request import Engine
 from calcli.tables.source import Data
 
 
@@ -83,7 +83,7 @@ class FitResult:
 
     binding: Binding
     path: Path | Url | None
-    model: Model | None = None
+    model: CalibratorModel | None = None
     report: Report | None = None
     refused: str | None = None
 

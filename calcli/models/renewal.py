@@ -10,8 +10,8 @@ import numpy as np
 
 from calcli.artifacts.manifest import Manifest
 from calcli.batch import Batch
-from calcli.fitting.model import Model
 from calcli.fitting.splits import Mask
+from calcli.models.calibrator import CalibratorModel
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names
 from calcli.reports.schema import ReportWarning
@@ -45,7 +45,7 @@ def label_refusal(old: Manifest, now: LabelCheck | None, rows: str = "the new ro
     )
 
 
-def file_refusal(old: Model, loaded: Loaded, seen: Mask) -> str | None:
+def file_refusal(old: CalibratorModel, loaded: Loaded, seen: Mask) -> str | None:
     """The same of one new file among several: one night is not seen in the rows of all; few rows say nothing."""
     before = _ranking(old.manifest)
     if before is None:
@@ -64,7 +64,7 @@ def _ranking(old: Manifest) -> LabelCheck | None:
     return before if before is not None and before.beyond_chance(4) else None
 
 
-def _one_class(old: Model, rows: Batch) -> float:
+def _one_class(old: CalibratorModel, rows: Batch) -> float:
     """How likely it is that all these labels are of the class that they are of, at the rates of the fit in place."""
     rate, place = old.manifest.fit["label_rate"], int(rows.labels[0])
     if isinstance(rate, dict):

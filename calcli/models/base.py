@@ -1,0 +1,116 @@
+"""What every verb knows of an artifact, whatever kind it is of. A kind is one class, and one line in `kinds.py`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Self, TypeAlias
+
+from calcli.artifacts import store
+from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
+from calcli.errors import DataError
+from calcli.methods.base import Section
+from calcli.models.stream import ModelColumns
+from calcli.places import Url
+from calcli.state import Json, State
+from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.source import Data, Source
+
+Scale: TypeAlias = Literal["prob", "logit"]
+
+RULE = "threshold"
+"""The role of the payload in which an artifact of the kind ``policy`` keeps how it decides."""
+
+
+class ColumnOptions(NamedTuple):
+    """How the added columns are called, and what they hold.
+
+    Attributes
+    ----------
+    stem
+        Their name, before the names of classes and parts.
+    scale
+        Probabilities, or log-odds.
+    extra
+        Whether there are more of them: whatever else the model can say of a row.
+    """
+
+    stem: str = "calibrated"
+    scale: Scale = "prob"
+    extra: bool = False
+
+
+class Contents(NamedTuple):
+    """What `inspect` shows of a model beside its manifest: few numbers, the shapes of arrays, and rules."""
+
+    numbers: Mapping[str, Json] = {}
+    arrays: Mapping[str, tuple[int, ...]] = {}
+    sections: Sequence[Section] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Model(ABC):
+    """An artifact that is open: where it is, its manifest, the columns that it reads, and the hash of its manifest."""
+
+    path: Path | Url | None
+    manifest: Manifest
+    binding: Binding
+    sha256: str | None
+
+    @staticmethod
+    @abstractmethod
+    def is_in(manifest: Manifest) -> bool:
+        """Whether an artifact with this manifest holds a model of this kind."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, artifact: Artifact) -> Self:
+        """The model that an artifact of this kind holds."""
+
+    @abstractmethod
+    def probe(self) -> None:
+        """Refuse a damaged model, which is found by predicting with it."""
+
+    def linked(self, edges: Data | None) -> Model:
+        """The model with an edge list in place of that of its fit; `edges` is None where there is no other."""
+        return self
+
+    @abstractmethod
+    def columns(self, source: Source, flags: Flags, options: ColumnOptions) -> ModelColumns:
+        """The columns that it adds to this table."""
+
+    @abstractmethod
+    def exported_columns(self, options: ColumnOptions) -> ModelColumns:
+        """The columns that it adds to a table like that of its fit."""
+
+    @abstractmethod
+    def contents(self, *, rules: bool) -> Contents:
+        """What `inspect` shows, with the rules that were learned if these are asked for."""
+
+    @property
+    @abstractmethod
+    def states(self) -> Mapping[str, State]:
+        """What an artifact keeps of it, by role."""
+
+    @property
+    def method(self) -> str:
+        """The method that made it."""
+        return self.manifest.method
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether each row can be predicted without the others, as it is on a cluster."""
+        return True
+
+    def save(self, path: str | Path | Url) -> None:
+        """Keep it in a directory, or as the next generation of the artifact that is there."""
+        store.write(path, self.manifest, self.states)
+
+
+def check_reads(source: Source, reads: Sequence[str]) -> None:
+    """Refuse a table without the columns that a policy reads."""
+    if missing := [name for name in reads if name not in source.columns]:
+        raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")

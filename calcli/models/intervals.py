@@ -1,0 +1,178 @@
+"""Conformal intervals of amounts on tables: the rows that choose them, and the artifact that keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
+from calcli.artifacts.strictjson import as_json
+from calcli.decisions import formulas
+from calcli.decisions.amounts import Amounts
+from calcli.decisions.ask import Ask
+from calcli.decisions.options import Choice
+from calcli.decisions.policy import ENDS, IntervalRule
+from calcli.errors import DataError
+from calcli.expressions import Term
+from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
+from calcli.models.columns import codes
+from calcli.models.manifest import manifest_of
+from calcli.models.stream import Computed, ModelColumns
+from calcli.numeric.probing import damage
+from calcli.reports.groups import groups, values_of
+from calcli.reports.schema import DataFacts
+from calcli.state import State
+from calcli.tables.arrays import Levels
+from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.checks import bound_columns, encode
+from calcli.tables.load import Loaded
+from calcli.tables.source import Source
+from calcli.tables.training_binding import bind_unscored
+
+_WHAT = "a policy of intervals"
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalColumns(ModelColumns):
+    """The ends of the intervals that are built on predicted amounts."""
+
+    binding: Binding
+    rule: IntervalRule
+
+    @property
+    def reads(self) -> list[str]:
+        more = () if self.rule.column is None else (self.rule.column,)
+        return list(dict.fromkeys([*bound_columns(self.binding, label=False, features=True), *more]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ENDS
+
+    def formulas(self) -> dict[str, Term]:
+        """The ends as terms."""
+        return formulas.ends(self.rule)
+
+    def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        """The ends of `formulas`: those that there are, and missing where they are infinite."""
+        computed = self.compute(rows, levels)
+        ends = zip(ENDS, computed.values, strict=True)
+        return replace(
+            computed, values=[np.where(np.isinf(end), np.nan, end) for name, end in ends if name in self.formulas()]
+        )
+
+    def compute(self, rows: pl.DataFrame, levels: Levels) -> Computed:
+        encoded = encode(rows, self.binding, label=False, features=True, levels=levels)
+        rule = self.rule
+        group = None if rule.column is None else codes(rows[rule.column], rule.groups)
+        amounts = Amounts.of(encoded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
+        ends = rule.intervals.predict(amounts.lower, amounts.upper, spread=amounts.spread, group=group)
+        known = amounts.known
+        return Computed(ends, None if known.all() else ~known)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalModel(Model):
+    """Conformal intervals as an artifact keeps them; its features are the predictions that they are built on."""
+
+    rule: IntervalRule
+
+    @staticmethod
+    def is_in(manifest: Manifest) -> bool:
+        return manifest.kind == "policy" and manifest.task == "regression"
+
+    @classmethod
+    def read(cls, artifact: Artifact) -> IntervalModel:
+        with damage(artifact.path, _WHAT):
+            binding = Binding.from_json(artifact.manifest.binding)
+            rule = IntervalRule.from_state(artifact.states[RULE])
+            if {feature.name for feature in binding.features} != set(rule.reads):
+                raise ValueError("the intervals read other columns than the binding names")
+        return cls(artifact.path, artifact.manifest, binding, artifact.sha256, rule)
+
+    def probe(self) -> None:
+        with damage(self.path, _WHAT):
+            one = np.ones(1)
+            self.rule.intervals.predict(0 * one, 0 * one, spread=one, group=np.zeros(1, dtype=np.int64))
+
+    def columns(self, source: Source, flags: Flags, options: ColumnOptions) -> IntervalColumns:
+        added = IntervalColumns(bind_unscored(source, known=self.binding, need_label=False), self.rule)
+        check_reads(source, added.reads)
+        return added
+
+    def exported_columns(self, options: ColumnOptions) -> IntervalColumns:
+        return IntervalColumns(self.binding, self.rule)
+
+    def contents(self, *, rules: bool) -> Contents:
+        return Contents(numbers=dict(self.rule.to_state().params))
+
+    @property
+    def states(self) -> dict[str, State]:
+        return {RULE: self.rule.to_state()}
+
+
+def bind_amounts(source: Source, flags: Flags, ask: Ask) -> Binding:
+    """The label, and the predicted amounts as features."""
+    names = dict.fromkeys((*ask.predicted, ask.spread, ask.variance))
+    features = tuple(name for name in names if name is not None)
+    if missing := [name for name in features if name not in source.columns]:
+        raise DataError(
+            f"the table has no column {missing[0]!r} of predictions",
+            hint="name it: --prediction COLUMN, or --quantiles",
+        )
+    binding = bind_unscored(source, replace(flags, features=features), task="regression")
+    if wrong := [feature.name for feature in binding.features if feature.role != "number"]:
+        raise DataError(f"the column {wrong[0]!r} holds no numbers", hint="name another one: --prediction COLUMN")
+    return binding
+
+
+def amounts_of(loaded: Loaded, ask: Ask) -> tuple[Amounts, tuple[str, ...]]:
+    """The loaded rows, and the names of their groups."""
+    group, names = None, tuple[str, ...]()
+    if ask.by is not None:
+        found, group = groups(loaded, ask.by)
+        names = tuple("" if name is None else name for name in found)
+    columns = (*ask.predicted, ask.spread or ask.variance)
+    amounts = Amounts.of(loaded.batch, *columns, squared=ask.variance is not None, group=group)
+    if not amounts.known.all():
+        bad = int((~amounts.known).sum())
+        raise DataError(f"{bad:,} rows have no prediction, or no spread of 0 or more", hint="leave them out, before")
+    return amounts, names
+
+
+def measured_amounts(loaded: Loaded, rule: IntervalRule) -> Amounts:
+    """The loaded rows, with the groups that the intervals know."""
+    group = None
+    if rule.column is not None:
+        group = codes(values_of(loaded, rule.column, "the policy"), rule.groups)
+    return Amounts.of(loaded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
+
+
+def interval_model(ask: Ask, choice: Choice, data: DataFacts, binding: Binding, seed: int) -> IntervalModel:
+    """The artifact of intervals that were chosen on these rows."""
+    assert choice.intervals is not None
+    manifest = manifest_of(
+        data,
+        binding,
+        kind="policy",
+        task="regression",
+        method="intervals",
+        requested="intervals",
+        preset=None,
+        params={},
+        seed=seed,
+        recipe={"decision": ask.to_json()},
+        fit={
+            "holdout": {"scheme": "none", "rows": 0, "refit_on_all": True},
+            "before": {},
+            "after": {},
+            "difference": {},
+            "decision": as_json(choice.to_json()),
+        },
+        definitions={},
+        sides=(),
+        contains_rows=False,
+    )
+    return IntervalModel(None, manifest, binding, None, choice.intervals)
