@@ -10,7 +10,6 @@ import polars as pl
 from calcli.batch import FloatArray
 from calcli.models.stream import AddedColumns, Computed, ModelColumns
 from calcli.tables.arrays import Levels
-from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.members import MemberColumns, encode_members, refuse_bad_members
 from calcli.tables.source import Source
@@ -20,7 +19,7 @@ from calcli.uncertainty.ensemble import Ensemble
 STEM = "uncertainty"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class UncertaintyColumns(AddedColumns):
     """The columns that are computed from the members' predictions.
 
@@ -68,11 +67,10 @@ class UncertaintyColumns(AddedColumns):
         return values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PredictedColumns(UncertaintyColumns, ModelColumns):
     """From the predictions of an ensemble."""
 
-    binding: Binding
     ensemble: Ensemble
 
     @property
@@ -86,7 +84,7 @@ class PredictedColumns(UncertaintyColumns, ModelColumns):
         return Computed(self.values(self.ensemble.members(encoded.batch.features)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DecomposedColumns(UncertaintyColumns):
     """From predictions of members that are in the table."""
 

@@ -163,8 +163,8 @@ class CalibratorModel(Model, ShownInNotebook):
 
     def _columns(self, binding: Binding, options: ColumnOptions, *, features: bool) -> ModelColumns:
         stem, scale, extra = options
-        calibrated = CalibratedColumns(stem, self.calibrator, binding, scale, extra, features)
-        return calibrated if self.policy is None else DecisionColumns(calibrated, self.policy)
+        calibrated = CalibratedColumns(binding, stem, self.calibrator, scale, extra, features)
+        return calibrated if self.policy is None else DecisionColumns(binding, calibrated, self.policy)
 
     def contents(self, *, rules: bool) -> Contents:
         spec, state = self.calibrator.spec, self.calibrator.state

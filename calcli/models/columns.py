@@ -26,7 +26,6 @@ from calcli.numeric import link_terms
 from calcli.numeric.links import logits
 from calcli.tables import arrays
 from calcli.tables.arrays import Levels, index_order
-from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.edges import load_nodes
 from calcli.tables.labels import class_text
@@ -53,7 +52,6 @@ class CalibratedColumns(ModelColumns):
 
     stem: str
     calibrator: FittedMethod
-    binding: Binding
     scale: Scale = "prob"
     extra: bool = False
     features: bool = False
@@ -157,10 +155,6 @@ class DecisionColumns(ModelColumns):
     @property
     def whole_table(self) -> bool:
         return self.calibrated.whole_table
-
-    @property
-    def binding(self) -> Binding:
-        return self.calibrated.binding
 
     @property
     def reads(self) -> list[str]:

@@ -39,7 +39,6 @@ _WHAT = "a policy of intervals"
 class IntervalColumns(ModelColumns):
     """The ends of the intervals that are built on predicted amounts."""
 
-    binding: Binding
     rule: IntervalRule
 
     @property

@@ -104,15 +104,11 @@ class AddedColumns(ABC):
         """Read the table again, and raise an error that counts all bad rows."""
 
 
+@dataclass(frozen=True, slots=True)
 class ModelColumns(AddedColumns):
     """The columns that a model adds to a table that is bound to its roles."""
 
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def binding(self) -> Binding:
-        """Which column plays which part."""
+    binding: Binding
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ def calibrator(
     def calibrated(rows: DataFrame) -> DataFrame:
         example = Source(pl.LazyFrame(schema=schema_of(rows)), name="the DataFrame")
         binding = bind(example, flags or Flags(), known=model.binding, need_label=False, features=model.needs_features)
-        added = CalibratedColumns(column, model.calibrator, binding, scale, extra, model.needs_features)
+        added = CalibratedColumns(binding, column, model.calibrator, scale, extra, model.needs_features)
         kept_columns(example, None, added, hint="try: column=NAME")
         return with_added(rows, Stream(added, bad_rows))
 
