@@ -29,7 +29,7 @@ from calcli.metrics.paired import Paired, given_at_least
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck
-from calcli.reports.measuring import Candidate, class_weights
+from calcli.reports.measuring import class_weights
 from calcli.reports.schema import RAW, Difference, ReportWarning, ScoreSource, Seconds
 
 
@@ -119,11 +119,10 @@ class Learned:
         return replace(self, rows=rows, prob=self.prob[kept], held_out_rows=int(rows.sum()), folds=folds, fits=None)
 
     @property
-    def candidates(self) -> list[Candidate]:
-        """The held-out predictions as a score to be measured, if there are any."""
-        if self.prob is None:
-            return []
-        return [Candidate(self.spec.name, self.source, self.prob, self.seconds, fits=self.fits)]
+    def predicted(self) -> FloatArray:
+        """The predictions for the held-out rows, of which there must be some."""
+        assert self.prob is not None
+        return self.prob
 
     @property
     def source(self) -> ScoreSource:

@@ -10,25 +10,22 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from calcli.diagrams.curves import Kind
 from calcli.errors import DataError, unknown_name
 from calcli.export.dialects import find, quoted
 from calcli.fitting.contest import Evidence
 from calcli.fitting.learn import Learned, Sampled
-from calcli.fitting.recipe import Recipe
 from calcli.fitting.splits import Holdout
 from calcli.listener import Listener, stage
 from calcli.methods.calibrator import PLAIN, FittedMethod
-from calcli.metrics.base import Options
-from calcli.metrics.catalog import MetricSpec
+from calcli.models.trial import Judgement, TrialRows, TrialTable
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import Measurements, class_weights, facts_of
-from calcli.reports.schema import RAW, DataFacts, ScoreSource, Seconds
+from calcli.reports.schema import DataFacts, ScoreSource, Seconds
 from calcli.spark.passes import KeyedRows, MetricsPass, MetricSums, ResidualsPass
 from calcli.spark.rows import KEY, KEYS, in_order, read_table, with_keys, with_own_keys
 from calcli.spark.session import spark_session
@@ -38,7 +35,7 @@ from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
 from calcli.tables.request import BadRows, paths_of
-from calcli.tables.source import Data, Source
+from calcli.tables.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,27 +53,8 @@ COPIES = 2.0
 """Where more rows than this share a key on average, they are numbered: else only some of what is in them were drawn."""
 
 
-class OnCluster(Protocol):
-    """A request of a verb that can read a sample of a table on a cluster."""
-
-    @property
-    def data(self) -> Data: ...
-    @property
-    def input_format(self) -> str | None: ...
-    @property
-    def delimiter(self) -> str | None: ...
-    @property
-    def master(self) -> str | None: ...
-    @property
-    def sample(self) -> int | None: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def options(self) -> Options: ...
-
-
 @dataclass(frozen=True)
-class Sample:
+class Sample(TrialRows):
     """The rows that were drawn, and the others, with their keys; None if there are none.
 
     Attributes
@@ -85,37 +63,24 @@ class Sample:
         The column whose values were drawn whole.
     """
 
-    source: Source
-    sampled: Sampled | None = None
     others: DataFrame | None = None
     unit: str | None = None
 
-    def measures(self, recipe: Recipe) -> bool:
-        """Whether there are other rows that a calibrator by this recipe can be measured on.
-
-        They are of the same times as those of the sample, not later. The predictions of some methods depend on the rows
-        beside a row.
-        """
-        alone = not any("edges" in spec.sides for spec in recipe.candidates)
-        return self.others is not None and recipe.order_by is None and recipe.holdout != "none" and alone
+    @property
+    def has_others(self) -> bool:
+        return self.others is not None
 
     def measure(
         self,
         calibrators: Mapping[str, FittedMethod],
-        main: str | None,
         binding: Binding,
-        chosen: Sequence[MetricSpec],
-        options: Options,
+        judgement: Judgement,
         listener: Listener,
         *,
         bad_rows: BadRows,
-        raw: str = RAW,
-        against: tuple[str, ...] = (RAW,),
-        kinds: tuple[Kind, ...] = ("reliability",),
     ) -> Measured:
-        """The metrics of the raw score and of these calibrators on the other rows, and how calibrated `main` is."""
         assert self.others is not None
-        name = self.source.name
+        name, main = self.source.name, judgement.main
         post_processing = PLAIN if main is None else calibrators[main].post_processing
         keep_going = bad_rows == "null"
         binding = scaled(self.others, binding, name)
@@ -125,11 +90,11 @@ class Sample:
             {name: {0: fitted} for name, fitted in calibrators.items()},
             main,
             post_processing,
-            chosen,
-            options,
-            raw,
-            against,
-            kinds,
+            judgement.metrics,
+            judgement.options,
+            judgement.against[0],
+            judgement.against,
+            judgement.kinds,
         )
         with stage(listener, "measuring on the other rows on Spark"):
             found = total_of(self.others, rows.reads, measuring, name)
@@ -179,7 +144,7 @@ class Measured(NamedTuple):
 
 @contextmanager
 def drawn(
-    request: OnCluster, flags: Flags, unit: str | None, listener: Listener, known: Binding | None = None
+    request: TrialTable, flags: Flags, unit: str | None, listener: Listener, known: Binding | None = None
 ) -> Iterator[Sample]:
     """A sample of the table: of its labels each has its share, or whole units are drawn.
 
@@ -218,7 +183,7 @@ def default_rows(example: Source) -> int:
     return min(MOST_ROWS, int(MOST_BYTES * len(rows) / max(1, rows.estimated_size())))
 
 
-def draw(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | None, request: OnCluster) -> Sample:
+def draw(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | None, request: TrialTable) -> Sample:
     """So many rows of a table with keys, by label if there is one, else whole units."""
     parts = _parts(keyed, label)
     rows = sum(part.rows for part in parts.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
@@ -22,41 +22,30 @@ from calcli.fitting.model_selection import (
     cross_validate,
 )
 from calcli.fitting.recipe import AUTO, params_by_method
-from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles, load_side_inputs
+from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.fitting.splits import Holdout, split_rows
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Folds, Options, Scored
+from calcli.metrics.base import Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.standing import standings
 from calcli.models.requests import FitRequest, FitResult
-from calcli.reports.groups import in_units
+from calcli.models.trial import Contender, Judgement, Trial, TrialRows, bind_trial
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
-    Candidate,
-    Measurements,
-    class_names,
-    data_facts,
-    measure_all,
-    raw_candidate,
     raw_probabilities,
     report_on,
 )
-from calcli.reports.schema import DataFacts, Report, ScoreRow, ScoreSource, Seconds
+from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
 from calcli.reports.unit_check import unit_warnings
-from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
-from calcli.tables.load import Loaded, load
 from calcli.tables.request import BadRows, Engine, check_master
-from calcli.tables.source import Data, Source, open_source
-from calcli.verbs.fit import fit
-
-if TYPE_CHECKING:
-    from calcli.spark.sample import Sample
+from calcli.tables.source import Data
+from calcli.verbs.fit import fit, trial_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +115,8 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     check_master(request.engine, request.master, request.sample)
     # Check the request before any rows are read.
     asked = _asked(request)
-    if request.engine == "local":
-        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-            report, choice = _compare(request, asked, source, listener)
-    else:
-        from calcli.spark.sample import drawn
-
-        with drawn(request, request.flags, request.resample_by, listener) as sample:
-            report, choice = _compare(request, asked, sample.source, listener, sample)
+    with trial_rows(request, request.flags, request.resample_by, listener) as rows:
+        report, choice = _compare(request, asked, rows, listener)
 
     # Fit the chosen method, if it is to be kept.
     selected = None if request.select is None else fit(_fit_request(request, choice), listener)
@@ -157,59 +140,43 @@ def _asked(request: CompareRequest) -> _Asked:
     return _Asked(specs, params, metrics.choose(request.metrics), criterion(request.criterion))
 
 
-class _Compared(NamedTuple):
-    """What every method predicts for the held-out rows, and the choice by that."""
-
-    loaded: Loaded
-    rows: Batch
-    folds: Folds | None
-    outcomes: tuple[Outcome, ...]
-    choice: Choice
-
-
-def _compare(
-    request: CompareRequest, of: _Asked, source: Source, listener: Listener, sample: Sample | None = None
-) -> tuple[Report, Choice]:
+def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: Listener) -> tuple[Report, Choice]:
     """Compare on these rows; if they are a sample, measure on the others."""
-    features = any(spec.needs_features for spec in of.specs)
+    features = any(spec.needs_features for spec in asked.specs)
     # Bind columns to roles.
-    with stage(listener, "looking at the columns"):
-        held_out_by = request.resample_by or request.order_by
-        binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
-    asked, not_installed = _installed(of.specs, request, of.params, len(binding.features))
+    binding = bind_trial(rows.source, request, listener, features=features)
+    candidates, not_installed = _installed(asked.specs, request, asked.params, len(binding.features))
     for note in binding.notes:
         listener.note(note)
-
-    # Load.
-    with stage(listener, "reading"):
-        loaded = load(source, binding, features=features, bad_rows=request.bad_rows)
-        loaded = in_units(loaded, request.resample_by, request.order_by)
-        batch = loaded.batch
-        splits = split_rows(len(batch), Holdout("cv", folds=request.folds), request.seed, batch.units)
-        side_inputs = load_side_inputs(request.sides, binding)
+    trial = Trial.read(rows, binding, request, request.sides, listener, features=features)
+    batch = trial.batch
+    splits = split_rows(len(batch), Holdout("cv", folds=request.folds), request.seed, batch.units)
 
     # Predict held-out rows with every method, and choose one.
-    others = None if sample is None or request.order_by is not None or sample.others is None else sample
+    others = rows.has_others and request.order_by is None
     outcomes = cross_validate(
-        asked,
+        candidates,
         batch,
         splits,
         budget=request.budget,
         seed=request.seed,
         listener=listener,
-        sides=side_inputs.sides,
-        settle=others is not None,
+        sides=trial.sides.sides,
+        settle=others,
     )
-    outcomes = outcomes if others is None else tuple(map(_row_by_row, outcomes))
-    choice = replace(choose(outcomes, batch, splits, of.criterion), not_installed=not_installed)
-    compared = _Compared(loaded, batch.take(splits.predicted), splits.folds, outcomes, choice)
+    outcomes = tuple(map(_row_by_row, outcomes)) if others else outcomes
+    choice = replace(choose(outcomes, batch, splits, asked.criterion), not_installed=not_installed)
 
     # Measure the predictions.
-    if others is None:
-        measured, data = _measured_here(request, of, compared, listener), data_facts(loaded)
+    against, kinds = tuple(dict.fromkeys((IDENTITY, choice.name))), _kinds(request)
+    judgement = Judgement(asked.metrics, request.options, against, kinds=kinds)
+    contenders, held_out = list(_contenders(outcomes)), batch.take(splits.predicted)
+    if others:
+        measured, data, _ = trial.elsewhere(contenders, judgement)
     else:
-        measured, data = _measured_there(request, of, compared, others, listener)
-    scores = _with_standings(measured.scores, outcomes, of.criterion, compared.rows, request.seed)
+        with stage(listener, "measuring"):
+            measured, data = trial.here(contenders, judgement, held_out, splits.folds)
+    scores = _with_standings(measured.scores, outcomes, asked.criterion, held_out, request.seed)
     report = report_on(
         "compare",
         request.seed,
@@ -219,9 +186,9 @@ def _compare(
         artifact=None if request.select is None else as_text(request.select),
         chosen=choice.name,
         warnings=(
-            *([] if sample is None or sample.sampled is None else [sample.sampled.warning]),
+            *([] if rows.sampled is None else [rows.sampled.warning]),
             *score_warnings(LabelCheck.of(batch), raw_probabilities(batch), binding),
-            *unit_warnings(loaded),
+            *unit_warnings(trial.loaded),
             *choice_warnings(choice),
         ),
     )
@@ -232,43 +199,15 @@ def _kinds(request: CompareRequest) -> tuple[Kind, ...]:
     return get_args(Kind) if request.every_curve else ("reliability",)
 
 
-def _measured_here(request: CompareRequest, of: _Asked, compared: _Compared, listener: Listener) -> Measurements:
-    """By the predictions of the held-out rows."""
-    with stage(listener, "measuring"):
-        return measure_all(
-            _candidates(compared),
-            compared.rows,
-            of.metrics,
-            request.options,
-            class_names(compared.loaded.binding),
-            against=(IDENTITY, compared.choice.name),
-            folds=compared.folds,
-            kinds=_kinds(request),
-        )
-
-
-def _measured_there(
-    request: CompareRequest, of: _Asked, compared: _Compared, others: Sample, listener: Listener
-) -> tuple[Measurements, DataFacts]:
-    """On the rows of a cluster outside the sample, and the facts of all rows."""
-    sums = others.measure(
-        {
-            one.spec.name: one.fitted
-            for one in compared.outcomes
-            if one.spec.name != IDENTITY and one.predicted is not None and one.fitted is not None
-        },
-        None,
-        compared.loaded.binding,
-        of.metrics,
-        request.options,
-        listener,
-        bad_rows=request.bad_rows,
-        raw=IDENTITY,
-        against=tuple(dict.fromkeys((IDENTITY, compared.choice.name))),
-        kinds=_kinds(request),
-    )
-    sources = [(one.name, one.source, one.seconds) for one in _candidates(compared)]
-    return sums.measured(sources), sums.data(compared.loaded)
+def _contenders(outcomes: Sequence[Outcome]) -> Iterator[Contender]:
+    """Every method that has predictions; those of no calibration are the raw score itself."""
+    for outcome in outcomes:
+        if (predicted := outcome.predicted) is not None:
+            name, seconds = outcome.spec.name, Seconds(predicted.fit_seconds, predicted.apply_seconds)
+            contender = Contender(name, ScoreSource("method", method=name), seconds)
+            if name != IDENTITY:
+                contender = contender._replace(fitted=outcome.fitted, prob=predicted.prob, fits=predicted.fits)
+            yield contender
 
 
 def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
@@ -322,19 +261,6 @@ def _with_standings(
     ]
     for score, standing in zip(scores, standings(losses, rows.weight, rows.together, seed), strict=True):
         yield replace(score, best=standing.best, as_good=standing.as_good)
-
-
-def _candidates(compared: _Compared) -> list[Candidate]:
-    """The predictions of every method; those of no calibration are the raw score itself."""
-    candidates = []
-    for outcome in compared.outcomes:
-        if (predicted := outcome.predicted) is not None:
-            name, source = outcome.spec.name, ScoreSource("method", method=outcome.spec.name)
-            candidate = Candidate(name, source, predicted.prob, fits=predicted.fits)
-            if name == IDENTITY:
-                candidate = raw_candidate(compared.rows, name, source)
-            candidates.append(replace(candidate, seconds=Seconds(predicted.fit_seconds, predicted.apply_seconds)))
-    return candidates
 
 
 def _without_predictions(outcomes: tuple[Outcome, ...]) -> Iterator[ScoreRow]:

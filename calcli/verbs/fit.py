@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from calcli.fitting.learn import learn
-from calcli.fitting.side_inputs import load_side_inputs
-from calcli.listener import SILENT, Listener, stage
+from calcli.listener import SILENT, Listener
 from calcli.models.manifest import keep, target_of
 from calcli.models.requests import FitRequest, FitResult
-from calcli.reports.groups import in_units
-from calcli.reports.measuring import class_names, data_facts, measure_all, raw_candidate, raw_probabilities, report_on
-from calcli.reports.schema import RAW, ScoreSource, Seconds
+from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
+from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.score_check import score_warnings
 from calcli.reports.unit_check import unit_warnings
-from calcli.tables.binding import bind
-from calcli.tables.load import judge_scale, load
+from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.load import judge_scale
 from calcli.tables.request import check_master
-from calcli.tables.source import Source, open_source
-
-if TYPE_CHECKING:
-    from calcli.spark.sample import Sample
+from calcli.tables.source import open_source
 
 
 def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
@@ -30,12 +26,11 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     # Check the request before any rows are read.
     request.check()
     if request.engine == "local":
-        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-            return _fit(request, source, listener)
+        with trial_rows(request, request.flags, request.resample_by, listener) as rows:
+            return _fit(request, rows, listener)
 
     from calcli.spark.fit import checked
     from calcli.spark.fit import fit as fit_from_sums
-    from calcli.spark.sample import drawn
     from calcli.spark.session import spark_session
 
     checked(request)
@@ -43,56 +38,61 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         found = fit_from_sums(request, listener)
         if found is not None:
             return found
-        with drawn(request, request.flags, request.resample_by, listener) as sample:
-            return _fit(request, sample.source, listener, sample)
+        with trial_rows(request, request.flags, request.resample_by, listener) as rows:
+            return _fit(request, rows, listener)
 
 
-def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample | None = None) -> FitResult:
+@contextmanager
+def trial_rows(
+    request: TrialTable, flags: Flags, unit: str | None, listener: Listener, known: Binding | None = None
+) -> Iterator[TrialRows]:
+    """The rows that calibrators are learned on, here or on a cluster. `unit` is the column whose values stay whole."""
+    if request.engine == "local":
+        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+            yield TrialRows(source)
+        return
+    from calcli.spark.sample import drawn
+
+    with drawn(request, flags, unit, listener, known) as sample:
+        yield sample
+
+
+def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
     """Fit on these rows; if they are a sample, measure on the others."""
     chosen, guard = request.check()
     features = request.needs_features
     # Bind columns to roles.
-    target = target_of(source, request.output, request.method)
-    with stage(listener, "looking at the columns"):
-        held_out_by = request.resample_by or request.order_by
-        binding = bind(source, request.flags, features=features, held_out_by=held_out_by)
+    target = target_of(rows.source, request.output, request.method)
+    binding = bind_trial(rows.source, request, listener, features=features)
     request.check_installed(request.sides.roles, len(binding.features))
     if request.dry_run:
-        judge_scale(source, binding)
+        judge_scale(rows.source, binding)
         return FitResult(binding, target)
     for note in binding.notes:
         listener.note(note)
-
-    # Load.
-    with stage(listener, "reading"):
-        loaded = load(source, binding, features=features, bad_rows=request.bad_rows, check_scale=request.check_scale)
-        loaded = in_units(loaded, request.resample_by, request.order_by)
-        side_inputs = load_side_inputs(request.sides, binding)
-    classes = class_names(binding)
+    trial = Trial.read(
+        rows, binding, request, request.sides, listener, features=features, check_scale=request.check_scale
+    )
 
     # Learn: select a method, predict held-out rows, fit.
-    others = sample is not None and sample.measures(request)
-    recipe = replace(request, holdout="none") if others else request
-    learned = learn(recipe, loaded.batch, classes, seed=request.seed, listener=listener, sides=side_inputs.sides)
-    learned = learned if sample is None else replace(learned, sampled=sample.sampled)
+    others = rows.measures(request)
+    recipe, sides = replace(request, holdout="none") if others else request, trial.sides.sides
+    learned = learn(recipe, trial.batch, trial.classes, seed=request.seed, listener=listener, sides=sides)
+    learned = replace(learned, sampled=rows.sampled)
     if learned.choice is not None:
         listener.note(learned.choice.why)
     for remark in learned.calibrator.remarks():
         listener.note(remark)
 
     # Measure the raw score and the calibrated one on the held-out rows.
-    if sample is not None and others:
-        name = learned.spec.name
-        calibrators, bad_rows = {name: learned.calibrator}, request.bad_rows
-        sums = sample.measure(calibrators, name, binding, chosen, request.options, listener, bad_rows=bad_rows)
-        learned, data = sums.learned(learned), sums.data(loaded)
-        measured = sums.measured([(RAW, ScoreSource("raw"), Seconds()), (name, learned.source, learned.seconds)])
+    new, judgement = Contender.learned(learned), Judgement(chosen, request.options, main=learned.spec.name)
+    if others:
+        measured, data, sums = trial.elsewhere([AS_IT_IS, new], judgement)
+        learned = sums.learned(learned)
     else:
-        rows = learned.held_out(loaded.batch)
-        candidates = [raw_candidate(rows), *learned.candidates]
-        measured = measure_all(candidates, rows, chosen, request.options, classes, folds=learned.folds)
+        contenders = [AS_IT_IS] if new.prob is None else [AS_IT_IS, new]
+        measured, data = trial.here(contenders, judgement, learned.held_out(trial.batch), learned.folds)
         measured = replace(measured, differences=learned.allowing_for_choice(measured.differences))
-        data = data_facts(loaded)
     report = report_on(
         "fit",
         request.seed,
@@ -101,11 +101,11 @@ def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample
         measured,
         chosen=learned.spec.name,
         warnings=(
-            *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
-            *unit_warnings(loaded),
+            *score_warnings(learned.label_check, raw_probabilities(trial.batch), binding),
+            *unit_warnings(trial.loaded),
             *learned.warnings(measured.differences),
         ),
     )
 
     # Keep it, unless the guard refuses.
-    return keep(request, learned, binding, report, guard, target, side_inputs)
+    return keep(request, learned, binding, report, guard, target, trial.sides)

@@ -30,10 +30,12 @@ from calcli.models import kinds
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.intervals import IntervalModel
 from calcli.models.requests import RefitRequest
+from calcli.models.trial import TrialRows
 from calcli.places import Url, folder
 from calcli.reports.guard import Guard
 from calcli.tables.request import check_master
 from calcli.tables.source import Source, open_source
+from calcli.verbs.fit import trial_rows
 from calcli.verbs.refit_calibrator import RefitResult, refit_calibrator
 from calcli.verbs.refit_policy import PolicyRefit, refit_intervals, refit_policy
 
@@ -66,14 +68,11 @@ def _calibrator(
     Guard.of(request.guard, metrics.choose(f"{recipe.metrics},{request.guard}"))
     if request.engine == "local":
         with _open(request) as source:
-            return refit_calibrator(request, old, path, recipe, source, listener)
-
-    from calcli.spark.sample import drawn
-
+            return refit_calibrator(request, old, path, recipe, TrialRows(source), listener)
     if request.pool_nights is not None:
         raise UsageError("--pool-nights counts files, and a cluster reads directories", hint="name the directories")
-    with drawn(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding) as sample:
-        return refit_calibrator(request, old, path, recipe, sample.source, listener, sample)
+    with trial_rows(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding) as rows:
+        return refit_calibrator(request, old, path, recipe, rows, listener)
 
 
 def rollback(artifact: str | Path, listener: Listener = SILENT) -> Path | Url:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,44 +11,31 @@ from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.fitting import contest
-from calcli.fitting.learn import Learned, learn
+from calcli.fitting.learn import learn
 from calcli.fitting.recipe import Recipe
-from calcli.fitting.side_inputs import LoadedSideInputs, sides_again
+from calcli.fitting.side_inputs import sides_again
 from calcli.fitting.splits import Mask
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options
-from calcli.metrics.catalog import MetricSpec
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.manifest import write
 from calcli.models.policy import asked_of, chosen_again, with_policy
 from calcli.models.renewal import EVIDENCE, IN_PLACE, file_refusal, label_refusal, seen_before, seen_warnings
 from calcli.models.requests import RefitRequest
+from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows
 from calcli.numeric.losses import log_loss
 from calcli.places import Url
-from calcli.reports.groups import in_units
 from calcli.reports.guard import Guard
 from calcli.reports.measuring import (
-    Candidate,
-    Measurements,
-    class_names,
-    data_facts,
-    measure_all,
-    raw_candidate,
     raw_probabilities,
     report_on,
 )
-from calcli.reports.schema import RAW, DataFacts, Report, ScoreSource, Seconds
+from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.load import Loaded, load
-from calcli.tables.request import BadRows
 from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Source
-
-if TYPE_CHECKING:
-    from calcli.spark.sample import Sample
 
 MARGIN = 0.001
 """The tolerance of the guard, relative to the metric without calibration."""
@@ -67,8 +52,9 @@ class Evidence:
     threshold: float
 
     @classmethod
-    def of(cls, rows: Batch, in_place: Candidate, new: Candidate) -> Evidence:
-        gain = log_loss(in_place.prob, rows.labels) - log_loss(new.prob, rows.labels)
+    def of(cls, rows: Batch, in_place: FloatArray, new: FloatArray) -> Evidence:
+        """From the probabilities of these rows."""
+        gain = log_loss(in_place, rows.labels) - log_loss(new, rows.labels)
         return cls.asked(contest.Evidence.of(gain, rows.weight, rows.together))
 
     @classmethod
@@ -123,95 +109,67 @@ def refit_calibrator(
     old: CalibratorModel,
     path: Path | Url,
     recipe: Recipe,
-    source: Source,
+    rows: TrialRows,
     listener: Listener,
-    sample: Sample | None = None,
 ) -> RefitResult:
     """Fit on these rows; if they are a sample, compare on the others."""
-    chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + ("" if sample is None else ",nll"))
-    read = _read(request, old, recipe, source, listener)
-    loaded, binding = read.loaded, read.loaded.binding
+    on_cluster = request.engine != "local"
+    chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + (",nll" if on_cluster else ""))
+    trial, seen = _read(request, old, recipe, rows, listener)
 
     # Learn: select a method, predict held-out rows, fit.
-    others = None if sample is None or not _by_row(old) or not sample.measures(recipe) else sample
-    asked, classes = recipe if others is None else replace(recipe, holdout="none"), class_names(binding)
-    learned = learn(asked, loaded.batch, classes, seed=request.seed, listener=listener, sides=read.sides.sides)
-    learned = learned if sample is None else replace(learned, sampled=sample.sampled)
+    others = _by_row(old) and rows.measures(recipe)
+    asked, sides = replace(recipe, holdout="none") if others else recipe, trial.sides.sides
+    learned = learn(asked, trial.batch, trial.classes, seed=request.seed, listener=listener, sides=sides)
+    learned = replace(learned, sampled=rows.sampled)
     for remark in learned.calibrator.remarks():
         listener.note(remark)
-    if learned.rows is None and others is None:
+    if learned.rows is None and not others:
         raise UsageError(
             f"{path} was fitted with --holdout none: without held-out rows no refit can be checked",
             hint="fit it again with another --holdout",
         )
 
     # Measure no calibration, the calibrator in place and the new one on held-out rows, new ones if there are any.
-    in_place = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
-    unseen = read.seen if learned.rows is None else learned.rows & ~read.seen
+    source = ScoreSource("artifact", path=as_text(path), method=old.method, sha256=old.sha256, fitted=old.fitted)
+    in_place = Contender(IN_PLACE, source, fitted=old.calibrator)
+    judgement = Judgement(chosen, request.options, (RAW, IN_PLACE), main=learned.spec.name)
+    unseen = seen if learned.rows is None else learned.rows & ~seen
     with stage(listener, "measuring"):
-        if others is not None:
-            there = (others, chosen, request.options, recipe.bad_rows)
-            comparison = _on_others(old, learned, in_place, loaded, there, listener)
+        if others:
+            new = Contender.learned(learned)._replace(seconds=Seconds())
+            measured, data, sums = trial.elsewhere([AS_IT_IS, in_place, new], judgement)
+            evidence, learned = Evidence.asked(sums.evidence((2, 1))), sums.learned(learned)
+            # How far probabilities moved is that of the sample's rows.
+            moved = _moved(old.calibrator.predict(trial.batch), learned.calibrator.predict(trial.batch))
         else:
-            edges = SideInputs(edges=read.sides.sides.edges)  # those of the new rows are new to the one in place too
-            compared = learned.restricted_to(unseen) if unseen.any() else learned
-            old_prob = old.calibrator.predict(compared.held_out(loaded.batch), edges)
-            place = Candidate(IN_PLACE, in_place, old_prob)
-            comparison = _on_held_out(place, compared, loaded, chosen, request.options)
-    sampled = comparison.learned.sampled
+            learned = learned.restricted_to(unseen) if unseen.any() else learned
+            held_out, new = learned.held_out(trial.batch), Contender.learned(learned)
+            edges = SideInputs(edges=sides.edges)  # those of the new rows are new to the one in place too
+            before, after = old.calibrator.predict(held_out, edges), learned.predicted
+            contenders = [AS_IT_IS, in_place._replace(prob=before), new]
+            measured, data = trial.here(contenders, judgement, held_out, learned.folds)
+            evidence, moved = Evidence.of(held_out, before, after), _moved(before, after)
     report = report_on(
         "refit",
         request.seed,
-        comparison.data,
-        binding,
-        comparison.measured,
+        data,
+        trial.binding,
+        measured,
         artifact=as_text(path),
         chosen=learned.spec.name,
         warnings=(
-            *([] if sampled is None else [sampled.warning]),
-            *score_warnings(learned.label_check, raw_probabilities(loaded.batch), binding),
-            *seen_warnings(read.seen, unseen),
+            *([] if rows.sampled is None else [rows.sampled.warning]),
+            *score_warnings(learned.label_check, raw_probabilities(trial.batch), trial.binding),
+            *seen_warnings(seen, unseen),
         ),
     )
     guard = _with_margin(Guard.of(request.guard, chosen), report)
-    return _judged(request, old, path, recipe, read, comparison, guard, report)
 
-
-class _Read(NamedTuple):
-    """The new rows, those of them that the artifact in place was made of, and what the method may use beside them."""
-
-    loaded: Loaded
-    seen: Mask
-    sides: LoadedSideInputs
-
-
-def _read(request: RefitRequest, old: CalibratorModel, recipe: Recipe, source: Source, listener: Listener) -> _Read:
-    """The rows, with columns bound to roles as the artifact does."""
-    features = recipe.needs_features or old.needs_features
-    with stage(listener, "looking at the columns"):
-        binding = _bind(source, recipe.flags, old.fitted_binding, features=features)
-    recipe.check_installed({*request.sides.roles, *old.calibrator.sides.roles}, len(binding.features))
-    with stage(listener, "reading"):
-        loaded = load(source, binding, features=features, bad_rows=recipe.bad_rows)
-        loaded = in_units(loaded, recipe.resample_by, recipe.order_by)
-        seen = seen_before(loaded, old.manifest)
-        return _Read(loaded, seen, sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides))
-
-
-def _judged(
-    request: RefitRequest,
-    old: CalibratorModel,
-    path: Path | Url,
-    recipe: Recipe,
-    read: _Read,
-    comparison: _Comparison,
-    guard: Guard,
-    report: Report,
-) -> RefitResult:
-    """Keep the new one if the labels look right, it is shown to be better and the guard agrees."""
-    learned, evidence, name = comparison.learned, comparison.evidence, comparison.learned.spec.name
-    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, read.loaded, read.seen)
-    choice = None if wrong is not None else chosen_again(old, read.loaded, learned, request.seed)
+    # Keep the new one if the labels look right, it is shown to be better and the guard agrees.
+    name = learned.spec.name
+    wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, trial.loaded, seen)
+    choice = None if wrong is not None else chosen_again(old, trial.loaded, learned, request.seed)
     unshown = evidence.lacking(name)
     undecided = choice.why if choice is not None and choice.policy is None else None
     why = wrong or unshown or _refusal(guard, report, name) or undecided
@@ -221,13 +179,25 @@ def _judged(
         refit={"replaced": why is None, **asdict(evidence), "reason": why},
     )
     if why is None:
-        binding = read.loaded.binding
-        manifest = write(path if choice is None else None, recipe, learned, binding, report, read.sides)
+        manifest = write(path if choice is None else None, recipe, learned, trial.binding, report, trial.sides)
         if choice is not None:
-            model = CalibratorModel.of(path, manifest, binding, None, learned.calibrator)
+            model = CalibratorModel.of(path, manifest, trial.binding, None, learned.calibrator)
             with_policy(model, asked_of(old), choice, report.data).save(path)
     kept, usual = why and f"{why}; nothing was changed", why is not None and why == unshown
-    return RefitResult(path, report, kept, usual, name, evidence, guard, comparison.moved)
+    return RefitResult(path, report, kept, usual, name, evidence, guard, moved)
+
+
+def _read(
+    request: RefitRequest, old: CalibratorModel, recipe: Recipe, rows: TrialRows, listener: Listener
+) -> tuple[Trial, Mask]:
+    """The rows, with columns bound to roles as the artifact does, and which of them it was made of."""
+    features = recipe.needs_features or old.needs_features
+    with stage(listener, "looking at the columns"):
+        binding = _bind(rows.source, recipe.flags, old.fitted_binding, features=features)
+    recipe.check_installed({*request.sides.roles, *old.calibrator.sides.roles}, len(binding.features))
+    sides = sides_again(request.sides, binding, old.calibrator.sides, old.manifest.sides)
+    trial = Trial.read(rows, binding, recipe, sides, listener, features=features)
+    return trial, seen_before(trial.loaded, old.manifest)
 
 
 def _bind(source: Source, flags: Flags, known: Binding, *, features: bool) -> Binding:
@@ -237,48 +207,6 @@ def _bind(source: Source, flags: Flags, known: Binding, *, features: bool) -> Bi
     except OtherTableError as error:
         hint = "a refit reads the same columns: rename it, or use calcli fit for another one"
         raise DataError(error.message, hint=hint) from error
-
-
-class _Comparison(NamedTuple):
-    """The calibrator in place and the new one on the same rows; the attributes are those of `RefitResult`."""
-
-    learned: Learned
-    measured: Measurements
-    data: DataFacts
-    evidence: Evidence
-    moved: tuple[float, float]
-
-
-def _on_held_out(
-    in_place: Candidate, learned: Learned, loaded: Loaded, chosen: Sequence[MetricSpec], options: Options
-) -> _Comparison:
-    """On the rows that were held out."""
-    rows, (new,) = learned.held_out(loaded.batch), learned.candidates
-    candidates, classes = [raw_candidate(rows), in_place, new], class_names(loaded.binding)
-    measured = measure_all(candidates, rows, chosen, options, classes, against=(RAW, IN_PLACE), folds=learned.folds)
-    evidence, moved = Evidence.of(rows, in_place, new), _moved(in_place.prob, new.prob)
-    return _Comparison(learned, measured, data_facts(loaded), evidence, moved)
-
-
-def _on_others(
-    old: CalibratorModel,
-    learned: Learned,
-    in_place: ScoreSource,
-    loaded: Loaded,
-    there: tuple[Sample, Sequence[MetricSpec], Options, BadRows],
-    listener: Listener,
-) -> _Comparison:
-    """On the rows of a cluster outside the sample; how far probabilities moved is that of the sample's rows."""
-    (sample, chosen, options, bad_rows), name, new = there, learned.spec.name, learned.calibrator
-    calibrators, against = {IN_PLACE: old.calibrator, name: new}, (RAW, IN_PLACE)
-    sums = sample.measure(
-        calibrators, name, loaded.binding, chosen, options, listener, bad_rows=bad_rows, against=against
-    )
-    sources = [(RAW, ScoreSource("raw")), (IN_PLACE, in_place), (name, learned.source)]
-    measured = sums.measured([(*each, Seconds()) for each in sources])
-    moved = _moved(old.calibrator.predict(loaded.batch), new.predict(loaded.batch))
-    data, evidence = sums.data(loaded), Evidence.asked(sums.evidence((2, 1)))
-    return _Comparison(sums.learned(learned), measured, data, evidence, moved)
 
 
 def _by_row(old: CalibratorModel) -> bool:

@@ -15,8 +15,6 @@ from calcli.batch import Batch
 from calcli.errors import ArtifactError, UsageError
 from calcli.models.renewal import IN_PLACE
 from calcli.models.requests import RefitRequest
-from calcli.reports.measuring import Candidate
-from calcli.reports.schema import ScoreSource
 from calcli.verbs.refit import refit, rollback
 from calcli.verbs.refit_calibrator import MARGIN, Evidence
 from tests.support.artifacts import contents
@@ -83,12 +81,11 @@ def test_the_evidence_is_the_log_likelihood_of_the_held_out_rows(fitted: Path) -
 def test_the_threshold_is_the_year_s_or_two_standard_errors() -> None:
     """A thousand rows that gain alike show more than one row that gains as much as all of them."""
     rows = Batch(score=np.zeros(1000), label=np.ones(1000, dtype=np.int64))
-    source = ScoreSource("artifact")
-    before = Candidate("before", source, np.full(1000, 0.5))
+    before = np.full(1000, 0.5)
     even, one = np.full(1000, 0.5 * np.exp(0.012)), np.full(1000, 0.5)
     one[0] = 0.5 * np.exp(0.69)
     for after, factor in ((even, 1), (one, 20)):
-        found = Evidence.of(replace(rows, weight=np.full(1000, float(factor))), before, Candidate("a", source, after))
+        found = Evidence.of(replace(rows, weight=np.full(1000, float(factor))), before, after)
         gain = np.log(after / 0.5)
         assert found.evidence == pytest.approx(factor * gain.sum())
         assert found.threshold == pytest.approx(max(np.log(7300), 2 * factor * np.sqrt(1000) * gain.std()))
