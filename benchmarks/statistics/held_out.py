@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
-from calcli.fitting.cross_validation import predict_held_out
-from calcli.fitting.splits import Holdout, split_rows
+from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Scored
 from calcli.metrics.fold_fits import missing

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from calcli.verbs.diagram import DiagramResult
     from calcli.verbs.explain import Explanation
     from calcli.verbs.inspect import Inspection
+    from calcli.verbs.refit import PolicyRefit
     from calcli.verbs.refit_calibrator import RefitResult
-    from calcli.verbs.refit_policy import PolicyRefit
-    from calcli.verbs.uncertainty_fit import EnsembleResult
+    from calcli.verbs.uncertainty import EnsembleResult
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 

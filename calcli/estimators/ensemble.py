@@ -84,7 +84,7 @@ class Ensemble(BaseEstimator):
         with as_value_errors():
             from calcli.estimators.arrays import training_table
             from calcli.listener import here
-            from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
+            from calcli.verbs.uncertainty import EnsembleRequest, fit
 
             table, flags = training_table(X, labels, classes, sample_weight)
             settings: dict[str, Any] = {name: getattr(self, name) for name in ("trees", "depth", "learning_rate")}

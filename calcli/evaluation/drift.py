@@ -25,7 +25,7 @@ from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.splits import Mask
+from calcli.fitting.held_out import Mask
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.intervals import IntervalModel
 from calcli.numeric.e_process import (

@@ -19,7 +19,7 @@ from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
 from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_buffer import BufferedScores
-from calcli.fitting.splits import Mask
+from calcli.fitting.held_out import Mask
 from calcli.listener import Listener, stage
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.intervals import IntervalModel, measured_amounts

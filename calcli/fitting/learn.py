@@ -11,11 +11,9 @@ import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.fitting.auto import select
-from calcli.fitting.cross_validation import predict_held_out
+from calcli.fitting.held_out import Holdout, Mask, predict_held_out, split_rows
 from calcli.fitting.model_selection import Choice, choice_warnings
-from calcli.fitting.prior_shift import prior_ratio_of
-from calcli.fitting.recipe import AUTO, Recipe
-from calcli.fitting.splits import Holdout, Mask, split_rows
+from calcli.fitting.recipe import AUTO, Recipe, prior_ratio_of
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params
@@ -62,7 +60,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class FitOutcome:
     """A calibrator, with its predictions of rows that it was not fitted on.
 
     Attributes
@@ -110,7 +108,7 @@ class Learned:
         rows = batch if self.rows is None or self.rows.all() else batch.take(self.rows)
         return reweighted(rows, self.calibrator.post_processing)
 
-    def restricted_to(self, rows: Mask) -> Learned:
+    def restricted_to(self, rows: Mask) -> FitOutcome:
         """With some of the held-out rows only; the drift baseline stays that of all."""
         assert self.rows is not None
         assert self.prob is not None
@@ -154,7 +152,7 @@ class Learned:
 
 
 def reweighted(rows: Batch, post_processing: PostProcessing) -> Batch:
-    """The same rows, their weights times the ratio of target to calibration prior of their class."""
+    """The rows, each weight multiplied by the ratio of target to calibration prior of the row's class."""
     if post_processing.prior_ratio is None:
         return rows
     return replace(rows, weight=rows.weights * np.array(post_processing.prior_ratio)[rows.labels])
@@ -168,7 +166,7 @@ def learn(
     seed: int,
     listener: Listener,
     sides: SideInputs = NO_SIDE_INPUTS,
-) -> Learned:
+) -> FitOutcome:
     """Select a method if the recipe leaves it open, predict held-out rows, fit.
 
     `classes` are the names of the classes, in the order of their index.
@@ -185,7 +183,7 @@ def learn(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is to be learned from."""
+    """A recipe, and the rows to learn from."""
 
     recipe: Recipe
     batch: Batch
@@ -194,13 +192,13 @@ class _Task:
     listener: Listener
     sides: SideInputs
 
-    def with_auto(self) -> Learned:
+    def with_auto(self) -> FitOutcome:
         """By the method that is selected, which has predicted held-out rows on the way."""
         started = time.perf_counter()
         selected = select(self.recipe, self.batch, seed=self.seed, listener=self.listener, sides=self.sides)
         fitted = selected.fitted or self._fit(selected.spec, selected.params)
         fitted = fitted.with_post_processing(self.post_processing)
-        learned = Learned(
+        learned = FitOutcome(
             selected.spec,
             selected.params,
             fitted,
@@ -222,7 +220,7 @@ class _Task:
             least_gain=selected.least_gain if self.post_processing.prior_ratio is None else None,
         )
 
-    def with_method(self, spec: MethodSpec) -> Learned:
+    def with_method(self, spec: MethodSpec) -> FitOutcome:
         """By one method: predict held-out rows, and fit on all; with a single split its calibrator is kept."""
         holdout, params = Holdout.parse(self.recipe.holdout, len(self.batch)), self.recipe.resolve(spec)
         label_check = LabelCheck.of(self.batch)
@@ -230,7 +228,7 @@ class _Task:
             started = time.perf_counter()
             fitted = self._fit(spec, params)
             seconds = Seconds(fit=time.perf_counter() - started)
-            return Learned(spec, params, fitted, holdout, seconds, label_check)
+            return FitOutcome(spec, params, fitted, holdout, seconds, label_check)
 
         splits = split_rows(len(self.batch), holdout, self.seed, self.batch.units)
         with stage(self.listener, f"checking {spec.name} on held-out rows", len(splits)), _details(self.listener):
@@ -249,7 +247,7 @@ class _Task:
             started = time.perf_counter()
             fitted = self._fit(spec, params)
             fit_seconds = time.perf_counter() - started
-        return Learned(
+        return FitOutcome(
             spec,
             params,
             fitted,

@@ -14,15 +14,15 @@ import numpy as np
 from calcli import extras
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import FitError, UsageError
-from calcli.fitting.cross_validation import (
+from calcli.fitting.held_out import (
     FoldPredictions,
     HeldOutPredictions,
+    Splits,
     gathers_once,
     join_folds,
     predict_splits,
     step_of,
 )
-from calcli.fitting.splits import Splits
 from calcli.fitting.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator
@@ -302,7 +302,7 @@ def gap(
 
 
 def criterion_rows(metric: MetricSpec, scored: Scored) -> FloatArray:
-    """What each row adds to the criterion; less is better."""
+    """The share of each row in the criterion; less is better."""
     per_row = metric.load_rows()
     assert per_row is not None
     return -per_row(scored) if metric.direction == "higher" else per_row(scored)

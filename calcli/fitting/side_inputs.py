@@ -83,7 +83,7 @@ class LoadedSideInputs:
     facts: tuple[JsonObject, ...] = field(default=())
 
     def kept(self, spec: MethodSpec) -> dict[str, State]:
-        """Those that the artifact of a method keeps, by role."""
+        """The side inputs that the artifact of a method keeps, by role."""
         blobs = self.sides.blobs
         kept = {role: State(blobs={f"{role}.bin": blobs[role]}) for role in map(str, spec.keeps) if role in blobs}
         if self.sides.edges is not None and "edges" in spec.keeps:

@@ -1,4 +1,4 @@
-"""What every verb knows of an artifact, whatever kind it is of. A kind is one class, and one line in `kinds.py`."""
+"""The protocol of artifacts that are open. A kind of artifact is one class, and one line in `kinds.py`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ColumnOptions(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What `inspect` shows of a model beside its manifest: few numbers, the shapes of arrays, and rules."""
+    """The parts of a model that `inspect` shows beside the manifest: a few numbers, the shapes of arrays, rules."""
 
     numbers: Mapping[str, Json] = {}
     arrays: Mapping[str, tuple[int, ...]] = {}
@@ -88,12 +88,12 @@ class Model(ABC):
 
     @abstractmethod
     def contents(self, *, rules: bool) -> Contents:
-        """What `inspect` shows, with the rules that were learned if these are asked for."""
+        """The parts that `inspect` shows, with the rules that were learned if `rules` is set."""
 
     @property
     @abstractmethod
     def states(self) -> Mapping[str, State]:
-        """What an artifact keeps of it, by role."""
+        """The payloads of the artifact, by role."""
 
     @property
     def method(self) -> str:

@@ -179,7 +179,7 @@ class CalibratorModel(Model, ShownInNotebook):
 
     @property
     def states(self) -> Mapping[str, State]:
-        """What an artifact keeps of it, by role."""
+        """The payloads of the artifact, by role."""
         kept = LoadedSideInputs(self.calibrator.sides).kept(self.calibrator.spec)
         rule = {} if self.policy is None else {RULE: self.policy.to_state()}
         return {store.STATE: self.calibrator.to_state(), **kept, **rule}

@@ -199,7 +199,7 @@ class DecisionColumns(ModelColumns):
         return self.calibrated.terms(prob) | {name: choose(valid, term, None) for name, term in found}
 
     def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
-        """What `compute` decides, as the numbers of `formulas`."""
+        """The decisions of `compute`, as the numbers of `formulas`."""
         computed = self.calibrated.compute(rows, levels)
         prob = replace(self.calibrated, scale="prob").compute(rows, levels).values[0]
         found = self._decided(prob, rows)
@@ -222,7 +222,7 @@ class DecisionColumns(ModelColumns):
         return [class_text(label) for label in index_order(self.binding)]
 
     def _actions(self) -> tuple[pl.Series, pl.Series]:
-        """What is decided by the number of the action, and why."""
+        """The decision and the reason of each action, by the action's number."""
         assert not isinstance(self.policy.rule, SetRule)
         actions = self.policy.rule.actions([*index_order(self.binding)])
         decisions, reasons = zip(*actions, strict=True)

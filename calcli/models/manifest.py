@@ -15,7 +15,7 @@ from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError
 from calcli.files import as_text
-from calcli.fitting.learn import Learned
+from calcli.fitting.learn import FitOutcome
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED, LoadedSideInputs
 from calcli.models.calibrator import CalibratorModel
@@ -46,7 +46,7 @@ def target_of(source: Source, output: str | Path | Url | None, suffix: str) -> P
 
 def keep(
     request: FitRequest,
-    learned: Learned,
+    learned: FitOutcome,
     binding: Binding,
     report: Report,
     guard: Guard | None,
@@ -78,7 +78,7 @@ def _refusal(guard: Guard, report: Report, score: str) -> str | None:
 def write(
     path: Path | Url | None,
     recipe: Recipe,
-    learned: Learned,
+    learned: FitOutcome,
     binding: Binding,
     report: Report,
     side_inputs: LoadedSideInputs,
@@ -139,7 +139,7 @@ def manifest_of(
     )
 
 
-def _fit_facts(report: Report, learned: Learned) -> dict[str, object]:
+def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
     """The holdout, every metric before, after and their difference, and what refits and drift tests compare with."""
     values = {score.name: {name: metric.value for name, metric in score.metrics.items()} for score in report.scores}
     floors = {

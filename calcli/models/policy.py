@@ -1,7 +1,4 @@
-"""The columns that `apply` adds for a policy: the calibrated ones, and what is decided.
-
-Policies on tables: the rows that choose one, and the artifact that keeps it together with its calibrator.
-"""
+"""Policies on tables: the rows that choose one, and the model that keeps it together with its calibrator."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from calcli.decisions.options import Choice
 from calcli.decisions.policy import AnyRule, SetRule
 from calcli.decisions.rows import Rows
 from calcli.errors import DataError
-from calcli.fitting.learn import Learned, learn
+from calcli.fitting.learn import FitOutcome, learn
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import NOTHING_LOADED
 from calcli.listener import SILENT
@@ -110,8 +107,8 @@ def with_policy(model: CalibratorModel, ask: Ask, choice: Choice, data: DataFact
     )
 
 
-def chosen_again(old: CalibratorModel, loaded: Loaded, learned: Learned, seed: int) -> Choice | None:
-    """What the policy of an artifact was chosen for, chosen for a new calibrator by its held-out predictions."""
+def chosen_again(old: CalibratorModel, loaded: Loaded, learned: FitOutcome, seed: int) -> Choice | None:
+    """The policy for a new calibrator by its held-out predictions, for the goal of the policy in place."""
     if old.policy is None or learned.rows is None or learned.prob is None:
         return None
     ask = asked_of(old)
@@ -122,12 +119,12 @@ def chosen_again(old: CalibratorModel, loaded: Loaded, learned: Learned, seed: i
 
 
 def asked_of(model: CalibratorModel) -> Ask:
-    """What the policy of an artifact was chosen for."""
+    """The goal of an artifact's policy."""
     return asked_in(model.manifest, model.path)
 
 
 def asked_in(manifest: Manifest, path: Path | Url | None) -> Ask:
-    """The same, where the artifact holds intervals too."""
+    """The goal that the manifest of a policy or of intervals keeps."""
     with damage(path, "a policy"):
         return Ask.from_json(cast("dict[str, Any]", manifest.recipe["decision"]))
 

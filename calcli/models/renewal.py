@@ -1,4 +1,4 @@
-"""What decides whether an artifact is replaced by one of new rows, whatever it holds."""
+"""The evidence and the checks of labels by which an artifact is replaced by one of new rows, or is not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.artifacts.manifest import Manifest
 from calcli.batch import Batch
-from calcli.fitting.splits import Mask
+from calcli.fitting.held_out import Mask
 from calcli.models.calibrator import CalibratorModel
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names
@@ -46,7 +46,7 @@ def label_refusal(old: Manifest, now: LabelCheck | None, rows: str = "the new ro
 
 
 def file_refusal(old: CalibratorModel, loaded: Loaded, seen: Mask) -> str | None:
-    """The same of one new file among several: one night is not seen in the rows of all; few rows say nothing."""
+    """Why the labels of one new file look wrong. Wrong labels of one night are not seen in the rows of all nights."""
     before = _ranking(old.manifest)
     if before is None:
         return None
@@ -94,7 +94,7 @@ def seen_before(loaded: Loaded, old: Manifest) -> Mask:
 
 
 def seen_warnings(seen: Mask, unseen: Mask) -> tuple[ReportWarning, ...]:
-    """What to say of such rows."""
+    """Warnings of rows that the artifact in place was fitted on."""
     if not seen.any():
         return ()
     text = f"{int(seen.sum()):,} of {len(seen):,} rows were in the files that the artifact in place was fitted on"

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 from calcli.batch import Batch, FloatArray
 from calcli.diagrams.curves import Kind
-from calcli.fitting.contest import Evidence
-from calcli.fitting.learn import Learned, Sampled
+from calcli.fitting.auto import Evidence
+from calcli.fitting.learn import FitOutcome, Sampled
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import LoadedSideInputs, SideFiles, load_side_inputs
 from calcli.listener import Listener, stage
@@ -59,7 +59,7 @@ class Contender(NamedTuple):
     fits: FoldFits | None = None
 
     @classmethod
-    def learned(cls, learned: Learned) -> Contender:
+    def learned(cls, learned: FitOutcome) -> Contender:
         """The calibrator that was learned."""
         return cls(learned.spec.name, learned.source, learned.seconds, learned.calibrator, learned.prob, learned.fits)
 
@@ -102,7 +102,7 @@ class Elsewhere(Protocol):
         """How many nats likelier the labels are with the one score than with the other, by their places."""
         ...
 
-    def learned(self, learned: Learned) -> Learned:
+    def learned(self, learned: FitOutcome) -> FitOutcome:
         """A calibrator of the sample, with what these rows say of it."""
         ...
 
@@ -173,7 +173,7 @@ class TrialTable(Protocol):
 
 
 class TrialRequest(Protocol):
-    """What the requests of trials and recipes have in common."""
+    """The fields that requests of trials and recipes share."""
 
     @property
     def flags(self) -> Flags: ...

@@ -10,8 +10,8 @@ from calcli.reporting.typesetting import number, signed
 from calcli.reporting.verdict import DECISIVE
 
 if TYPE_CHECKING:
+    from calcli.verbs.refit import PolicyRefit
     from calcli.verbs.refit_calibrator import RefitResult
-    from calcli.verbs.refit_policy import PolicyRefit
 
 
 def opening(result: RefitResult) -> str:

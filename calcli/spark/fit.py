@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
 from calcli.errors import FitError, UsageError
-from calcli.fitting.learn import Learned
-from calcli.fitting.prior_shift import prior_ratio_of
-from calcli.fitting.recipe import AUTO
-from calcli.fitting.splits import Holdout, KeyedFolds
+from calcli.fitting.held_out import Holdout, KeyedFolds
+from calcli.fitting.learn import FitOutcome
+from calcli.fitting.recipe import AUTO, prior_ratio_of
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
@@ -105,7 +104,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         seconds = time.perf_counter() - started
         measured, residuals = _measured(request, spec, keyed, rows, chosen, fitted.post_processing, held_out, listener)
     rows_held_out = measured.rows if held_out else 0
-    learned = Learned(
+    learned = FitOutcome(
         spec,
         params,
         fitted,
@@ -175,7 +174,7 @@ def _measured(
     return measured, DriftBaseline.of_sums(measured.log_odds, products)
 
 
-def _report(request: FitRequest, learned: Learned, rows: KeyedRows, known: FitSums, measured: MetricSums) -> Report:
+def _report(request: FitRequest, learned: FitOutcome, rows: KeyedRows, known: FitSums, measured: MetricSums) -> Report:
     name, binding = learned.spec.name, rows.binding
     scores = [(RAW, ScoreSource("raw"), Seconds())]
     if learned.holdout.kind != "none":

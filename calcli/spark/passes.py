@@ -24,8 +24,8 @@ import polars as pl
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.diagrams.curves import Kind
 from calcli.evaluation.score_buffer import SummedScores
+from calcli.fitting.held_out import KeyedFolds
 from calcli.fitting.learn import reweighted
-from calcli.fitting.splits import KeyedFolds
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing

@@ -17,9 +17,9 @@ import polars as pl
 
 from calcli.errors import DataError, unknown_name
 from calcli.export.dialects import find, quoted
-from calcli.fitting.contest import Evidence
-from calcli.fitting.learn import Learned, Sampled
-from calcli.fitting.splits import Holdout
+from calcli.fitting.auto import Evidence
+from calcli.fitting.held_out import Holdout
+from calcli.fitting.learn import FitOutcome, Sampled
 from calcli.listener import Listener, stage
 from calcli.methods.calibrator import PLAIN, FittedMethod
 from calcli.models.trial import Judgement, TrialRows, TrialTable
@@ -125,7 +125,7 @@ class Measured(NamedTuple):
             together = float(np.square(noise).sum())
         return Evidence.by_squares(-rows.total, alone, together)
 
-    def learned(self, learned: Learned) -> Learned:
+    def learned(self, learned: FitOutcome) -> FitOutcome:
         """What was learned from the sample, measured on these rows."""
         return replace(
             learned,

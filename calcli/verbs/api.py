@@ -36,10 +36,9 @@ from calcli.verbs.explain import explain as run_explain
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import inspect as inspect
 from calcli.verbs.refit import refit as run_refit
-from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
-from calcli.verbs.uncertainty_evaluate import evaluate as run_evaluate_ensembles
-from calcli.verbs.uncertainty_fit import EnsembleRequest
-from calcli.verbs.uncertainty_fit import fit as run_fit_ensemble
+from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest
+from calcli.verbs.uncertainty import evaluate as run_evaluate_ensembles
+from calcli.verbs.uncertainty import fit as run_fit_ensemble
 
 _Fields = ParamSpec("_Fields")
 _Request = TypeVar("_Request")

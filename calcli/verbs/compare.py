@@ -11,6 +11,7 @@ from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.files import as_text
+from calcli.fitting.held_out import Holdout, split_rows
 from calcli.fitting.model_selection import (
     IDENTITY,
     Choice,
@@ -23,7 +24,6 @@ from calcli.fitting.model_selection import (
 )
 from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
-from calcli.fitting.splits import Holdout, split_rows
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
@@ -124,7 +124,7 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
 
 
 class _Asked(NamedTuple):
-    """What is compared, with which parameters, and how."""
+    """The methods to compare, their parameters and the metrics."""
 
     specs: Sequence[MethodSpec]
     params: Mapping[str, Mapping[str, ParamValue]]

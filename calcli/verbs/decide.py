@@ -161,7 +161,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
 
 
 def _intervals(request: DecideRequest, listener: Listener) -> DecideResult:
-    """The same where amounts are predicted."""
+    """Choose intervals of predicted amounts, measure them, and keep them."""
     request.check()
     if request.artifact is not None:
         raise UsageError("--intervals are for predictions in the table: --with is a calibrator", hint="leave it out")

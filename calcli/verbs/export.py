@@ -1,4 +1,7 @@
-"""`export`: a calibrator in another language, to run where the rows are."""
+"""`export`: a calibrator in another language, to run where the rows are.
+
+`inspect`: the description of an artifact, the data of its fit, its held-out metrics.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from calcli.export.dialects import Dialect
+
 
 Language: TypeAlias = Literal["sql", "json", "onnx"]
 _RUN, _EMBEDDED = 200, 20
@@ -130,7 +134,7 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
 
 
 def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, Term]) -> tuple[list[str], str]:
-    """What makes the tables, if there are any, and the statement or expression that is asked for."""
+    """The statements that create tables, if there are any, and the statement or expression of the request."""
     from calcli.export import objects, sql
 
     shape, table = request.shape, request.table

@@ -10,11 +10,11 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
-from calcli.fitting import contest
+from calcli.fitting import auto
+from calcli.fitting.held_out import Mask
 from calcli.fitting.learn import learn
 from calcli.fitting.recipe import Recipe
 from calcli.fitting.side_inputs import sides_again
-from calcli.fitting.splits import Mask
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models.calibrator import CalibratorModel
@@ -55,10 +55,10 @@ class Evidence:
     def of(cls, rows: Batch, in_place: FloatArray, new: FloatArray) -> Evidence:
         """From the probabilities of these rows."""
         gain = log_loss(in_place, rows.labels) - log_loss(new, rows.labels)
-        return cls.asked(contest.Evidence.of(gain, rows.weight, rows.together))
+        return cls.asked(auto.Evidence.of(gain, rows.weight, rows.together))
 
     @classmethod
-    def asked(cls, found: contest.Evidence) -> Evidence:
+    def asked(cls, found: auto.Evidence) -> Evidence:
         """With what is asked for."""
         return cls(found.nats, max(EVIDENCE * found.effect, STANDARD_ERRORS * found.error))
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch
-from calcli.fitting.contest import EVIDENCE, STANDARD_ERRORS, Contest
+from calcli.fitting.auto import EVIDENCE, STANDARD_ERRORS, MethodSelection
 from calcli.metrics import catalog as metrics
 from calcli.numeric.folds import folds
 from calcli.numeric.losses import log_loss
 
 
-def contest(count: int, slope: float, seed: int = 0) -> Contest:
+def contest(count: int, slope: float, seed: int = 0) -> MethodSelection:
     """Calibrated predictions beside log-odds that are `slope` times too large, which are the raw score."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(-1, 1.2, count)
     label = (rng.random(count) < 1 / (1 + np.exp(-truth))).astype(np.int64)
     prob = {"identity": 1 / (1 + np.exp(-slope * truth)), "temperature": 1 / (1 + np.exp(-truth))}
-    return Contest(prob, Batch(truth, label), folds(count, 5, rng), metrics.find("nll"), 5)
+    return MethodSelection(prob, Batch(truth, label), folds(count, 5, rng), metrics.find("nll"), 5)
 
 
 def test_what_is_shown_to_be_better_is_chosen() -> None:
@@ -41,7 +41,7 @@ def test_the_evidence_is_a_ratio_of_likelihoods() -> None:
     for count in range(4, 20):
         rows = Batch(np.zeros(count), np.ones(count, dtype=np.int64))
         prob = {"identity": np.full(count, 0.5), "platt": np.full(count, 0.9)}
-        found = Contest(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5)
+        found = MethodSelection(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5)
         chosen = found.choose()
         mixed = replace(chosen, name="pool")
         nats = float(np.log(found.predicted(mixed) / 0.5).sum())
@@ -59,7 +59,7 @@ def test_of_few_rows_the_luckiest_method_is_not_taken() -> None:
     label = (rng.random(150) < 1 / (1 + np.exp(-truth))).astype(np.int64)
     prob = {"identity": 1 / (1 + np.exp(-3 * truth))}
     prob |= {f"m{place}": 1 / (1 + np.exp(-truth - rng.normal(0, 0.6, 150))) for place in range(8)}
-    found = Contest(prob, Batch(truth, label), folds(150, 5, rng), metrics.find("nll"), 8)
+    found = MethodSelection(prob, Batch(truth, label), folds(150, 5, rng), metrics.find("nll"), 8)
     chosen = found.choose()
     assert chosen.name == "pool"
     lead = log_loss(prob[chosen.best], label) - log_loss(found.predicted(chosen), label)
@@ -77,7 +77,7 @@ def test_two_that_err_in_different_places_are_mixed() -> None:
         "platt": np.where(side, known, 0.5),
         "beta": np.where(side, 0.5, known),
     }
-    chosen = Contest(prob, Batch(truth, label), folds(4000, 5, rng), metrics.find("nll"), 5).choose()
+    chosen = MethodSelection(prob, Batch(truth, label), folds(4000, 5, rng), metrics.find("nll"), 5).choose()
     assert chosen.name == "pool"
     assert set(chosen.weights) == {"platt", "beta"}
     assert sum(chosen.weights.values()) == pytest.approx(1.0)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, Units
-from calcli.fitting import cross_validation
-from calcli.fitting.cross_validation import predict_held_out
-from calcli.fitting.splits import Holdout, split_rows
+from calcli.fitting import held_out
+from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 
@@ -27,7 +26,7 @@ def test_what_a_calibrator_says_of_all_rows_is_what_one_fitted_on_the_other_fold
     batch = Batch(score, (rng.random(300) < 1 / (1 + np.exp(-score))).astype(np.int64), units=units)
     spec = catalog.find(method)
     splits = split_rows(len(batch), Holdout("cv", folds=FOLDS), 0, units)
-    monkeypatch.setattr(cross_validation, "SAID", FOLDS * 300 // step)
+    monkeypatch.setattr(held_out, "SAID", FOLDS * 300 // step)
     seen, predict = list[int](), FittedMethod.predict
     monkeypatch.setattr(FittedMethod, "predict", lambda self, rows: seen.append(len(rows)) or predict(self, rows))
     predicted, _ = predict_held_out(spec, batch, spec.resolve(), splits, seed=0, done=lambda: None)

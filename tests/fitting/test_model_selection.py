@@ -18,9 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs, Units
 from calcli.fitting import model_selection, workers
-from calcli.fitting.cross_validation import HeldOutPredictions
+from calcli.fitting.held_out import HeldOutPredictions, Holdout, Splits, split_rows
 from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
-from calcli.fitting.splits import Holdout, Splits, split_rows
 from calcli.fitting.workers import Finished
 from calcli.listener import SILENT, Listener
 from calcli.methods import calibrator, catalog

@@ -12,8 +12,7 @@ import pytest
 from calcli.artifacts import store
 from calcli.batch import Batch, Units
 from calcli.errors import CalcliError
-from calcli.fitting.cross_validation import predict_held_out
-from calcli.fitting.splits import Holdout, split_rows
+from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec

@@ -11,7 +11,7 @@ import pytest
 import calcli
 from calcli.batch import Batch
 from calcli.errors import DataError
-from calcli.fitting.splits import Holdout, KeyedFolds
+from calcli.fitting.held_out import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import LEAST
 from calcli.methods.calibrator import PLAIN

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.fitting.contest import Evidence
+from calcli.fitting.auto import Evidence
 from calcli.models.renewal import EVIDENCE
 from calcli.spark.rows import KEY
 from calcli.verbs.refit_calibrator import STANDARD_ERRORS

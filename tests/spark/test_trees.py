@@ -11,7 +11,7 @@ import pytest
 
 import calcli
 from calcli.batch import NO_SIDE_INPUTS, Batch
-from calcli.fitting.splits import Holdout, KeyedFolds
+from calcli.fitting.held_out import Holdout, KeyedFolds
 from calcli.methods.mbct.boosting import Boosting, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calcli.verbs.uncertainty_fit import EnsembleRequest, EnsembleResult, fit
+from calcli.verbs.uncertainty import EnsembleRequest, EnsembleResult, fit
 
 FEW: dict[str, Any] = {"members": 3, "trees": 12, "depth": 3, "learning_rate": 0.1}
 

@@ -18,8 +18,7 @@ from calcli.verbs.compare import CompareRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.explain import ExplainRequest
-from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
-from calcli.verbs.uncertainty_fit import EnsembleRequest
+from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest
 
 REQUESTS: dict[str, Any] = {
     "apply": ApplyRequest,

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 import calcli
 from calcli.batch import Batch
 from calcli.evaluation import score_buffer
-from calcli.fitting.splits import Holdout, split_rows
+from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.verbs.export import ExportRequest
 from tests.support.export import applied, in_duckdb

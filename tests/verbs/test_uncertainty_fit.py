@@ -23,7 +23,7 @@ from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.settings import DEPTHS, RATES, Settings
 from calcli.verbs.inspect import inspect
-from calcli.verbs.uncertainty_fit import EnsembleRequest, fit
+from calcli.verbs.uncertainty import EnsembleRequest, fit
 from tests.support.ensembles import FEW, ensemble, table
 from tests.support.listener import Recorder
 from tests.support.shell import ROOT
@@ -137,7 +137,7 @@ def test_killed_without_warning(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from calcli.verbs.uncertainty_fit import EnsembleRequest, fit\n"
+        "from calcli.verbs.uncertainty import EnsembleRequest, fit\n"
         "from tests.support.ensembles import FEW, table\n"
         "from tests.support.listener import Recorder\n"
         "class Killer(Recorder):\n"

@@ -38,8 +38,8 @@ def evaluate(arguments: Arguments) -> None:
     uncertain rows first (100 is an oracle, 0 is chance) and, with --ood or --make-ood, how well out-of-domain rows are
     detected. Each ensemble is compared with a single model.
     """
-    from calcli.verbs.uncertainty_evaluate import EnsembleEvaluateRequest
-    from calcli.verbs.uncertainty_evaluate import evaluate as run
+    from calcli.verbs.uncertainty import EnsembleEvaluateRequest
+    from calcli.verbs.uncertainty import evaluate as run
 
     console = arguments.console()
     report = run(arguments.request(EnsembleEvaluateRequest), console)

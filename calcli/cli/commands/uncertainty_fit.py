@@ -41,8 +41,8 @@ def fit(arguments: Arguments) -> None:
     Needs features and a label, but no score. Prints the path of the ensemble to stdout. The same command resumes a run
     that was interrupted. The same rows, options and number of threads give the same bytes.
     """
-    from calcli.verbs.uncertainty_fit import EnsembleRequest
-    from calcli.verbs.uncertainty_fit import fit as run
+    from calcli.verbs.uncertainty import EnsembleRequest
+    from calcli.verbs.uncertainty import fit as run
 
     console = arguments.console()
     output.ensemble_fitted(run(arguments.request(EnsembleRequest), console), console)

@@ -17,8 +17,8 @@ from calcli.reporting.verdict import Verdict
 if TYPE_CHECKING:
     from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
+    from calcli.verbs.refit import PolicyRefit
     from calcli.verbs.refit_calibrator import RefitResult
-    from calcli.verbs.refit_policy import PolicyRefit
 
 SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a table of several scores."""

@@ -16,7 +16,7 @@ from calcli.reporting.typesetting import NOTHING
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Report, ScoreRow
-    from calcli.verbs.uncertainty_fit import EnsembleResult
+    from calcli.verbs.uncertainty import EnsembleResult
 
 KINDS = {
     "sglb": "models sampled from the posterior (sglb)",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, Units
-from calcli.fitting.splits import Holdout, split_rows
+from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods.trees import held_out_choice
 from calcli.methods.trees.held_out_choice import enough
 from calcli.numeric.folds import Split
