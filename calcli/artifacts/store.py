@@ -1,4 +1,4 @@
-"""Artifacts: reading one, and writing the next generation of one, into a directory or an object store.
+"""Read an artifact, or write its next generation, in a directory or an object store.
 
 Readers take no lock: one that finds a payload missing reads the manifest again, because it was replaced meanwhile.
 """
@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from calcli.artifacts import codecs, directory_writer, generation
+from calcli.artifacts import codecs, generation, writers
 from calcli.artifacts.codecs import File
-from calcli.artifacts.directory_writer import DirectoryWriter
 from calcli.artifacts.manifest import COPY_AGAIN, MANIFEST, JsonObject, Manifest, Payload
-from calcli.artifacts.object_writer import ObjectWriter
+from calcli.artifacts.writers import DirectoryWriter, ObjectWriter
 from calcli.errors import ArtifactError
 from calcli.extras import EXTRAS
 from calcli.learners import cbm
@@ -175,11 +174,11 @@ def check_target(directory: Given) -> None:
     if isinstance(path, Url):
         ObjectWriter.at(path)
     else:
-        directory_writer.check(path)
+        writers.check_directory(path)
 
 
 def _writing(place: Path | Url, timeout: float) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
-    return nullcontext(ObjectWriter.at(place)) if isinstance(place, Url) else directory_writer.writing(place, timeout)
+    return nullcontext(ObjectWriter.at(place)) if isinstance(place, Url) else writers.locked_directory(place, timeout)
 
 
 def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:

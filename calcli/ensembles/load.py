@@ -13,10 +13,10 @@ from calcli.fitting.side_inputs import kept_sides
 from calcli.numeric.probing import BROKEN, PROBED, any_column, damage
 from calcli.places import Url
 from calcli.state import unnest
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, open_source
-from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.ood import SeenFeatures

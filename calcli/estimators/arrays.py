@@ -15,7 +15,7 @@ from calcli.errors import DataError, UsageError
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
 from calcli.tables.labels import class_text
-from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.scores import SLACK, SUM_SLACK
 from calcli.tables.source import open_source
 
 Input: TypeAlias = Literal["auto", "logit", "prob"]

@@ -17,9 +17,9 @@ from calcli.learners.encoding import Encoding
 from calcli.learners.points import nearest, on_grid, step_of
 from calcli.metrics.base import Clusters
 from calcli.reports.groups import MOST_GROUPS, distinct_texts
-from calcli.tables.auxiliary import sample_features
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.features import find_features
+from calcli.tables.side_tables import sample_features
 from calcli.tables.source import Source
 
 CLUSTER = "cluster"

@@ -23,10 +23,10 @@ from calcli.numeric.probing import damage
 from calcli.places import Url
 from calcli.reports.groups import groups, values_of
 from calcli.reports.schema import DataFacts
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
 from calcli.tables.source import Source
-from calcli.tables.training_binding import bind_unscored
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import polars as pl
 from calcli.batch import Edges, FloatArray, IntArray, Units
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.tables.arrays import check_comparable, check_years
-from calcli.tables.edges import load_nodes
 from calcli.tables.io_errors import reading
 from calcli.tables.load import Loaded
+from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source
 
 MOST_GROUPS = 1000

@@ -38,7 +38,7 @@ from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count, Tally
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import DataError
 from calcli.tables.binding_types import Binding, Feature, Label
-from calcli.tables.infer import is_present
 from calcli.tables.labels import as_class
+from calcli.tables.text import is_present
 
 TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 

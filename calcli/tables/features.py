@@ -11,10 +11,10 @@ import polars as pl
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
-from calcli.tables.infer import TEXT_TYPES, all_missing, all_times
 from calcli.tables.io_errors import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
+from calcli.tables.text import TEXT_TYPES, all_missing, all_times
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
 ID_WORDS: Final = frozenset(["id", "ids", "uuid", "guid", "key", "hash", "no", "nr", "number", "code"])

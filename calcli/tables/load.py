@@ -20,7 +20,7 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.io_errors import reading
 from calcli.tables.row_counts import Count, Tally
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 
 

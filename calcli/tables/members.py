@@ -15,7 +15,7 @@ from calcli.tables.arrays import numbers
 from calcli.tables.checks import in_any, mark, mark_missing
 from calcli.tables.io_errors import reading
 from calcli.tables.row_counts import Checked, Count, Mask, summary
-from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.scores import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
 _OUTSIDE = "a probability is outside [0, 1]"

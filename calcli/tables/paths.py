@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from calcli.errors import DataError, UsageError, nearest
 from calcli.files import as_text
-from calcli.places import Database, Lake, Place, Url, lakes, place, stores
+from calcli.places import Database, Lake, Place, Url, external_tables, place, stores
 from calcli.tables.formats import SUFFIXES, Format, format_of, suffix_format
 
 STDIN = "-"
@@ -138,7 +138,7 @@ def _objects(url: Url, given: str | None) -> list[InputFile]:
 def _lake(where: Path | Url, inside: Iterable[str]) -> list[InputFile]:
     """A directory that is a table of Delta or Iceberg, of which only some files count."""
     names = tuple(inside)
-    kind = lakes.kind_of(names)
+    kind = external_tables.lake_kind(names)
     return [] if kind is None else [InputFile(Lake(where, kind, names), "parquet")]
 
 

@@ -1,4 +1,6 @@
-"""Parquet, Arrow IPC and NDJSON as lazy frames.
+"""Files as lazy frames: shared by text files and typed files.
+
+Parquet, Arrow IPC and NDJSON as lazy frames.
 
 Each file is opened once: is it what its suffix says, which types does it have, which of them does polars change? Then
 the files become one frame, by the cheapest of three ways:
@@ -11,7 +13,7 @@ the files become one frame, by the cheapest of three ways:
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
+from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
 from calcli.tables.arrow_types import (
@@ -31,9 +34,69 @@ from calcli.tables.arrow_types import (
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import JSON, Format
-from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
+from calcli.tables.formats import COMMAS, JSON, Dialect, Format
 from calcli.tables.io_errors import one_line, reading
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A regular, uncompressed file: an input, or the temporary copy of one.
+
+    Attributes
+    ----------
+    name
+        What messages call it.
+    constants
+        Columns that the directory names give, the same in every row.
+    dialect
+        Of a text file.
+    """
+
+    path: Path
+    name: str
+    format: Format
+    constants: Mapping[str, str | None]
+    dialect: Dialect = COMMAS
+
+
+def refuse_constants(file: LocalFile, names: Collection[str]) -> None:
+    """Refuse a file with a column that its directory names give too."""
+    both = [name for name in names if name in file.constants]
+    if both:
+        raise DataError(f"{file.name} has a column {both[0]!r}, and so have the directories above it")
+
+
+def refuse_other_columns(file: LocalFile, names: Collection[str], first: LocalFile, expected: Collection[str]) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    missing = [name for name in expected if name not in names]
+    if missing:
+        raise DataError(f"{file.name} has no column {missing[0]!r}, which {first.name} has")
+    extra = [name for name in names if name not in expected]
+    if extra:
+        raise DataError(f"{file.name} has a column {extra[0]!r}, which {first.name} does not have")
+
+
+def scan_frames(
+    read: Callable[[Sequence[str]], Iterator[pl.DataFrame]], schema: Mapping[str, pl.DataType]
+) -> pl.LazyFrame:
+    """A lazy frame over rows that Python reads; each time it is collected, `read` gets the columns that are needed.
+
+    polars leaves it to its sources to apply filters and limits.
+    """
+
+    def frames(
+        columns: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        left = limit
+        for frame in read(list(schema) if columns is None else columns):
+            part = frame if left is None else frame.head(left)
+            left = None if left is None else left - len(part)
+            yield part if predicate is None else part.filter(predicate)
+            if left == 0:
+                return
+
+    return register_io_source(frames, schema=dict(schema), is_pure=True)
+
 
 PATH_COLUMN = "calcli: the path of this row's file"
 """A name for a column that lives inside a query only."""

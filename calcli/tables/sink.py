@@ -30,7 +30,7 @@ import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
-from calcli.places import Database, Url, databases, folder, place, stores
+from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
 from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of
@@ -102,7 +102,9 @@ def _insert(frame: pl.LazyFrame, database: Database) -> int:
             rows += len(part)
             yield from part.to_arrow(compat_level=OLDEST).to_batches()
 
-    databases.write(database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches())
+    external_tables.write_rows(
+        database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches()
+    )
     return rows
 
 

@@ -19,13 +19,12 @@ from calcli.engines.passthrough import RowsWritten, kept_columns, promised_forma
 from calcli.errors import DataError, UsageError
 from calcli.fitting.model import Model, opened
 from calcli.places import place
-from calcli.tables.binding import bind
+from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.edges import load_nodes
 from calcli.tables.load import doubt_of_scale
 from calcli.tables.load import load as load_rows
+from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Data, Source, open_source
-from calcli.tables.training_binding import bind_unscored
 
 if TYPE_CHECKING:
     from calcli.fitting.intervals import IntervalModel

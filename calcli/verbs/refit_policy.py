@@ -38,11 +38,10 @@ from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
-from calcli.tables.binding import bind
+from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
 from calcli.tables.source import Source
-from calcli.tables.training_binding import bind_unscored
 
 NEW = "new"
 """The name of the policy of the new rows, in the report."""

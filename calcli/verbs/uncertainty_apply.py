@@ -12,10 +12,10 @@ from calcli.engines.local import Stream
 from calcli.engines.passthrough import kept_columns, promised_format, write_rows
 from calcli.ensembles.load import load_ensemble
 from calcli.places import place
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Flags
 from calcli.tables.labels import class_text
 from calcli.tables.source import Data, open_source
-from calcli.tables.training_binding import bind_unscored
 from calcli.verbs.apply import ApplyResult
 
 RENAME = "leave it out with --keep, or rename it, before"

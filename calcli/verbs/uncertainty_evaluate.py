@@ -19,11 +19,11 @@ from calcli.errors import DataError, UsageError
 from calcli.files import base_name
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
-from calcli.tables.auxiliary import load_auxiliary, load_numbers
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import load as load_rows
+from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
-from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.ood import SeenFeatures, make
 
 COMMAND = "uncertainty evaluate"

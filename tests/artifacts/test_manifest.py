@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcli.artifacts import upgrade
+from calcli.artifacts import manifest
 from calcli.artifacts.manifest import Manifest, Payload, is_old_manifest, is_payload
 from calcli.errors import ArtifactError
 from tests.support.artifacts import draft
@@ -194,13 +194,13 @@ def test_older_formats_take_every_step(monkeypatch):
     def step(number):
         return lambda manifest: {**manifest, "steps": [*manifest.get("steps", []), number]}
 
-    monkeypatch.setattr(upgrade, "CURRENT", 4)
-    monkeypatch.setattr(upgrade, "STEPS", {number: step(number) for number in (1, 2, 3)})
-    assert upgrade.to_current({"schema": "calcli.artifact/2"}, "m")["steps"] == [2, 3]
+    monkeypatch.setattr(manifest, "CURRENT", 4)
+    monkeypatch.setattr(manifest, "STEPS", {number: step(number) for number in (1, 2, 3)})
+    assert manifest.to_current({"schema": "calcli.artifact/2"}, "m")["steps"] == [2, 3]
 
 
 def test_there_is_a_step_from_each_format():
-    assert set(upgrade.STEPS) == set(range(1, upgrade.CURRENT))
+    assert set(manifest.STEPS) == set(range(1, manifest.CURRENT))
 
 
 def test_names():

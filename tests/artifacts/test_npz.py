@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcli.artifacts import npz
+from calcli.artifacts import codecs
 from tests.support.artifacts import BAD_NAMES, npy, same_array, zipped
 from tests.support.strategies import arrays
 
@@ -22,37 +22,37 @@ names = st.lists(st.text("aé0 .-_", min_size=1).filter(lambda part: part not in
 
 @given(st.dictionaries(names.map("/".join), arrays(), max_size=4))
 def test_comes_back_bit_for_bit(given_arrays):
-    data = npz.pack(given_arrays)
-    found = npz.unpack(data)
+    data = codecs.pack_arrays(given_arrays)
+    found = codecs.unpack_arrays(data)
     assert found.keys() == given_arrays.keys()
     assert all(same_array(found[name], given_arrays[name]) for name in found)
-    assert npz.pack(dict(reversed(given_arrays.items()))) == data
+    assert codecs.pack_arrays(dict(reversed(given_arrays.items()))) == data
 
 
 @given(st.dictionaries(st.sampled_from(["a", "0/edges", "b c"]), arrays()))
 def test_numpy_reads_it(given_arrays):
-    with np.load(io.BytesIO(npz.pack(given_arrays)), allow_pickle=False) as found:
+    with np.load(io.BytesIO(codecs.pack_arrays(given_arrays)), allow_pickle=False) as found:
         assert set(found) == set(given_arrays)
         assert all(same_array(found[name], given_arrays[name]) for name in found)
 
 
 def test_the_bytes_are_these_forever():
 
-    data = npz.pack({"b": np.arange(3, dtype="<i4"), "a/0": np.array([[-0.0, np.nan]])})
+    data = codecs.pack_arrays({"b": np.arange(3, dtype="<i4"), "a/0": np.array([[-0.0, np.nan]])})
     assert hashlib.sha256(data).hexdigest() == "24de40c65a4d58621368388df9153a7614d651da62d01bc732a843932ebf19bc"
 
 
 def test_a_scalar_is_an_array_without_dimensions():
-    assert same_array(npz.unpack(npz.pack({"a": np.float64(1.5)}))["a"], np.array(1.5))
+    assert same_array(codecs.unpack_arrays(codecs.pack_arrays({"a": np.float64(1.5)}))["a"], np.array(1.5))
 
 
 def test_a_view_is_written_as_what_it_shows():
     view = np.arange(24.0).reshape(2, 3, 4)[:, ::2].transpose(1, 0, 2)
-    assert np.array_equal(npz.unpack(npz.pack({"a": view}))["a"], view)
+    assert np.array_equal(codecs.unpack_arrays(codecs.pack_arrays({"a": view}))["a"], view)
 
 
 def test_what_is_read_can_be_written_to():
-    npz.unpack(npz.pack({"a": np.zeros(3)}))["a"][0] = 1
+    codecs.unpack_arrays(codecs.pack_arrays({"a": np.zeros(3)}))["a"][0] = 1
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,23 @@ def test_what_is_read_can_be_written_to():
 )
 def test_refuses_to_write_what_is_no_plain_number(array):
     with pytest.raises(ValueError, match="only plain numbers"):
-        npz.pack({"a": array})
+        codecs.pack_arrays({"a": array})
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_refuses_names_that_leave_their_place(name):
     with pytest.raises(ValueError, match="lead outside the artifact"):
-        npz.pack({name: np.zeros(1)})
+        codecs.pack_arrays({name: np.zeros(1)})
 
 
 @pytest.mark.parametrize("name", [name for name in BAD_NAMES if "\0" not in name])  # a zip entry ends at NUL
 def test_refuses_to_read_names_that_leave_their_place(name):
     with pytest.raises(ValueError, match="lead outside the artifact"):
-        npz.unpack(zipped({f"{name}.npy": npy("<f8", "()", bytes(8))}))
+        codecs.unpack_arrays(zipped({f"{name}.npy": npy("<f8", "()", bytes(8))}))
 
 
 def test_reads_what_the_forger_below_would_write_honestly():
-    assert npz.unpack(zipped({"a.npy": npy("<f8", "(1,)", bytes(8))}))["a"].tolist() == [0.0]
+    assert codecs.unpack_arrays(zipped({"a.npy": npy("<f8", "(1,)", bytes(8))}))["a"].tolist() == [0.0]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_refuses_headers_that_lie_before_it_allocates(npy):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError):  # noqa: PT011 - several checks may be the first
-            npz.unpack(zipped({"a.npy": npy}))
+            codecs.unpack_arrays(zipped({"a.npy": npy}))
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -129,7 +129,7 @@ def test_refuses_a_zip_bomb():
     bomb = zipped({"a.npy": npy("<f8", "(4000000,)", bytes(32_000_000))}, zipfile.ZIP_DEFLATED)
     assert len(bomb) < 100_000
     with pytest.raises(ValueError, match="compressed"):
-        npz.unpack(bomb)
+        codecs.unpack_arrays(bomb)
 
 
 def test_refuses_entries_that_share_their_bytes():
@@ -141,7 +141,7 @@ def test_refuses_entries_that_share_their_bytes():
     end[8:12] = (8).to_bytes(2, "little") * 2
     end[12:16] = len(crowd).to_bytes(4, "little")
     with pytest.raises(ValueError, match="larger than the file"):
-        npz.unpack(honest[:central] + crowd + bytes(end))
+        codecs.unpack_arrays(honest[:central] + crowd + bytes(end))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -151,15 +151,15 @@ def test_refuses_two_arrays_of_the_same_name():
         archive.writestr("a.npy", npy("<f8", "()", bytes(8)))
         archive.writestr("a.npy", npy("<f8", "()", bytes(8)))
     with pytest.raises(ValueError, match="same name"):
-        npz.unpack(out.getvalue())
+        codecs.unpack_arrays(out.getvalue())
 
 
 def test_refuses_an_entry_that_is_no_array():
     with pytest.raises(ValueError, match="is not an array"):
-        npz.unpack(zipped({"a.pkl": b""}))
+        codecs.unpack_arrays(zipped({"a.pkl": b""}))
 
 
-SOUND = npz.pack({"a": np.arange(4.0), "b/c": np.zeros((2, 2), np.int8, order="F")})
+SOUND = codecs.pack_arrays({"a": np.arange(4.0), "b/c": np.zeros((2, 2), np.int8, order="F")})
 
 
 @given(st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), max_size=4), st.integers(0, 40))
@@ -177,4 +177,4 @@ def test_whatever_the_file_only_a_value_error(data):
 
 def _unpack_or_value_error(data):
     with suppress(ValueError):
-        npz.unpack(data)
+        codecs.unpack_arrays(data)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.tables import text
-from calcli.tables.infer import MISSING, infer_schema
 from calcli.tables.source import open_source
+from calcli.tables.text import MISSING, infer_schema
 from tests.support.tables import ordinary, put_text
 
 

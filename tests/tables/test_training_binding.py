@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError, UsageError
+from calcli.tables.binding import MOST_CLASSES, bind_unscored, model_features
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
 from calcli.tables.source import open_source
-from calcli.tables.training_binding import MOST_CLASSES, bind_unscored, model_features
 
 
 def bound(frame: pl.DataFrame | str | Path, *flags: Flags, **more):
