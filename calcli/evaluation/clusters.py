@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.batch import Batch, IntArray
-from calcli.errors import DataError, unknown_name
+from calcli.errors import DataError
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.fitting.model import Model
 from calcli.learners.clustering import centroids
@@ -90,10 +90,7 @@ def by_column(
     source: Source, binding: Binding, column: str, flag: str, most: int = MOST_GROUPS
 ) -> tuple[tuple[str, ...], Clustering]:
     """The values of a column as text, and its rows by value; those without one come last."""
-    source.find(column)
-    if column not in source.columns:
-        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
-    names = distinct_texts(source, column)
+    names = distinct_texts(source, source.named(column, flag))
     if len(names) > most:
         raise DataError(
             f"{flag}: the column {column!r} has more than {most:,} different values", hint="group its values, before"

@@ -1,9 +1,8 @@
 """Temporary copies of inputs that cannot be read twice or in pieces.
 
-These are stdin, pipes, compressed files, JSON arrays, objects of stores and rows of databases. So what is far away is
-fetched once, whatever is done with it, and all of it is of one moment.
-
-JSON arrays of objects as lines, an object each: the form in which JSON can be read in pieces.
+These are standard input, pipes, compressed files, JSON arrays, objects of stores and rows of databases. So a distant
+table is fetched once, whatever is done with it, and all of its rows are of one moment. A JSON array becomes lines, an
+object each: the form in which JSON can be read in pieces.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import pyarrow as pa
 from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
 from calcli.places import Database, Lake, Url, external_tables, stores
-from calcli.tables.formats import JSON, compression_of
+from calcli.tables.formats import JSON
 from calcli.tables.io_errors import one_line, reading
 from calcli.tables.paths import InputFile
 
@@ -33,20 +32,17 @@ CHUNK = 1 << 20
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """The first bytes of compressed data."""
 
+BLANK = " \t\r\n"
+"""What may stand between the parts of a JSON text."""
 
 PREFIX, LOCK = "calcli-", "lock"
-"""The names of the directories, and of the file in each that its owner has locked as long as it lives."""
-
-
-def _remove(folder: Path, lock: IO[bytes]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
+"""How the names of the directories begin, and the file in each that its owner keeps locked."""
 
 
 class Spool:
     """A directory for temporary copies, made when first needed and removed with its owner.
 
-    If its owner is killed, the next one removes it.
+    If its owner is killed, the next `Spool` removes the directory.
     """
 
     def __init__(self) -> None:
@@ -57,13 +53,13 @@ class Spool:
         self._versions: dict[Lake, str] = {}
 
     def original(self, file: InputFile) -> Path | None:
-        """The content of `file`, packed if it is; None if only the copy of `local` is left of it."""
+        """The content of `file` before it is unpacked; None if only the copy of `local` exists."""
         if isinstance(file.path, Path):
             return file.path if file.path.is_file() else None
         return None if file.path is None else self._fetched[file.path]
 
     def asked(self, file: InputFile) -> str | None:
-        """The query whose rows they are, or the version of the table."""
+        """The query whose rows were fetched, or the version of a table of Delta or Iceberg."""
         if isinstance(file.path, Lake):
             return self._versions[file.path]
         return file.path.query if isinstance(file.path, Database) else None
@@ -75,18 +71,16 @@ class Spool:
             return self._lines(path, file.name) if file.format in JSON and is_array(path) else path
 
     def _plain(self, file: InputFile) -> Path:
-        with reading(file.name):
-            if file.path is None:
-                if sys.stdin is None:
-                    raise FileSystemError("cannot read standard input: it is closed")
-                return self._unpacked(self._copy(sys.stdin.buffer), file.name)
-            compression = compression_of(file.path)
-            here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
-            with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
-                if compression is not None:
-                    return self._unpack(stream, compression, file.name)
-                path = here if here.is_file() else self._copy(stream)
-            return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
+        if file.path is None:
+            if sys.stdin is None:
+                raise FileSystemError("cannot read standard input: it is closed")
+            return self._unpacked(self._copy(sys.stdin.buffer), file.name)
+        here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
+        with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
+            if file.compression is not None:
+                return self._unpack(stream, file.compression, file.name)
+            path = here if here.is_file() else self._copy(stream)
+        return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
 
     def _fetch(self, where: Url | Database | Lake) -> Path:
         path = self._fetched[where] = self._new_path()
@@ -130,7 +124,6 @@ class Spool:
             raise DataError(f"{name} is damaged, or not a {compression} file: {one_line(error)}") from error
 
     def _lines(self, array: Path, name: str) -> Path:
-        """The objects of a JSON array, a line each."""
         path = self._new_path()
         with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
             copy.writelines(lines_of(stream, name))
@@ -160,17 +153,19 @@ class Spool:
         return self._folder / f"input-{self._count}"
 
 
-_BLANK = " \t\r\n"
+def _remove(folder: Path, lock: IO[bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
 
 
 def is_array(path: Path) -> bool:
     """Whether the first letter of a file opens an array."""
     with path.open("rb") as stream:
-        return stream.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(_BLANK.encode()).startswith(b"[")
+        return stream.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(BLANK.encode()).startswith(b"[")
 
 
 def lines_of(stream: IO[str], name: str) -> Iterator[str]:
-    """Each object of an array as a line; numbers stay as they are written, and NaN, which JSON lacks, becomes null."""
+    """The objects of an array, a line each; numbers stay as they are written, and NaN becomes null."""
     array = _Array(stream, name)
     array.expect("[")
     while array.next_letter() != "]":
@@ -185,27 +180,27 @@ def lines_of(stream: IO[str], name: str) -> Iterator[str]:
 
 
 class _Array:
-    """A reader that holds one chunk of the text, or one element where that is longer."""
+    """A reader that holds one chunk of the text, or one element if that is longer."""
 
     def __init__(self, stream: IO[str], name: str) -> None:
         self._stream = stream
         self._name = name
         self._text = ""
-        self._place = 0
+        self._position = 0
         self._count = 0
         self._constants: list[str] = []
         self._decoder = json.JSONDecoder(parse_constant=self._constants.append)
 
     def broken(self, what: str) -> DataError:
-        """The error for what is no array of objects."""
+        """The error for a text that is no array of objects."""
         return DataError(f"{self._name} is not a JSON array of objects: {what}", hint="was it cut off?")
 
     def next_letter(self) -> str:
-        """The next letter that is not blank; nothing at the end."""
+        """The next letter that is not blank; empty at the end."""
         while True:
-            rest = self._text[self._place :].lstrip(_BLANK)
+            rest = self._text[self._position :].lstrip(BLANK)
             if rest or not self._more():
-                self._place = len(self._text) - len(rest)
+                self._position = len(self._text) - len(rest)
                 return rest[:1]
 
     def expect(self, letter: str) -> None:
@@ -213,15 +208,15 @@ class _Array:
         found = self.next_letter()
         if found != letter:
             raise self.broken(f"{found!r} in place of {letter!r}" if found else f"it ends without {letter!r}")
-        self._place += 1
+        self._position += 1
 
     def element(self) -> str:
-        """The next element, which is an object, in one line."""
+        """The next object, in one line."""
         self.next_letter()
         while True:
             try:
                 self._constants.clear()
-                value, end = self._decoder.raw_decode(self._text, self._place)
+                value, end = self._decoder.raw_decode(self._text, self._position)
                 break
             except json.JSONDecodeError as error:
                 if not self._more():
@@ -231,12 +226,12 @@ class _Array:
         self._count += 1
         if not isinstance(value, dict):
             raise self.broken(f"element {self._count} is not an object")
-        written, self._place = self._text[self._place : end], end
+        written, self._position = self._text[self._position : end], end
         return json.dumps(value) if self._constants else written.replace("\r", " ").replace("\n", " ")
 
     def _more(self) -> bool:
-        """Read on, and forget what was taken."""
-        rest = self._text[self._place :]
+        """Read on, and drop the text before the present position; False at the end."""
+        rest = self._text[self._position :]
         more = self._stream.read(max(CHUNK, len(rest)))
-        self._text, self._place = rest + more, 0
+        self._text, self._position = rest + more, 0
         return bool(more)

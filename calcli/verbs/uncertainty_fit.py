@@ -24,8 +24,9 @@ from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
 from calcli.places import Url
 from calcli.reports.measuring import data_facts
-from calcli.tables.binding import Task, bind_unscored, model_features
+from calcli.tables.binding import Task, bind_unscored
 from calcli.tables.binding_types import Binding, Dropped, Flags
+from calcli.tables.features import model_features
 from calcli.tables.load import load
 from calcli.tables.source import Data, Source, open_source
 from calcli.uncertainty.settings import Kind, Settings

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.tables.binding import MOST_CLASSES, bind_unscored, model_features
+from calcli.tables.binding import MOST_CLASSES, bind_unscored
 from calcli.tables.binding_types import Flags
+from calcli.tables.features import model_features
 from calcli.tables.load import load
 from calcli.tables.source import open_source
 
