@@ -197,8 +197,8 @@ def _problem(document: Mapping[str, Json]) -> str | None:
 
 def _payload_problem(payloads: list[JsonObject]) -> str | None:
     names: set[str] = set()
-    for place, payload in enumerate(payloads):
-        where = f"payloads[{place}]"
+    for index, payload in enumerate(payloads):
+        where = f"payloads[{index}]"
         for key, (words, fits) in _PAYLOAD_KEYS.items():
             if key not in payload:
                 return f"its {where} has no key {key!r}"
@@ -215,12 +215,12 @@ def _payload_problem(payloads: list[JsonObject]) -> str | None:
 
 
 def _side_problem(sides: list[JsonObject], payloads: set[str]) -> str | None:
-    for place, side in enumerate(sides):
+    for index, side in enumerate(sides):
         role, payload = side.get("role"), side.get("payload")
         if not isinstance(role, str):
-            return f"its sides[{place}].role is {_shown(role)}, not a text"
+            return f"its sides[{index}].role is {_shown(role)}, not a text"
         if payload is not None and payload not in payloads:
-            return f"its sides[{place}].payload is {_shown(payload)}, which is not among its payloads"
+            return f"its sides[{index}].payload is {_shown(payload)}, which is not among its payloads"
     return None
 
 

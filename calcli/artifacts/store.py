@@ -177,8 +177,8 @@ def check_target(directory: Given) -> None:
         writers.check_directory(path)
 
 
-def _writing(place: Path | Url, timeout: float) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
-    return nullcontext(ObjectWriter.at(place)) if isinstance(place, Url) else writers.locked_directory(place, timeout)
+def _writing(path: Path | Url, timeout: float) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
+    return nullcontext(ObjectWriter.at(path)) if isinstance(path, Url) else writers.locked_directory(path, timeout)
 
 
 def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:

@@ -202,7 +202,7 @@ class ScoredRows:
                 Scored(label, score.predict(batch), weight, clusters, odds=score.odds(batch))
                 for score, batch in zip(self.scores, batches, strict=False)
             ]
-            yield scored, frame if chunk.places is None else frame[chunk.places]
+            yield scored, frame if chunk.row_numbers is None else frame[chunk.row_numbers]
 
 
 @dataclass(frozen=True)

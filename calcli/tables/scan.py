@@ -1,9 +1,7 @@
-"""Files as lazy frames: shared by text files and typed files.
+"""Files as lazy frames: Parquet, Arrow IPC and NDJSON, and the parts that text files share with them.
 
-Parquet, Arrow IPC and NDJSON as lazy frames.
-
-Each file is opened once: is it what its suffix says, which types does it have, which of them does polars change? Then
-the files become one frame, by the cheapest of three ways:
+Each typed file is opened once, to check that it is what its suffix says, and to find its types and those that polars
+changes. Then the files become one frame, by the cheapest of three ways:
 
 - NDJSON: one scan with the common schema, which polars need not infer again.
 - Parquet and Arrow IPC files of the same schema: one scan over all of them.
@@ -37,6 +35,11 @@ from calcli.tables.arrow_types import (
 from calcli.tables.formats import COMMAS, JSON, Dialect, Format
 from calcli.tables.io_errors import one_line, reading
 
+PATH_COLUMN = "calcli: the path of this row's file"
+"""The name of a column that exists inside a query only."""
+
+JSON_BLOCK = 1 << 24
+
 
 @dataclass(frozen=True)
 class LocalFile:
@@ -45,11 +48,11 @@ class LocalFile:
     Attributes
     ----------
     name
-        What messages call it.
+        Its name in messages.
     constants
         Columns that the directory names give, the same in every row.
     dialect
-        Of a text file.
+        How a text file is written.
     """
 
     path: Path
@@ -79,9 +82,9 @@ def refuse_other_columns(file: LocalFile, names: Collection[str], first: LocalFi
 def scan_frames(
     read: Callable[[Sequence[str]], Iterator[pl.DataFrame]], schema: Mapping[str, pl.DataType]
 ) -> pl.LazyFrame:
-    """A lazy frame over rows that Python reads; each time it is collected, `read` gets the columns that are needed.
+    """A lazy frame over the rows that `read` gives, for the columns that are needed, each time it is collected.
 
-    polars leaves it to its sources to apply filters and limits.
+    polars leaves filters and limits to its sources.
     """
 
     def frames(
@@ -98,12 +101,6 @@ def scan_frames(
     return register_io_source(frames, schema=dict(schema), is_pure=True)
 
 
-PATH_COLUMN = "calcli: the path of this row's file"
-"""A name for a column that lives inside a query only."""
-
-JSON_BLOCK = 1 << 24
-
-
 @dataclass(frozen=True)
 class Part:
     """One file as polars sees it.
@@ -113,7 +110,7 @@ class Part:
     arrow_types
         The types that polars changes, by column.
     levels
-        Of the columns that are ordered dictionaries.
+        The levels of the columns that are ordered dictionaries.
     stream
         Whether it is in Arrow's stream format, which polars cannot scan.
     """
@@ -172,7 +169,7 @@ def _open_parquet(file: LocalFile) -> Part:
 
 
 def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:
-    """The dictionary of each row group; its first row is enough to see it."""
+    """The dictionary of each row group, which its first row shows."""
     for group in range(opened.num_row_groups):
         for batch in opened.iter_batches(batch_size=1, row_groups=[group], columns=[name]):
             yield batch.column(0).dictionary
@@ -203,7 +200,7 @@ def _open_ipc(file: LocalFile) -> Part:
 
 
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
-    """Arrow's stream format, batch by batch."""
+    """A file in Arrow's stream format, read batch by batch."""
     target = readable(arrow)
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -224,7 +221,7 @@ def _open_ndjson(file: LocalFile) -> Part:
 
 
 def _refuse_mixed(file: LocalFile, schema: pl.Schema) -> None:
-    """Refuse a key whose values are text in some rows and not in others: polars would turn all of them into text."""
+    """Refuse a key with text in some rows and other values elsewhere: polars would turn all of them into text."""
     texts = [(name, text) for name, dtype in schema.items() if (text := _text_in(dtype)) is not None]
     if not texts:
         return
@@ -243,7 +240,7 @@ def _refuse_mixed(file: LocalFile, schema: pl.Schema) -> None:
 
 
 def _text_in(dtype: Any) -> pa.DataType | None:
-    """The part of a type that is text, at any depth; None where nothing is."""
+    """The part of a type that is text, at any depth; None if there is none."""
     if isinstance(dtype, pl.Struct):
         texts = [(field.name, text) for field in dtype.fields if (text := _text_in(field.dtype)) is not None]
         return pa.struct(texts) if texts else None
@@ -288,7 +285,7 @@ def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mappi
 
 
 def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyFrame:
-    """A scan over several files, with the constants of each in place of its path."""
+    """A scan over several files, with the constants of each file instead of its path."""
     types = _constant_types(files)
     if not types:
         return frame
@@ -303,7 +300,7 @@ def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyF
 
 
 def _constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
-    """Directory names of integers make an integer column, all others text."""
+    """The types of the constants: integers if all values are, else text."""
     types: dict[str, pl.DataType] = {}
     for name in files[0].constants:
         values = pl.Series([file.constants[name] for file in files], dtype=pl.String).drop_nulls()

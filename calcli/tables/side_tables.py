@@ -1,9 +1,4 @@
-"""Features without a score: of additional tables, or of a sample of rows.
-
-Edge lists: tables with a row for each edge and the ids of its two ends.
-
-A matrix of costs from a CSV file: a row for each class, a column for each action.
-"""
+"""Tables beside the one that is calibrated: more rows with features, edge lists, node ids, matrices of costs."""
 
 from __future__ import annotations
 
@@ -26,6 +21,12 @@ from calcli.tables.io_errors import reading
 from calcli.tables.load import join_batches
 from calcli.tables.source import Source
 
+END_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
+"""Names of the two columns, for tables with more than two."""
+
+Matrix = tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]
+"""The actions, and their costs by class."""
+
 
 def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
     """All rows of an additional table, with a score of 0; labels are read if there are any.
@@ -35,7 +36,7 @@ def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
     source
         The table.
     binding
-        Of the table to calibrate: this one must have the same features.
+        The binding of the table to calibrate, whose features this one must have.
     label
         Whether a table without the label is refused.
     """
@@ -75,7 +76,7 @@ def load_numbers(source: Source) -> FloatArray:
 
 
 def sample_features(source: Source, features: Sequence[Feature], most: int) -> dict[str, Column]:
-    """These columns of at most `most` rows, evenly spaced over the table."""
+    """The features of at most `most` rows, evenly spaced over the table."""
     step = -(-source.rows() // most)
     names = [feature.name for feature in features]
     parts: dict[str, list[Column]] = {name: [] for name in names}
@@ -89,10 +90,6 @@ def sample_features(source: Source, features: Sequence[Feature], most: int) -> d
     return {name: join_columns(columns) for name, columns in parts.items()}
 
 
-END_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
-"""Names of the two columns, for tables with more than two."""
-
-
 def load_edges(source: Source) -> Edges:
     """All edges of an edge list; a missing end stays missing."""
     ends: list[tuple[Column, Column]] = []
@@ -100,7 +97,7 @@ def load_edges(source: Source) -> Edges:
         for frame in source.raw.select(_end_columns(source)).collect_batches():
             source_ids, target_ids = (node_ids(column) for column in frame)
             ends.append((source_ids, target_ids))
-    sources, targets = (join_columns([pair[place] for pair in ends]) for place in (0, 1))
+    sources, targets = (join_columns([pair[end] for pair in ends]) for end in (0, 1))
     nodes = tuple(sorted({*sources.levels, *targets.levels}))
     return Edges(nodes, np.column_stack([end.recode(nodes, unseen=-1) for end in (sources, targets)]).astype(np.int64))
 
@@ -123,10 +120,6 @@ def load_nodes(source: Source, column: str) -> Column:
     """The ids of all rows of a table."""
     with reading(source.name):
         return join_columns([node_ids(frame[column]) for frame in source.raw.select(column).collect_batches()])
-
-
-Matrix = tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]
-"""The actions, and their costs by class."""
 
 
 def read_costs(path: str | Path, classes: Sequence[str]) -> Matrix:
