@@ -114,8 +114,11 @@ class _Binder:
         names, label = self._names_and_label()
         read = label is not None and (self.need_label or self.known is None)
         spec = self._class_spec(distinct_labels(self.source, str(label)) if read else None)
+
         # 2. score; its columns may name classes that no label has
-        numeric = partial(_numeric, self.source, [name for name in names if name != label])
+        def numeric() -> list[str]:  # a pass over a text file
+            return [name for name in names if name != label and self.source.schema[name].is_numeric()]
+
         if self.known is not None and self.flags.prob is None and self.flags.logit is None:
             candidates = [fitted_score(names, self.known.score, spec, numeric)]
         else:
@@ -278,11 +281,6 @@ class _Binder:
         if name is not None and name not in self.source.columns:
             raise DataError(f"--node-id: {unknown_name('column', name, self.source.columns)}")
         return name
-
-
-def _numeric(source: Source, names: Sequence[str]) -> list[str]:
-    """The columns of numbers among these, in a pass over a text file."""
-    return [name for name in names if source.schema[name].is_numeric()]
 
 
 def with_scale(binding: Binding, sums: WeightSums) -> Binding:

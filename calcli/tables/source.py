@@ -35,7 +35,7 @@ from calcli.tables.arrow_types import (
 )
 from calcli.tables.formats import SEPARATORS, Dialect, Format
 from calcli.tables.io_errors import one_line, reading
-from calcli.tables.paths import InputFile, Inputs, find_inputs
+from calcli.tables.paths import Inputs, find_inputs
 from calcli.tables.scan import LocalFile, scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text
@@ -254,10 +254,14 @@ class Source:
         spool = self._spool
         if self._inputs is None or spool is None:
             return ()
-        return tuple(
-            _fact(spool.original(file) or local, file, spool.asked(file))
-            for file, local in zip(self._inputs.files, self._local, strict=True)
-        )
+        facts = []
+        for file, local in zip(self._inputs.files, self._local, strict=True):
+            content = spool.original(file) or local
+            with reading(file.name), content.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                path = None if file.path is None else str(file.path)
+                facts.append(FileFact(path, stream.tell(), digest, spool.asked(file)))
+        return tuple(facts)
 
 
 def open_source(
@@ -367,12 +371,6 @@ def _from_arrow(table: pa.Table, name: str) -> Source:
     }
     frame = as_enums(pl.DataFrame(table.cast(readable(table.schema))).lazy(), levels)
     return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
-
-
-def _fact(content: Path, file: InputFile, asked: str | None) -> FileFact:
-    with reading(file.name), content.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        return FileFact(None if file.path is None else str(file.path), stream.tell(), digest, asked)
 
 
 class Computed(NamedTuple):
