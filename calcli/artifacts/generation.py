@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -55,17 +55,20 @@ def manifest_bytes(directory: Path | Url) -> bytes:
 
 def load(directory: Path | Url, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
     """All states of a generation. A missing payload is a `FileNotFoundError`."""
+    encoded = [
+        File(payload, _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint))
+        for payload in manifest.payloads
+    ]
+    return decoded(encoded, directory, hint)
+
+
+def decoded(encoded: Iterable[File], directory: Path | Url, hint: str) -> dict[str, State]:
+    """The states in the files of all roles."""
     by_role: dict[str, list[File]] = {}
-    for payload in manifest.payloads:
-        data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint)
-        by_role.setdefault(payload.role, []).append(File(payload, data))
-    return decoded(by_role, directory, hint)
-
-
-def decoded(by_role: Mapping[str, list[File]], directory: Path | Url, hint: str) -> dict[str, State]:
-    """The states in the files of each role."""
+    for file in encoded:
+        by_role.setdefault(file.payload.role, []).append(file)
     try:
-        return {role: codecs.decode(encoded) for role, encoded in by_role.items()}
+        return {role: codecs.decode(parts) for role, parts in by_role.items()}
     except ValueError as error:
         raise ArtifactError(f"{directory} is damaged: {error}", hint=hint) from None
 

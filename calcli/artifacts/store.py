@@ -138,13 +138,13 @@ def pack(draft: Manifest, states: Mapping[str, State]) -> tuple[Manifest, list[F
 def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
     """The artifact that `pack` made, from its JSON and the content of its payloads by name; hashes are checked."""
     described = Manifest.from_json(manifest)
-    by_role: dict[str, list[File]] = {}
+    encoded = []
     for payload in described.payloads:
         data = payloads.get(payload.name, b"")
         if hashlib.sha256(data).hexdigest() != payload.sha256:
             raise ArtifactError(f"{IN_MEMORY} is damaged: {payload.name} is not what was kept", hint=COPY_AGAIN)
-        by_role.setdefault(payload.role, []).append(File(payload, data))
-    states = generation.decoded(by_role, IN_MEMORY, COPY_AGAIN)
+        encoded.append(File(payload, data))
+    states = generation.decoded(encoded, IN_MEMORY, COPY_AGAIN)
     return Artifact(IN_MEMORY, described, states, hashlib.sha256(manifest).hexdigest())
 
 
