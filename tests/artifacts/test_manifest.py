@@ -21,29 +21,9 @@ FULL = draft(
     payloads=(PAYLOAD,), previous=f"manifest-{SHA}.json", sides=({"role": "edges", "name": "e", "payload": None},)
 )
 CONTRACT = [
-    "schema",
-    "calcli",
-    "created",
-    "kind",
-    "task",
-    "method",
-    "requested",
-    "preset",
-    "params",
-    "seed",
-    "label",
-    "binding",
-    "features",
-    "recipe",
-    "fit",
-    "definitions",
-    "data",
-    "sides",
-    "contains_rows",
-    "requires",
-    "versions",
-    "payloads",
-    "previous",
+    *("schema", "calcli", "created", "kind", "task", "method", "requested", "preset", "params"),
+    *("seed", "label", "binding", "features", "recipe", "fit", "definitions", "data"),
+    *("sides", "contains_rows", "requires", "versions", "payloads", "previous"),
 ]
 
 
