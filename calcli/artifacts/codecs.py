@@ -77,7 +77,7 @@ def decode(files: Iterable[File]) -> State:
 
 
 def _index(indexes: list[File]) -> tuple[dict[str, Json], str | None, dict[str, str]]:
-    """The parameters, the payload name of the arrays, and those of the blobs."""
+    """The parameters, and the names of the payloads with the arrays and the blobs."""
     if len(indexes) != 1:
         raise ValueError(f"there are {len(indexes)} indexes, not one")
     index = strictjson.loads_object(indexes[0].data)

@@ -169,7 +169,7 @@ def _older(directory: Path | Url) -> Manifest:
 
 
 def check_target(directory: Given) -> None:
-    """Raise now what `write` would raise after the fit: something is in the way, or the directory is read-only."""
+    """Raise now the errors of `write` after the fit: something is in the way, or the directory is read-only."""
     path = folder(directory)
     if isinstance(path, Url):
         ObjectWriter.at(path)
@@ -189,7 +189,7 @@ def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
 
 
 def _requires(states: Mapping[str, State]) -> tuple[str, ...]:
-    """The extra that brings CatBoost, where there is a model of it to be applied."""
+    """The extra that brings CatBoost, if one of its models will be applied."""
     models = (blob for state in states.values() for blob in state.blobs.values() if blob.startswith(cbm.START))
     return () if next(models, None) is None else (EXTRAS["catboost"],)
 

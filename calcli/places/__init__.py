@@ -30,7 +30,7 @@ class Url:
     Attributes
     ----------
     text
-        As it was given, with what is secret in it.
+        The URL as it was given, with its secrets.
     """
 
     text: str = field(repr=False)
@@ -87,7 +87,7 @@ class Database:
     url
         ``postgresql://…``, ``sqlite:///FILE`` or ``duckdb:///FILE``; ``#TABLE`` at its end names a table.
     query, table
-        What is read; only a table is written.
+        The rows to read; only a table is written.
     replace
         Whether rows that are written take the place of the table; by default they are added to it.
     """

@@ -1,4 +1,4 @@
-"""Find the role of each column: flags decide first, then the artifact; usual names only where there is none."""
+"""Find the role of each column: flags decide first, then the artifact; without an artifact, usual names count."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
 
 
 def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
-    """The label: the flag's, the artifact's, or where there is no artifact a column with one of the usual names."""
+    """The label: the flag's, the artifact's, or without an artifact a column with one of the usual names."""
     if flags.label is not None:
         return flags.label
     if known is not None and known.label is not None:

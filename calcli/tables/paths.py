@@ -56,7 +56,7 @@ class Inputs:
     stem
         The name of a single file without suffixes.
     separator
-        Of fields, if a flag gives it.
+        The separator of fields, if a flag gives one.
     """
 
     files: tuple[InputFile, ...]

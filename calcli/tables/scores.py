@@ -105,7 +105,7 @@ def find_scores(
 ) -> list[Candidate]:
     """The score columns: one candidate, or two if there are logits and probabilities.
 
-    `numeric` gives the names of the columns of numbers: only these are suggested where there is no score.
+    `numeric` gives the names of the columns of numbers: only these are suggested if there is no score.
     """
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="give only one of them")
@@ -127,7 +127,7 @@ def find_scores(
 
 
 def fitted_score(names: Sequence[str], score: Score, spec: ClassSpec, numeric: Callable[[], list[str]]) -> Candidate:
-    """The score that an artifact was fitted on: where it is absent, no other column is taken for it."""
+    """The score that an artifact was fitted on; no other column is taken in its stead."""
     absent = next((column for column in score.columns if column not in names), None)
     if absent is None:
         return Candidate(score, score.columns[0], spec.labels)
@@ -315,7 +315,7 @@ class Scale:
         self.sums_to_one = True
 
     def __add__(self, other: Scale) -> Scale:
-        """The scale of the rows of both."""
+        """The scale of all rows."""
         both = Scale(self.score, flags=self.flags)
         both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
         both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)

@@ -33,10 +33,10 @@ MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """The first bytes of compressed data."""
 
 BLANK = " \t\r\n"
-"""What may stand between the parts of a JSON text."""
+"""The letters that may separate the parts of a JSON text."""
 
 PREFIX, LOCK = "calcli-", "lock"
-"""How the names of the directories begin, and the file in each that its owner keeps locked."""
+"""The beginning of the directories' names, and the file in each that its owner keeps locked."""
 
 
 class Spool:
