@@ -145,7 +145,7 @@ class Tally(Count):
 
     @property
     def row_numbers(self) -> IntArray | None:
-        """The row numbers of the good rows, from 0, each as often as its row counts; None if all are good and count once."""
+        """The row numbers of the good rows, from 0, each as often as it counts; None if all are good and count once."""
         if not self.rows_bad and not self._counts:
             return None
         good = np.ones(self.rows, dtype=np.bool_)
