@@ -96,6 +96,7 @@ def bind(
 
 
 bind_unscored = partial(bind, need_score=False)
+"""`bind` for rows on which a model is trained, or to which one is applied."""
 
 
 @dataclass(frozen=True)
@@ -308,11 +309,10 @@ def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
     if known is not None:
         features = (feature.name for feature in known.features)
         source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)
-    names = source.columns
     ignored = (("--ignore", value) for value in flags.ignore)
     for flag, value in (("--label", flags.label), ("--weight", flags.weight), *ignored):
-        if value is not None and value not in names:
-            raise DataError(f"{flag}: {unknown_name('column', value, names)}")
+        if value is not None:
+            source.named(value, flag)
     if flags.weight_kind is not None and flags.weight is None and (known is None or known.weight is None):
         raise UsageError("--weight-kind gives the meaning of weights, and there are none", hint="add --weight COLUMN")
     if known is None:
